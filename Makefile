@@ -1,0 +1,32 @@
+# Two commands: `make demo` and `make test`. Both install what they need into .venv, once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Real data for tests, experiments and benchmarks; tests that need it skip where it is absent.
+ifneq ($(wildcard ../shared/data),)
+export LOSSDIAL_DATA ?= $(abspath ../shared/data)
+endif
+
+.PHONY: install demo test lint bench clean
+
+install: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
+	touch $@
+
+demo: install
+	$(BIN)/lossdial demo --out demo
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: install lint
+	$(BIN)/pytest -n 2
+
+clean:
+	rm -rf $(VENV) demo build dist *.egg-info

@@ -1,0 +1,1 @@
+"""Train one classifier over a distribution of losses; dial in the trade-off afterwards."""
