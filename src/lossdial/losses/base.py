@@ -1,0 +1,91 @@
+"""What every conditional loss shares: named hyperparameters with a declared range, and torch's reductions."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.distributions import constraints
+
+from lossdial.spaces import Lam, Space
+
+__all__ = ["ConditionalLoss", "Reduction"]
+
+Reduction = Literal["mean", "sum", "none"]
+
+
+class ConditionalLoss(nn.Module, ABC):
+    """A loss of logits (n, 2), labels (n,) in {0, 1} and λ: one for the batch, shape (), or one per sample, (n,)."""
+
+    #: the hyperparameters by name, and where each may lie
+    lam_constraints: ClassVar[Mapping[str, constraints.Constraint]]
+    #: the λ at which the loss is cross entropy, up to a factor
+    neutral: ClassVar[Mapping[str, float]]
+
+    def __init__(self, reduction: Reduction = "mean") -> None:
+        super().__init__()
+        if reduction not in ("mean", "sum", "none"):
+            raise ValueError(f"reduction must be 'mean', 'sum' or 'none'; got {reduction!r}.")
+        self.reduction = reduction
+
+    @abstractmethod
+    def per_sample(self, logits: Tensor, y: Tensor, lam: Lam) -> Tensor:
+        """The loss of each sample, (n,)."""
+
+    def forward(self, logits: Tensor, y: Tensor, lam: Lam) -> Tensor:
+        losses = self.per_sample(logits, y, lam)
+        if self.reduction == "mean":
+            return losses.mean()
+        return losses.sum() if self.reduction == "sum" else losses
+
+    def check_space(self, space: Space) -> None:
+        """Refuse a space whose names are not this loss's own, or that reaches outside the legal range."""
+        kind = type(self).__name__
+        legal = ", ".join(self.lam_constraints)
+        for name in space.names:
+            if name not in self.lam_constraints:
+                raise ValueError(f"{kind} has no hyperparameter {name!r}; its λ is ({legal}).")
+        for name, constraint in self.lam_constraints.items():
+            if name not in space.names:
+                raise ValueError(f"{kind} needs {name!r} in its λ; add {name}=Constant({self.neutral[name]:g}).")
+            ends = torch.tensor(space.bounds(name))
+            if not bool(constraint.check(ends).all()):
+                low, high = space.bounds(name)
+                raise ValueError(f"{name} must be {describe(constraint)}; the space draws it from [{low:g}, {high:g}].")
+
+
+def limits(constraint: constraints.Constraint) -> tuple[float, float]:
+    """The interval that a constraint stands for."""
+    low, high = getattr(constraint, "lower_bound", -math.inf), getattr(constraint, "upper_bound", math.inf)
+    return float(low), float(high)
+
+
+def describe(constraint: constraints.Constraint) -> str:
+    """``in [0, 1]`` or ``at least 0``."""
+    low, high = limits(constraint)
+    return f"in [{low:g}, {high:g}]" if math.isfinite(high) else f"at least {low:g}"
+
+
+def check_value(name: str, value: float | Tensor, constraint: constraints.Constraint) -> None:
+    """Refuse a hyperparameter out of range. A value on an accelerator is not read, which would stall it."""
+    if isinstance(value, Tensor) and value.device.type != "cpu":
+        return
+    low, high = limits(constraint)
+    values = [float(value)] if not isinstance(value, Tensor) or value.dim() == 0 else value.flatten().tolist()
+    for v in values:
+        if not low <= v <= high:  # written so that NaN is refused too
+            raise ValueError(f"{name} must be {describe(constraint)}; got {v:g}.")
+
+
+def check_logits(logits: Tensor, y: Tensor, n_classes: int) -> None:
+    """Refuse shapes that would broadcast to something else than one loss per sample."""
+    if logits.dim() != 2 or logits.shape[1] != n_classes:
+        raise ValueError(f"logits must have shape (n, {n_classes}); got {tuple(logits.shape)}.")
+    if y.shape != logits.shape[:1]:
+        raise ValueError(
+            f"y must have shape ({logits.shape[0]},), one label per row of the logits; got {tuple(y.shape)}."
+        )

@@ -1,0 +1,212 @@
+"""λ as a named point, and the space it is drawn from."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, final
+
+import torch
+from torch import Tensor
+
+from lossdial.spaces.distributions import Constant, Linear
+
+__all__ = ["Lam", "Space"]
+
+_TOLERANCE: Final = 1e-6  # a float32 endpoint such as 0.3 is inside its own range
+
+
+@final
+class Lam:
+    """One λ or an array of them: ``values`` of shape (*shape, d), one column per name.
+
+    >>> lam = Lam(("gamma", "tau"), torch.tensor([0.1, 2.0]))
+    >>> lam["tau"]
+    tensor(2.)
+    """
+
+    __slots__ = ("names", "values")
+
+    def __init__(self, names: tuple[str, ...], values: Tensor) -> None:
+        self.names = names
+        self.values = values
+
+    @property
+    def shape(self) -> torch.Size:
+        """() for one λ, (n,) for one per sample."""
+        return self.values.shape[:-1]
+
+    def __getitem__(self, name: str) -> Tensor:
+        try:
+            return self.values[..., self.names.index(name)]
+        except ValueError:
+            raise KeyError(f"λ has no {name!r}; it has {', '.join(self.names)}.") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Lam]:
+        return (self.at(i) for i in range(len(self)))
+
+    def at(self, index: int | slice | Tensor) -> Lam:
+        """The λ at ``index`` of the first axis; a slice or a tensor of indices gives an array of them."""
+        return Lam(self.names, self.values[index])
+
+    def to(self, *args: Any) -> Lam:
+        """As ``Tensor.to``: another device or dtype."""
+        return Lam(self.names, self.values.to(*args))
+
+    def as_dict(self) -> dict[str, float]:
+        """``{"gamma": 0.1, "tau": 2.0}`` of one λ, rounded to float32's own digits."""
+        return {name: float(format(v, ".7g")) for name, v in zip(self.names, self.values.tolist(), strict=True)}
+
+    def __repr__(self) -> str:
+        if self.shape == ():
+            return "Lam(" + ", ".join(f"{k}={v:g}" for k, v in self.as_dict().items()) + ")"
+        return f"Lam(names={self.names}, shape={tuple(self.shape)})"
+
+
+class Space:
+    """A named product of independent distributions.
+
+    >>> space = Space(gamma=Linear(0, 0.3, 0), tau=Linear(0, 3, 0.33))
+    >>> space.point(gamma=0.1, tau=2)
+    Lam(gamma=0.1, tau=2)
+    >>> space.grid(gamma=[0, 0.1], tau=[0, 1, 2]).shape
+    torch.Size([6])
+    >>> space.encode(space.point(gamma=0.3, tau=0))  # each trained range is mapped to [-1, 1]
+    tensor([ 1., -1.])
+    """
+
+    def __init__(self, **distributions: Constant | Linear) -> None:
+        if not distributions:
+            raise ValueError("A space needs at least one name, such as Space(tau=Linear(0, 3, 1/3)).")
+        for name, distribution in distributions.items():
+            if not isinstance(distribution, (Constant, Linear)):
+                remedy = f" Write {name}=Constant({distribution})." if isinstance(distribution, (int, float)) else ""
+                raise ValueError(f"{name} must be a Constant or a Linear; got {distribution!r}.{remedy}")
+            if distribution.batch_shape:
+                raise ValueError(f"{name} must be a single distribution; got a batch of {distribution.batch_shape}.")
+        self._distributions = distributions
+        self.names: tuple[str, ...] = tuple(distributions)
+        #: the names that vary: what the network is told
+        self.free: tuple[str, ...] = tuple(n for n, d in distributions.items() if isinstance(d, Linear))
+        bounds = [_bounds(d) for d in distributions.values()]
+        self._low = torch.tensor([low for low, _ in bounds])
+        self._high = torch.tensor([high for _, high in bounds])
+        index = [self.names.index(n) for n in self.free]
+        self._free_index = slice(None) if self.free == self.names else torch.tensor(index, dtype=torch.long)
+        self._middle = (self._low + self._high)[index] / 2
+        self._half_width = (self._high - self._low)[index] / 2
+
+    @property
+    def dim(self) -> int:
+        """How many coordinates vary; 0 is a baseline."""
+        return len(self.free)
+
+    def __getitem__(self, name: str) -> Constant | Linear:
+        return self._distributions[name]
+
+    def bounds(self, name: str) -> tuple[float, float]:
+        """The trained range [a, b] of one coordinate; both ends are the value of a constant."""
+        return _bounds(self[name])
+
+    def sample(self, shape: Sequence[int] = (), generator: torch.Generator | None = None) -> Lam:
+        """λ of the given shape, each coordinate drawn independently."""
+        size = torch.Size(shape)
+        return Lam(self.names, torch.stack([d.sample(size, generator) for d in self._distributions.values()], dim=-1))
+
+    def point(self, **values: float) -> Lam:
+        """One λ. Constants may be left out; a value outside the trained range is allowed and warned of."""
+        return self.grid(**{name: [value] for name, value in values.items()}).at(0)
+
+    def grid(self, **values: Sequence[float]) -> Lam:
+        """Every combination of the given values, last name fastest: λ of shape (m,)."""
+        unknown = [name for name in values if name not in self.names]
+        if unknown:
+            raise ValueError(f"λ has no {unknown[0]!r}; this space has {', '.join(self.names)}.")
+        missing = [name for name in self.free if name not in values]
+        if missing:
+            raise ValueError(f"λ needs a value for {', '.join(missing)}; got {', '.join(values) or 'none'}.")
+        axes = [values.get(name, [self.bounds(name)[0]]) for name in self.names]
+        lam = Lam(self.names, torch.tensor(list(itertools.product(*axes)), dtype=torch.get_default_dtype()))
+        self.warn_outside(lam)
+        return lam
+
+    def even_grid(self, per_axis: int = 11) -> Lam:
+        """The trained range covered evenly, ends included: λ of shape (per_axis ** dim,)."""
+        return self.grid(**{n: torch.linspace(*self.bounds(n), per_axis).tolist() for n in self.free})
+
+    def nearest(self, values: Mapping[str, float]) -> Lam:
+        """The λ of this space closest to the given values, coordinate by coordinate."""
+        low, high = self._low.tolist(), self._high.tolist()
+        wanted = [values.get(n, (lo + hi) / 2) for n, lo, hi in zip(self.names, low, high, strict=True)]
+        return Lam(self.names, torch.tensor(wanted).clamp(self._low, self._high))
+
+    def contains(self, lam: Lam) -> Tensor:
+        """Whether each λ lies in the trained range: bool of λ's shape."""
+        return (self._overshoot(lam) <= _TOLERANCE * (1 + self._high.abs())).all(-1)
+
+    def warn_outside(self, lam: Lam) -> None:
+        """Warn, with the distance, where λ leaves the range that training has seen."""
+        if bool(self.contains(lam).all()):
+            return
+        overshoot = self._overshoot(lam).reshape(-1, len(self.names)).max(0).values.tolist()
+        parts = [
+            f"{name} by {over:.3g} (trained on [{low:.3g}, {high:.3g}])"
+            for name, over in zip(self.names, overshoot, strict=True)
+            for low, high in [self.bounds(name)]
+            if over > _TOLERANCE * (1 + abs(high))
+        ]
+        warnings.warn(
+            f"λ lies outside the trained range: {'; '.join(parts)}. The network extrapolates there; check the result.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+    def _overshoot(self, lam: Lam) -> Tensor:
+        if lam.names != self.names:
+            raise ValueError(f"λ is named {lam.names}, this space {self.names}; draw or build it with this space.")
+        values = lam.values.cpu()
+        return torch.maximum(self._low - values, values - self._high).clamp_min(0)
+
+    def encode(self, lam: Lam) -> Tensor:
+        """What the network is told: the varying coordinates, each range mapped to [−1, 1]; shape (*shape, dim)."""
+        values = lam.values[..., self._free_index]
+        return (values - self._middle.to(values)) / self._half_width.to(values)
+
+    def to_json(self) -> dict[str, list[float]]:
+        """``{"tau": [0, 3, 0.33], "gamma": [0.1]}``: three numbers are a Linear, one is a Constant."""
+        return {
+            name: [d.a.item(), d.b.item(), d.h_b.item()] if isinstance(d, Linear) else [d.value.item()]
+            for name, d in self._distributions.items()
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Sequence[float]]) -> Space:
+        kinds = {1: Constant, 3: Linear}
+        for name, numbers in data.items():
+            if len(numbers) not in kinds:
+                raise ValueError(
+                    f"{name} needs one number (a constant) or three (a, b, h_b of a Linear); got {list(numbers)}."
+                )
+        return cls(**{name: kinds[len(numbers)](*numbers) for name, numbers in data.items()})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Space) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        return "Space(" + ", ".join(f"{name}={d!r}" for name, d in self._distributions.items()) + ")"
+
+
+def _bounds(distribution: Constant | Linear) -> tuple[float, float]:
+    if isinstance(distribution, Linear):
+        return distribution.a.item(), distribution.b.item()
+    return distribution.value.item(), distribution.value.item()
