@@ -1,0 +1,141 @@
+"""Backbones: x -> features (n, c) or (n, c, h, w), never told λ."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+__all__ = ["MLP", "CifarResNet", "Standardize", "build_backbone"]
+
+
+class Standardize(nn.Module):
+    """(x − mean) / scale per feature, or per channel of images; identity until :meth:`fit` has seen data."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, n_features: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(n_features))
+        self.register_buffer("scale", torch.ones(n_features))
+
+    @torch.no_grad()
+    def fit(self, x: Tensor) -> None:
+        """Take mean and standard deviation from x (n, c, ...); a constant feature keeps scale 1."""
+        axes = [0, *range(2, x.dim())]
+        x = x.double()
+        mean, scale = x.mean(axes), x.std(axes, correction=0)
+        tiny = scale <= 1e-9 * mean.abs().clamp_min(1e-9)
+        self.mean.copy_(mean)
+        self.scale.copy_(torch.where(tiny, torch.ones_like(scale), scale))
+
+    def forward(self, x: Tensor) -> Tensor:
+        spread = (...,) + (None,) * (x.dim() - 2)
+        return (x - self.mean[spread]) / self.scale[spread]
+
+
+class MLP(nn.Module):
+    """Standardised inputs, then ``Linear – ReLU (– Dropout)`` per hidden width: (n, in_features) -> (n, hidden[-1])."""
+
+    def __init__(self, in_features: int, hidden: Sequence[int] = (64, 64), dropout: float = 0.0) -> None:
+        super().__init__()
+        if not hidden or min(hidden) < 1:
+            raise ValueError(f"hidden must be one or more positive widths, such as (64, 64); got {tuple(hidden)}.")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must lie in [0, 1); got {dropout}.")
+        self.in_features, self.hidden, self.dropout = in_features, tuple(hidden), dropout
+        self.n_features = self.hidden[-1]
+        self.standardize = Standardize(in_features)
+        layers: list[nn.Module] = []
+        for i, o in zip([in_features, *hidden[:-1]], hidden, strict=True):
+            layers += [nn.Linear(i, o), nn.ReLU()]
+            if dropout:
+                layers.append(nn.Dropout(dropout))
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(self.standardize(x))
+
+    def recipe(self) -> dict[str, object]:
+        return {
+            "name": "mlp",
+            "in_features": self.in_features,
+            "hidden": list(self.hidden),
+            "dropout": self.dropout,
+        }
+
+
+class _BasicBlock(nn.Module):
+    def __init__(self, n_in: int, n_out: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(n_in, n_out, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(n_out)
+        self.conv2 = nn.Conv2d(n_out, n_out, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(n_out)
+        self.stride, self.extra = stride, n_out - n_in
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        if self.stride != 1 or self.extra:  # the parameter-free shortcut: subsample, pad the new channels with zeros
+            x = F.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.extra))
+        return F.relu(out + x)
+
+
+class CifarResNet(nn.Module):
+    """The CIFAR ResNet of He et al.: three stages of (depth − 2)/6 blocks, of width, 2·width and 4·width channels.
+
+    (n, in_channels, h, w) -> (n, 4·width, h/4, w/4). Depth 32 with width 16 has the 64 features of the paper's FiLM.
+    """
+
+    def __init__(self, depth: int = 32, width: int = 16, in_channels: int = 3) -> None:
+        super().__init__()
+        if depth < 8 or (depth - 2) % 6:
+            raise ValueError(f"depth must be 6k + 2 (8, 20, 32, 44, 56); got {depth}.")
+        if width < 1 or in_channels < 1:
+            raise ValueError(f"width and in_channels must be at least 1; got {width} and {in_channels}.")
+        self.depth, self.width, self.in_channels = depth, width, in_channels
+        self.n_features = 4 * width
+        self.standardize = Standardize(in_channels)
+        self.stem = nn.Conv2d(in_channels, width, 3, 1, 1, bias=False)
+        self.bn = nn.BatchNorm2d(width)
+        blocks: list[nn.Module] = []
+        n_in = width
+        for stage in range(3):
+            n_out = width * 2**stage
+            for i in range((depth - 2) // 6):
+                blocks.append(_BasicBlock(n_in, n_out, stride=2 if stage and i == 0 else 1))
+                n_in = n_out
+        self.blocks = nn.Sequential(*blocks)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dim() != 4 or x.shape[1] != self.in_channels:
+            raise ValueError(
+                f"images must have shape (n, {self.in_channels}, height, width); got {tuple(x.shape)}. "
+                "Channels come second."
+            )
+        return self.blocks(F.relu(self.bn(self.stem(self.standardize(x)))))
+
+    def recipe(self) -> dict[str, object]:
+        return {"name": "cifar_resnet", "depth": self.depth, "width": self.width, "in_channels": self.in_channels}
+
+
+_BACKBONES: dict[str, Callable[..., nn.Module]] = {"mlp": MLP, "cifar_resnet": CifarResNet}
+
+
+def build_backbone(recipe: Mapping[str, Any]) -> nn.Module:
+    """The backbone that a ``recipe()`` describes, with fresh weights."""
+    arguments = dict(recipe)
+    name = arguments.pop("name", None)
+    if name not in _BACKBONES:
+        close = difflib.get_close_matches(str(name), _BACKBONES, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"unknown backbone {name!r}; known are {', '.join(_BACKBONES)}.{hint}")
+    return _BACKBONES[name](**arguments)
