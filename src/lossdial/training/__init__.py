@@ -1,0 +1,25 @@
+"""arrays -> weights: one fit(), SAM, schedules, checkpoints that resume exactly."""
+
+from lossdial.training.checkpoint import Checkpoint, CheckpointError
+from lossdial.training.loop import DivergedError, FitResult, fit
+from lossdial.training.progress import ProgressBar
+from lossdial.training.recipe import LamPer, OptimizerConfig, Recipe
+from lossdial.training.sam import SAM
+from lossdial.training.schedules import Cosine, Flat, Schedule, Steps
+
+__all__ = [
+    "SAM",
+    "Checkpoint",
+    "CheckpointError",
+    "Cosine",
+    "DivergedError",
+    "FitResult",
+    "Flat",
+    "LamPer",
+    "OptimizerConfig",
+    "ProgressBar",
+    "Recipe",
+    "Schedule",
+    "Steps",
+    "fit",
+]

@@ -1,0 +1,81 @@
+"""A checkpoint is everything a run needs to go on as if it had never stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+__all__ = ["Checkpoint", "CheckpointError"]
+
+_FORMAT: Final = 1
+_NAME: Final = "checkpoint.pt"
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be used, and what to do about it."""
+
+
+@dataclass
+class Checkpoint:
+    """Where a run stands: the next batch is ``batch`` of ``epoch``."""
+
+    epoch: int
+    batch: int
+    model: dict[str, Tensor]
+    optimizer: dict[str, Any]
+    ema: dict[str, Tensor] | None
+    random: list[Tensor]
+    loss_sum: float
+    seconds: float
+    history: list[dict[str, float]]
+    identity: dict[str, Any] = field(default_factory=dict)
+
+    def save(self, run_dir: Path) -> None:
+        """Write to a temporary name, then rename: a run killed here keeps its earlier checkpoint."""
+        run_dir.mkdir(parents=True, exist_ok=True)
+        temporary = run_dir / f".{_NAME}.{os.getpid()}"
+        # A shallow dict: asdict would copy every tensor.
+        state = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        state["history"], state["identity"] = json.dumps(self.history), json.dumps(self.identity)
+        with temporary.open("wb") as file:
+            torch.save({"format": _FORMAT, **state}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(run_dir / _NAME)
+
+    @classmethod
+    def load(cls, run_dir: Path, identity: Mapping[str, Any], device: torch.device) -> Checkpoint | None:
+        """The checkpoint in ``run_dir``, or None where there is none; it must be of the run described."""
+        path = run_dir / _NAME
+        if not path.exists():
+            return None
+        remedy = f"Delete {path} to train from the start, or train into another folder."
+        try:
+            state = torch.load(path, map_location=device, weights_only=True)
+            version = state.pop("format")
+            state["history"], state["identity"] = json.loads(state["history"]), json.loads(state["identity"])
+            found = cls(**{**state, "random": [s.cpu() for s in state["random"]]}) if version == _FORMAT else None
+        except Exception as error:  # torch raises a dozen types for a damaged file
+            raise CheckpointError(f"{path} is damaged and cannot be read ({type(error).__name__}). {remedy}") from error
+        if found is None:
+            raise CheckpointError(f"{path} has format {version}; this version reads {_FORMAT}. {remedy}")
+        wanted = json.loads(json.dumps(dict(identity)))
+        changed = [
+            f"{key}: {found.identity.get(key)!r} then, {wanted.get(key)!r} now"
+            for key in sorted(found.identity.keys() | wanted.keys())
+            if found.identity.get(key) != wanted.get(key)
+        ]
+        if changed:
+            raise CheckpointError(f"{path} belongs to a run with other settings ({'; '.join(changed)}). {remedy}")
+        return found
+
+    @staticmethod
+    def remove(run_dir: Path) -> None:
+        (run_dir / _NAME).unlink(missing_ok=True)

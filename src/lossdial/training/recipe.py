@@ -1,0 +1,97 @@
+"""How to train, as values: the optimiser, and the recipe around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import nn
+
+from lossdial.training.sam import SAM
+from lossdial.training.schedules import Cosine, Schedule
+
+__all__ = ["LamPer", "OptimizerConfig", "Recipe"]
+
+LamPer = Literal["batch", "sample"]
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """Which optimiser, and its settings.
+
+    Parameters
+    ----------
+    name
+        The update rule.
+    lr
+        The learning rate that the schedule scales.
+    momentum
+        Of SGD; the others ignore it.
+    weight_decay
+        L2 penalty (decoupled in AdamW).
+    sam_rho
+        Wrap the optimiser in SAM with this radius; the paper's is 0.1. None: no SAM.
+    """
+
+    name: Literal["sgd", "adam", "adamw"] = "adam"
+    lr: float = 3e-3
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    sam_rho: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.lr > 0:
+            raise ValueError(f"lr must be greater than 0; got {self.lr}.")
+
+    def build(self, model: nn.Module) -> torch.optim.Optimizer:
+        """The optimiser over every parameter of the model that asks for a gradient."""
+        parameters = [p for p in model.parameters() if p.requires_grad]
+        base: torch.optim.Optimizer
+        if self.name == "sgd":
+            base = torch.optim.SGD(parameters, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+        elif self.name == "adam":
+            base = torch.optim.Adam(parameters, lr=self.lr, weight_decay=self.weight_decay)
+        elif self.name == "adamw":
+            base = torch.optim.AdamW(parameters, lr=self.lr, weight_decay=self.weight_decay)
+        else:
+            raise ValueError(f"name must be 'sgd', 'adam' or 'adamw'; got {self.name!r}.")
+        return base if self.sam_rho is None else SAM(base, self.sam_rho, model)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything about a training run but the data, the model and the loss.
+
+    Parameters
+    ----------
+    epochs
+        Passes over the training data.
+    optimizer
+        Which optimiser, its learning rate, SAM.
+    schedule
+        How the learning rate changes over the run: Flat, Steps or Cosine, each with an optional warm-up.
+    clip_norm
+        The largest norm of the gradient that is applied; the paper uses 0.5. None: no clipping.
+    ema_decay
+        Keep an exponential average of the weights, and use it for validation and the final model. None: off.
+    lam_per
+        Draw one λ for each mini-batch, as the paper does, or one for each sample.
+    """
+
+    epochs: int = 50
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    schedule: Schedule = field(default_factory=Cosine)
+    clip_norm: float | None = None
+    ema_decay: float | None = None
+    lam_per: LamPer = "batch"
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1:
+            raise ValueError(f"epochs must be at least 1; got {self.epochs}.")
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise ValueError(f"clip_norm must be greater than 0; got {self.clip_norm}. None turns clipping off.")
+        if self.ema_decay is not None and not 0 < self.ema_decay < 1:
+            raise ValueError(f"ema_decay must lie in (0, 1); got {self.ema_decay}. None turns the average off.")
+        if self.lam_per not in ("batch", "sample"):
+            raise ValueError(f"lam_per must be 'batch' or 'sample'; got {self.lam_per!r}.")

@@ -1,0 +1,61 @@
+"""Learning-rate schedules: pure functions of the epoch, so there is no state to save."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+__all__ = ["Cosine", "Flat", "Schedule", "Steps"]
+
+
+@dataclass(frozen=True)
+class Schedule(ABC):
+    """The factor on the learning rate at a fractional epoch; the first ``warmup`` epochs rise linearly to it."""
+
+    warmup: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.warmup < 0:
+            raise ValueError(f"warmup must be at least 0 epochs; got {self.warmup}.")
+
+    def __call__(self, epoch: float, epochs: int) -> float:
+        ramp = min(1.0, epoch / self.warmup) if self.warmup else 1.0
+        return ramp * self._factor(epoch, epochs)
+
+    @abstractmethod
+    def _factor(self, epoch: float, epochs: int) -> float: ...
+
+
+@dataclass(frozen=True)
+class Flat(Schedule):
+    """The same learning rate throughout."""
+
+    def _factor(self, epoch: float, epochs: int) -> float:  # noqa: ARG002 (one signature for every schedule)
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Steps(Schedule):
+    """Multiplied by ``factor`` at each milestone, an epoch. The paper's recipe for CIFAR:
+
+    >>> schedule = Steps(milestones=(400, 450), factor=0.01)
+    >>> [0.1 * schedule(e, 500) for e in (399, 400, 450)]
+    [0.1, 0.001, 1e-05]
+    """
+
+    milestones: tuple[float, ...] = ()
+    factor: float = 0.1
+
+    def _factor(self, epoch: float, epochs: int) -> float:  # noqa: ARG002 (one signature for every schedule)
+        return float(self.factor ** sum(epoch >= m for m in self.milestones))
+
+
+@dataclass(frozen=True)
+class Cosine(Schedule):
+    """Half a cosine from 1 down to ``floor`` over the whole run."""
+
+    floor: float = 0.0
+
+    def _factor(self, epoch: float, epochs: int) -> float:
+        return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * min(1.0, epoch / epochs))) / 2

@@ -1,0 +1,58 @@
+"""Where a run's batches come from: arrays in memory, or any DataLoader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from lightning_fabric import Fabric
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from lossdial.data.batches import ArrayBatches
+from lossdial.data.streams import Stream, stream_seed
+
+__all__ = ["Source"]
+
+
+class Source:
+    """Batches by (epoch, start), from arrays in memory or from a DataLoader."""
+
+    def __init__(self, batches: ArrayBatches | DataLoader[Any], fabric: Fabric, seed: int) -> None:
+        self._seed, self._rank, self._world = seed, fabric.global_rank, fabric.world_size
+        self._device = fabric.device
+        if isinstance(batches, ArrayBatches):
+            self._batches: Any = batches.to(fabric.device)
+        else:
+            self._batches = batches if self._world == 1 else fabric.setup_dataloaders(batches)
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def size(self, i: int) -> int | None:
+        """How many samples the i-th batch has over all processes, where that is known."""
+        b = self._batches
+        return min(b.batch_size, len(b.y) - i * b.batch_size) if isinstance(b, ArrayBatches) else None
+
+    @property
+    def batch_size(self) -> int:
+        """The largest batch, over all processes."""
+        return self.size(0) or int(self._batches.batch_size) * self._world
+
+    def epoch(self, epoch: int, start: int, resume: Callable[[], None]) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches from ``start`` on; ``resume`` is called before the first of them is drawn."""
+        if isinstance(self._batches, ArrayBatches):
+            resume()
+            yield from self._batches.epoch(self._seed, epoch, start, self._rank, self._world)
+            return
+        generator = getattr(self._batches, "generator", None)
+        if generator is not None:
+            generator.manual_seed(stream_seed(self._seed, Stream.SHUFFLE, epoch))
+        if hasattr(self._batches.sampler, "set_epoch"):
+            self._batches.sampler.set_epoch(epoch)
+        batches = iter(self._batches)
+        for _ in range(start):  # a loader cannot be entered in the middle
+            next(batches)
+        resume()
+        for x, y in batches:
+            yield x.to(self._device), y.to(self._device)
