@@ -1,0 +1,161 @@
+"""Counts at every threshold that matters, for many score vectors at once.
+
+With positives p₁ ≤ … ≤ p_P, lowering a threshold between two neighbouring positives only adds false positives.
+So whatever rises with true positives and falls with false positives is best *at* a positive's score (or at
+'predict none'), and AUC and average precision are sums over positives. A `Ranking` therefore keeps P columns per
+score vector rather than n, and negatives enter only through how many of them lie above each positive.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.floating[Any]]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """True and false positives among the samples a threshold accepts, in arrays of any one shape (or broadcasting)."""
+
+    tp: FloatArray
+    fp: FloatArray
+    n_positive: int
+    n_negative: int
+
+    @property
+    def tpr(self) -> FloatArray:
+        return np.asarray(self.tp / self.n_positive)
+
+    @property
+    def fpr(self) -> FloatArray:
+        return np.asarray(self.fp / self.n_negative)
+
+    @property
+    def none(self) -> "Counts":
+        """The counts of predicting no sample positive."""
+        return Counts(np.zeros(()), np.zeros(()), self.n_positive, self.n_negative)
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking(Counts):
+    """Counts of k score vectors at the scores of their P positives, in ascending order of score.
+
+    Every array is (k, P), or (1, P) where all k rows agree. At threshold pᵢ the samples scoring ≥ pᵢ are accepted:
+    `tp` and `fp` are the positives and negatives at or above pᵢ, `fp_above` the negatives strictly above, and
+    `weight` how often each positive counts: one, or its multiplicity in a resample.
+    """
+
+    fp_above: FloatArray
+    weight: FloatArray
+
+
+def as_labels(y: ArrayLike) -> BoolArray:
+    """Labels (n,) in {0, 1} as booleans, True for the positive class."""
+    labels = np.asarray(y)
+    if labels.ndim != 1:
+        raise ValueError(f"y must have shape (n,); got {labels.shape}.")
+    if labels.dtype == np.bool_:
+        return labels
+    legal = (labels == 0) | (labels == 1)
+    if not np.all(legal):
+        raise ValueError(f"y must hold 0 (negative) and 1 (positive) only; got {labels[~legal][0]!r}. Encode it first.")
+    return labels.astype(np.bool_)
+
+
+def require_both_classes(labels: BoolArray) -> None:
+    """Stop where a figure would be 0/0 because one class is absent."""
+    n_positive = int(np.count_nonzero(labels))
+    if n_positive == 0 or n_positive == labels.size:
+        missing = "positives (label 1)" if n_positive == 0 else "negatives (label 0)"
+        raise ValueError(f"y has no {missing} among {labels.size} samples; this needs both classes. Use other data.")
+
+
+def as_rows(score: ArrayLike, n_samples: int) -> FloatArray:
+    """Scores (n,) or (n, m) as (m, n) rows with the samples contiguous; float32 stays float32."""
+    array = np.asarray(score)
+    if array.ndim not in (1, 2) or array.shape[0] != n_samples:
+        raise ValueError(f"score must have shape ({n_samples},) or ({n_samples}, m), as y has; got {array.shape}.")
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    return np.ascontiguousarray(np.atleast_2d(array.T))
+
+
+def require_finite(rows: FloatArray) -> None:
+    """Stop on NaN or infinite scores, naming the first."""
+    if not np.isfinite(rows).all():
+        row, sample = np.argwhere(~np.isfinite(rows))[0]
+        count = int(np.count_nonzero(~np.isfinite(rows)))
+        raise ValueError(
+            f"score must be finite; got {count} values that are not, the first {rows[row, sample]} "
+            f"at sample {sample}, column {row}. Check the features for NaN, or the training for divergence."
+        )
+
+
+def rank(positive: FloatArray, negative: FloatArray) -> Ranking:
+    """Rank scores of positives (k, P) against those of negatives (k, N), ties counted exactly.
+
+    >>> r = rank(np.array([[0.2, 0.9]]), np.array([[0.1, 0.2, 0.5]]))
+    >>> r.tp.tolist(), r.fp.tolist(), r.fp_above.tolist()
+    ([[2.0, 1.0]], [[2.0, 0.0]], [[1.0, 0.0]])
+    """
+    positive, negative = np.sort(positive, axis=1), np.sort(negative, axis=1)
+    n_positive, n_negative = positive.shape[1], negative.shape[1]
+    below = _search(negative, positive, "left")
+    # A second search costs as much as the first, and most rows have no tie between the classes.
+    neighbour = np.take_along_axis(negative, np.minimum(below, n_negative - 1), axis=1)
+    tied = (neighbour == positive).any(axis=1)
+    not_above = below
+    if tied.any():
+        not_above = below.copy()
+        not_above[tied] = _search(negative[tied], positive[tied], "right")
+    fp = np.subtract(n_negative, below, dtype=np.float64)
+    return Ranking(
+        tp=_true_positives(positive),
+        fp=fp,
+        fp_above=np.subtract(n_negative, not_above, dtype=np.float64) if tied.any() else fp,
+        weight=np.ones((1, n_positive)),
+        n_positive=n_positive,
+        n_negative=n_negative,
+    )
+
+
+def threshold_below(score: FloatArray, accepted: float) -> float:
+    """The threshold t for which `score > t` accepts exactly the samples scoring at least `accepted`.
+
+    It lies midway to the next lower score of any sample, as a float of the scores' own precision, so that the
+    strict comparison holds after rounding; where nothing lies lower it is the next float below `accepted`.
+
+    >>> threshold_below(np.float32([0.0, 1.0, 3.0]), 1.0)
+    0.5
+    """
+    lower = score[score < accepted]
+    kind = score.dtype.type
+    if lower.size:
+        bottom = float(lower.max())
+        middle = kind(bottom + (accepted - bottom) / 2)
+        if bottom <= middle < accepted:
+            return float(middle)
+    return float(np.nextafter(kind(accepted), kind(-np.inf)))
+
+
+def _search(negative: FloatArray, positive: FloatArray, side: str) -> NDArray[np.intp]:
+    rows: Sequence[NDArray[np.intp]] = [
+        np.searchsorted(n, p, side="left" if side == "left" else "right")
+        for n, p in zip(negative, positive, strict=True)
+    ]
+    return np.stack(rows)
+
+
+def _true_positives(positive: FloatArray) -> FloatArray:
+    """Positives at or above each of the ascending scores (k, P): P, P-1, … 1, equal within a tie."""
+    n = positive.shape[1]
+    index = np.arange(n)[None, :]
+    repeats = positive[:, 1:] == positive[:, :-1]
+    if repeats.any():
+        first = np.where(np.pad(repeats, ((0, 0), (1, 0))), 0, index)
+        index = np.maximum.accumulate(first, axis=1)  # position of the first of each tied run
+    return np.subtract(n, index, dtype=np.float64)

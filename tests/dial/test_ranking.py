@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lossdial.dial.ranking import as_labels, as_rows, rank, require_finite, threshold_below
+
+levels = st.lists(st.integers(-3, 3), min_size=1, max_size=12)  # few levels, so that ties abound
+
+
+@given(levels, levels)
+@settings(max_examples=80, deadline=None)
+def test_rank_counts_like_a_double_loop(positive, negative):
+    ranking = rank(np.float32([positive]), np.float32([negative]))
+    for column, p in enumerate(sorted(positive)):
+        assert np.broadcast_to(ranking.tp, ranking.fp.shape)[0, column] == sum(q >= p for q in positive)
+        assert ranking.fp[0, column] == sum(q >= p for q in negative)
+        assert ranking.fp_above[0, column] == sum(q > p for q in negative)
+
+
+def test_rank_treats_each_row_alone():
+    rng = np.random.default_rng(0)
+    positive, negative = rng.integers(0, 5, (4, 6)).astype(np.float32), rng.normal(size=(4, 9)).astype(np.float32)
+    together = rank(positive, negative)
+    for k in range(4):
+        alone = rank(positive[k : k + 1], negative[k : k + 1])
+        np.testing.assert_array_equal(together.tp[k], alone.tp[0])
+        np.testing.assert_array_equal(together.fp[k], alone.fp[0])
+
+
+@given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=2, max_size=20), st.integers(0, 19))
+@settings(max_examples=100, deadline=None)
+def test_threshold_accepts_exactly_what_scores_at_least(score, pick):
+    score = np.float32(score)
+    accepted = score[pick % score.size]
+    threshold = threshold_below(score, float(accepted))
+    np.testing.assert_array_equal(score > np.float32(threshold), score >= accepted)
+
+
+def test_threshold_between_neighbouring_floats_stays_exact():
+    low = np.float32(1.0)
+    high = np.nextafter(low, np.float32(2))
+    threshold = np.float32(threshold_below(np.array([low, high]), float(high)))
+    assert low <= threshold < high
+
+
+def test_labels_other_than_zero_and_one_are_named():
+    with pytest.raises(ValueError, match=r"0 \(negative\) and 1 \(positive\) only; got .*2"):
+        as_labels([0, 1, 2])
+    with pytest.raises(ValueError, match=r"shape \(n,\)"):
+        as_labels([[0, 1]])
+
+
+def test_scores_of_another_length_are_named():
+    with pytest.raises(ValueError, match=r"shape \(3,\) or \(3, m\)"):
+        as_rows([0.1, 0.2], 3)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_scores_that_are_not_finite_are_located(bad):
+    rows = np.zeros((2, 5), dtype=np.float32)
+    rows[1, 3] = bad
+    with pytest.raises(ValueError, match="at sample 3, column 1"):
+        require_finite(rows)
