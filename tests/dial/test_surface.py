@@ -1,0 +1,92 @@
+import numpy as np
+import pytest
+
+from lossdial.dial import metrics
+from lossdial.dial.registry import PAPER_METRICS
+from lossdial.dial.surface import FoldedScores, Surface
+
+
+def make(n=200, m=7, c=5, seed=0):
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < 0.2).astype(int)
+    features = (rng.normal(size=(n, c)) + y[:, None]).astype(np.float32)
+    weights, biases = rng.normal(size=(m, c)).astype(np.float32), rng.normal(size=m).astype(np.float32)
+    lams = tuple({"gamma": 0.1, "tau": float(k)} for k in range(m))
+    return y, FoldedScores(features, weights, biases), lams
+
+
+def test_folded_scores_are_one_matrix_product():
+    _, folded, _ = make()
+    expected = folded.features @ folded.weights.T + folded.biases
+    np.testing.assert_allclose(folded.columns(2, 5), expected[:, 2:5], rtol=1e-5)
+    assert folded.columns(0, 7).dtype == np.float32
+
+
+@pytest.mark.parametrize("block_bytes", [1, 2000, 2**25])
+def test_blocks_change_nothing(block_bytes):
+    y, folded, lams = make()
+    held = Surface(y, folded.columns(0, 7), lams)
+    expected = {name: getattr(metrics, name.partition("@")[0])(y, held.scores) for name in PAPER_METRICS}
+    for surface in (held, Surface(y, folded, lams)):
+        found = surface.metrics(PAPER_METRICS, block_bytes=block_bytes)
+        for name in PAPER_METRICS:
+            np.testing.assert_allclose(found[name], expected[name], atol=1e-6)
+
+
+def test_threshold_may_be_one_per_lam():
+    y, folded, lams = make()
+    surface = Surface(y, folded, lams)
+    cuts = np.linspace(-1, 1, 7).astype(np.float32)
+    expected = [metrics.recall(y, surface.score(k), float(cuts[k])) for k in range(7)]
+    np.testing.assert_allclose(surface.metric("recall", cuts), expected)
+
+
+def test_take_and_at_give_the_part():
+    y, folded, lams = make()
+    surface = Surface(y, folded, lams)
+    index = np.arange(0, 200, 2)
+    for part in (surface.take(index), surface.take(np.arange(200) % 2 == 0)):
+        np.testing.assert_array_equal(part.y, y[index])
+        np.testing.assert_allclose(part.score(3), surface.score(3)[index], rtol=1e-5)
+    assert surface.at(4).lams == (lams[4],)
+    np.testing.assert_allclose(surface.at(4).metric("auc"), surface.metric("auc")[4:5])
+
+
+def test_counts_and_centrality():
+    y, folded, lams = make()
+    surface = Surface(y, folded, lams)
+    assert (surface.n_positive, surface.n_negative) == (y.sum(), (1 - y).sum())
+    assert surface.prevalence == y.mean()
+    assert surface.by_centrality.tolist() == [3, 2, 4, 1, 5, 0, 6]
+
+
+def test_one_lam_works():
+    surface = Surface([0, 1, 1], [[0.0], [1.0], [-1.0]], ({"tau": 1.0},))
+    assert surface.metric("auc").tolist() == [0.5]
+    assert surface.by_centrality.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("y", "scores", "lams", "message"),
+    [
+        ([0, 0], [[1.0], [2.0]], [{"t": 0}], "no positives"),
+        ([0, 1], [1.0, 2.0], [{"t": 0}], r"shape \(n, m\), one column per λ; got \(2,\)"),
+        ([0, 1], [[1.0], [2.0]], [{"t": 0}, {"t": 1}], r"\(n, m\) = \(2, 2\).*got \(2, 1\)"),
+        ([0, 1], [[1.0, 2.0], [2.0, 1.0]], [{"t": 0}, {"g": 1}], "same names"),
+        ([0, 1], np.empty((2, 0)), [], "at least one λ"),
+    ],
+)
+def test_parts_that_disagree_are_named(y, scores, lams, message):
+    with pytest.raises(ValueError, match=message):
+        Surface(y, scores, lams)
+
+
+def test_folded_parts_that_disagree_are_named():
+    with pytest.raises(ValueError, match=r"got \(3, 2\), \(4, 3\) and \(4,\)"):
+        FoldedScores(np.zeros((3, 2)), np.zeros((4, 3)), np.zeros(4))
+
+
+def test_nan_scores_stop_when_read():
+    surface = Surface([0, 1], [[np.nan], [1.0]], [{"t": 0}])
+    with pytest.raises(ValueError, match="score must be finite"):
+        surface.metric("auc")
