@@ -1,0 +1,90 @@
+"""The result of a choice: an operating point, what it is worth, and how sure that is."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure and its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+@dataclass(frozen=True)
+class OperatingPoint:
+    """A λ and a threshold, chosen for an objective on so many positives and negatives.
+
+    A sample is predicted positive iff its score at λ exceeds `threshold`. `metrics` are the figures on the data the
+    point was chosen on, hence flattering; `crossfit` holds the objective and its constraints as measured on halves
+    of the data that took no part in the choice. `note` says what could not be met where `feasible` is False.
+    """
+
+    name: str
+    lam: Mapping[str, float]
+    threshold: float
+    objective: str
+    metrics: Mapping[str, Estimate]
+    n_positive: int
+    n_negative: int
+    feasible: bool = True
+    note: str = ""
+    crossfit: Mapping[str, Estimate] = field(default_factory=dict)
+
+    def predict(self, score: ArrayLike) -> NDArray[np.bool_]:
+        """Which of the scores (…) at this point's λ are predicted positive."""
+        return np.asarray(np.asarray(score, dtype=np.float32) > np.float32(self.threshold))
+
+    def to_json(self) -> dict[str, Any]:
+        """A dict of JSON's own types, from which `from_json` rebuilds the same point."""
+        return {
+            "name": self.name,
+            "lam": {name: _encode(value) for name, value in self.lam.items()},
+            "threshold": _encode(self.threshold),
+            "objective": self.objective,
+            "metrics": _encode_estimates(self.metrics),
+            "n_positive": self.n_positive,
+            "n_negative": self.n_negative,
+            "feasible": self.feasible,
+            "note": self.note,
+            "crossfit": _encode_estimates(self.crossfit),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "OperatingPoint":
+        """The point `to_json` wrote."""
+        return cls(
+            name=str(data["name"]),
+            lam={name: float(value) for name, value in data["lam"].items()},
+            threshold=float(data["threshold"]),
+            objective=str(data["objective"]),
+            metrics=_decode_estimates(data["metrics"]),
+            n_positive=int(data["n_positive"]),
+            n_negative=int(data["n_negative"]),
+            feasible=bool(data["feasible"]),
+            note=str(data["note"]),
+            crossfit=_decode_estimates(data["crossfit"]),
+        )
+
+
+def _encode(value: float) -> float | str:
+    # JSON has no infinity, and a threshold of +inf ('predict none') is legal; float("inf") reads the text back.
+    return float(value) if math.isfinite(value) else repr(float(value))
+
+
+def _encode_estimates(estimates: Mapping[str, Estimate]) -> dict[str, list[float | str]]:
+    return {name: [_encode(e.value), _encode(e.low), _encode(e.high)] for name, e in estimates.items()}
+
+
+def _decode_estimates(data: Mapping[str, Any]) -> dict[str, Estimate]:
+    return {name: Estimate(*(float(value) for value in values)) for name, values in data.items()}
