@@ -28,8 +28,8 @@ class Constant(Distribution):
     has_rsample = True
 
     def __init__(self, value: float | Tensor, validate_args: bool | None = None) -> None:
-        (self.value,) = broadcast_all(value)
-        if not bool(torch.isfinite(self.value).all()):
+        (self.value,) = _broadcast(value)
+        if validate_args is not False and not bool(torch.isfinite(self.value).all()):
             raise ValueError(f"value must be finite; got {_show(self.value)}.")
         super().__init__(self.value.shape, validate_args=validate_args)
 
@@ -65,7 +65,7 @@ class Constant(Distribution):
         """0 at the value, −∞ elsewhere: a probability mass, not a density."""
         if self._validate_args:
             self._validate_sample(value)
-        return torch.where(value == self.value, 0.0, -torch.inf)
+        return torch.where(value == self.value, 0.0, -torch.inf).to(self.value.dtype)
 
     def cdf(self, value: Tensor) -> Tensor:
         return (value >= self.value).to(self.value.dtype)
@@ -110,8 +110,9 @@ class Linear(Distribution):
     def __init__(
         self, a: float | Tensor, b: float | Tensor, h_b: float | Tensor, validate_args: bool | None = None
     ) -> None:
-        self.a, self.b, self.h_b = broadcast_all(a, b, h_b)
-        _check_density(self.a, self.b, self.h_b)
+        self.a, self.b, self.h_b = _broadcast(a, b, h_b)
+        if validate_args is not False:
+            _check_density(self.a, self.b, self.h_b)
         self._width = self.b - self.a
         # A height given as 2/(b-a) may overshoot by rounding; the other end is then zero, not −1e-8.
         self._B = (self.h_b * self._width).clamp(max=2.0)
@@ -129,7 +130,7 @@ class Linear(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        return self.a + self._width * (self._A + 2 * self._B) / 6
+        return self.a + self._width * (2 + self._B) / 6
 
     @property
     def mode(self) -> Tensor:
@@ -137,9 +138,7 @@ class Linear(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        first = (self._A + 2 * self._B) / 6
-        second = (self._A + 3 * self._B) / 12
-        return self._width**2 * (second - first**2)
+        return self._width**2 * (2 + self._A * self._B) / 36
 
     def expand(self, batch_shape: _Shape, _instance: Any = None) -> Linear:
         shape = torch.Size(batch_shape)
@@ -183,7 +182,9 @@ class Linear(Distribution):
         slope = B - A
         flat = slope.abs() < 1e-4
         safe = torch.where(flat, torch.ones_like(slope), slope)
-        exact = 0.5 - (torch.special.xlogy(B**2, B) - torch.special.xlogy(A**2, A)) / (2 * safe)
+        # A floor under the logarithm, rather than xlogy, whose gradient is 0/0 at the triangular ends A = 0 and B = 0.
+        tiny = torch.finfo(A.dtype).tiny
+        exact = 0.5 - (B**2 * B.clamp_min(tiny).log() - A**2 * A.clamp_min(tiny).log()) / (2 * safe)
         return torch.where(flat, -(slope**2) / 24, exact) + self._width.log()
 
     def __repr__(self) -> str:
@@ -196,15 +197,24 @@ def _check_density(a: Tensor, b: Tensor, h_b: Tensor) -> None:
     if bool((a >= b).any()):
         raise ValueError(f"a must be smaller than b; got a={_show(a)}, b={_show(b)}. Use Constant for a single value.")
     peak = 2 / (b - a)
-    if bool(((h_b < 0) | (h_b > peak * (1 + 1e-6))).any()):
+    # What rounding a and b to float32 may do to their difference: L(2.1, 2.2, 20) is a triangle, not an error.
+    slack = 4 * torch.finfo(torch.float32).eps * (1 + (a.abs() + b.abs()) / (b - a))
+    if bool(((h_b < 0) | (h_b > peak * (1 + slack))).any()):
         raise ValueError(
             f"h_b must lie in [0, 2/(b-a)] = [0, {_show(peak)}]; got {_show(h_b)}. "
             f"Use {_show(peak / 2)} for the uniform density."
         )
 
 
+def _broadcast(*values: float | Tensor) -> tuple[Tensor, ...]:
+    """Floating tensors of one shape; a whole-number tensor must not turn the numbers beside it into integers."""
+    default = torch.get_default_dtype()
+    floats = [v.to(default) if isinstance(v, Tensor) and not v.is_floating_point() else v for v in values]
+    return tuple(broadcast_all(*floats))
+
+
 def _show(value: Tensor) -> str:
     """The shortest decimals that say what came."""
     if value.dim() == 0:
-        return format(value.item(), ".4g")
+        return format(value.item(), ".6g")
     return "[" + ", ".join(_show(v) for v in cast(list[Tensor], list(value))) + "]"

@@ -1,0 +1,330 @@
+"""Constant and Linear against the paper's formulas in NumPy, against torch's Uniform, and against quadrature."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.stats import kstest
+from torch import Tensor
+from torch.autograd import gradcheck, gradgradcheck
+from torch.distributions import Independent, Uniform
+
+from lossdial.spaces import Constant, Linear
+
+Density = tuple[float, float, float]
+
+
+@st.composite
+def densities(draw: st.DrawFn) -> Density:
+    """a, b and a legal h_b; the two triangles and the uniform density come up often."""
+    a = draw(st.floats(-5, 5))
+    b = a + draw(st.floats(0.01, 10))
+    share = draw(st.sampled_from([0.0, 0.5, 1.0]) | st.floats(0, 1))
+    return a, b, share * 2 / (b - a)
+
+
+def double(density: Density, validate_args: bool | None = None) -> Linear:
+    return Linear(*(torch.tensor(v, dtype=torch.float64) for v in density), validate_args=validate_args)
+
+
+def naive_pdf(x: np.ndarray, a: float, b: float, h_b: float) -> np.ndarray:
+    """The straight line through (a, h_a) and (b, h_b), where h_a makes the area one."""
+    h_a = 2 / (b - a) - h_b
+    return h_a + (h_b - h_a) * (x - a) / (b - a)
+
+
+def naive_cdf(x: np.ndarray, a: float, b: float, h_b: float) -> np.ndarray:
+    """The trapezium between a and x."""
+    return (naive_pdf(np.asarray(a), a, b, h_b) + naive_pdf(x, a, b, h_b)) / 2 * (x - a)
+
+
+@given(densities())
+@settings(max_examples=60, deadline=None)
+def test_density_and_cdf_are_the_papers(density: Density) -> None:
+    a, b, h_b = density
+    x = np.linspace(a, b, 33)[1:-1]  # the ends have their own test: a triangle is 0 at one of them
+    linear = double(density)
+    value = torch.from_numpy(x)
+    # 1e-9 of the peak: h_a is a difference, so the reference itself is no better near a triangle's zero
+    np.testing.assert_allclose(linear.log_prob(value).exp(), naive_pdf(x, *density), atol=1e-9 / (b - a), rtol=1e-9)
+    np.testing.assert_allclose(linear.cdf(value), naive_cdf(x, *density), atol=1e-9)
+    np.testing.assert_allclose(linear.h_a, 2 / (b - a) - h_b, atol=1e-9 / (b - a))
+
+
+@given(densities())
+@settings(max_examples=60, deadline=None)
+def test_cdf_undoes_icdf(density: Density) -> None:
+    linear = double(density)
+    u = torch.linspace(0, 1, 65, dtype=torch.float64)
+    x = linear.icdf(u)
+    assert bool((x >= linear.a).all())
+    assert bool((x <= linear.b).all())
+    assert bool((x.diff() > 0).all())
+    torch.testing.assert_close(linear.cdf(x), u, atol=1e-12, rtol=0)
+    assert linear.icdf(u[0]) == linear.a
+    torch.testing.assert_close(linear.icdf(u[-1]), linear.b)
+
+
+@given(densities())
+@settings(max_examples=25, deadline=None)
+@example((0.0, 3.0, 1 / 3))
+@example((0.0, 0.3, 0.0))
+@example((1.0, 3.0, 1.0))
+@example((0.0, 1.0, 1 + 0.4e-4))  # just inside and just outside the series that stands for the entropy near uniform
+@example((0.0, 1.0, 1 + 0.6e-4))
+def test_area_moments_and_entropy_by_quadrature(density: Density) -> None:
+    a, b, _ = density
+    linear = double(density)
+
+    def integrate(integrand: Callable[[float, float], float]) -> float:
+        """∫ g(x, p(x)) dx with p the class's own density."""
+
+        def at(x: float) -> float:
+            return integrand(x, linear.log_prob(torch.tensor(x, dtype=torch.float64)).exp().item())
+
+        return float(quad(at, a, b, epsabs=1e-11)[0])
+
+    mean = integrate(lambda x, p: x * p)
+    assert integrate(lambda _x, p: p) == pytest.approx(1, abs=1e-9)
+    assert linear.mean.item() == pytest.approx(mean, abs=1e-8)
+    assert linear.variance.item() == pytest.approx(integrate(lambda x, p: (x - mean) ** 2 * p), abs=1e-8)
+    assert linear.entropy().item() == pytest.approx(
+        integrate(lambda _x, p: -p * math.log(p) if p > 0 else 0.0), abs=1e-7
+    )
+
+
+def test_uniform_case_is_torchs_uniform() -> None:
+    low, high = torch.tensor(-1.0, dtype=torch.float64), torch.tensor(2.0, dtype=torch.float64)
+    ours, theirs = Linear(low, high, 1 / (high - low)), Uniform(low, high)
+    x = torch.linspace(-1, 2, 50, dtype=torch.float64)[:-1]  # torch's own support is half open
+    u = torch.linspace(0, 1, 50, dtype=torch.float64)
+    torch.testing.assert_close(ours.log_prob(x), theirs.log_prob(x))
+    torch.testing.assert_close(ours.cdf(x), theirs.cdf(x))
+    torch.testing.assert_close(ours.icdf(u), theirs.icdf(u))
+    for name in ("mean", "variance", "stddev"):
+        torch.testing.assert_close(getattr(ours, name), getattr(theirs, name))
+    torch.testing.assert_close(ours.entropy(), theirs.entropy())
+
+
+@pytest.mark.parametrize(("h_b", "zero_at", "mean", "mode"), [(0.0, 3.0, 5 / 3, 1.0), (1.0, 1.0, 7 / 3, 3.0)])
+def test_triangular_ends(h_b: float, zero_at: float, mean: float, mode: float) -> None:
+    triangle = Linear(1.0, 3.0, h_b)
+    assert triangle.log_prob(torch.tensor(zero_at)) == -math.inf
+    assert triangle.log_prob(triangle.mode).item() == pytest.approx(0)  # height 2/(b-a) = 1 at the other end
+    assert triangle.mean.item() == pytest.approx(mean)
+    assert triangle.variance.item() == pytest.approx(4 / 18)
+    assert triangle.mode.item() == mode
+    assert triangle.icdf(torch.tensor([0.0, 1.0])).tolist() == [1.0, 3.0]
+    draws = triangle.sample((10_000,), generator=torch.Generator().manual_seed(0))
+    assert bool(torch.isfinite(draws).all())
+    assert bool(triangle.support.check(draws).all())
+
+
+def cdf_error(linear: Linear, u: Tensor, x: Tensor) -> float:
+    """How far float32 x is from having exactly the float32 u below it, with the arithmetic between in float64."""
+    exact = double((linear.a.item(), linear.b.item(), linear.h_b.item()))
+    return (exact.cdf(x.double()) - u.double()).abs().max().item()
+
+
+def test_float32_draws_keep_their_digits_near_the_uniform_density() -> None:
+    """Dividing by the slope instead, as the textbook does, loses four digits: that is what the form is for."""
+    linear = Linear(0.0, 3.0, 0.3333)
+    u = torch.linspace(0, 1, 10_001)
+    assert cdf_error(linear, u, linear.icdf(u)) <= 1e-6
+    h_a, h_b = linear.h_a, linear.h_b
+    slope = (h_b - h_a) / 3
+    textbook = ((h_a**2 + 2 * slope * u).sqrt() - h_a) / slope
+    assert cdf_error(linear, u, textbook.clamp(0, 3)) > 1e-4
+
+
+@given(st.floats(0, 1, width=32))
+@settings(max_examples=40, deadline=None)
+def test_float32_draws_keep_their_digits_at_every_slope(share: float) -> None:
+    linear = Linear(0.0, 3.0, share * 2 / 3)
+    u = torch.linspace(0, 1, 1001)
+    assert cdf_error(linear, u, linear.icdf(u)) <= 1e-6
+
+
+@pytest.mark.parametrize("density", [(0.0, 3.0, 0.33), (0.0, 0.3, 0.0), (0.25, 0.75, 4.0), (1.0, 4.0, 0.1)])
+def test_draws_follow_the_density(density: Density) -> None:
+    """Kolmogorov-Smirnov on 20,000 draws. Seeded, so it never flickers; a right sampler fails at one seed in 1,000."""
+    draws = double(density).sample((20_000,), generator=torch.Generator().manual_seed(20))
+    assert kstest(draws.numpy(), lambda x: naive_cdf(x, *density)).pvalue > 1e-3
+
+
+def test_sampling_is_by_the_given_generator_alone() -> None:
+    linear = Linear(0.0, 3.0, 0.1)
+    state = torch.get_rng_state()
+    first = linear.sample((5,), generator=torch.Generator().manual_seed(1))
+    again = linear.sample((5,), generator=torch.Generator().manual_seed(1))
+    other = linear.sample((5,), generator=torch.Generator().manual_seed(2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def inputs(h_b: float = 0.2) -> tuple[Tensor, ...]:
+    return tuple(torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (0.5, 3.5, h_b))
+
+
+@pytest.mark.parametrize("h_b", [0.05, 1 / 3, 0.6])
+def test_gradients_and_second_gradients(h_b: float) -> None:
+    u = torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64, requires_grad=True)
+    x = torch.tensor([0.8, 2.0, 3.3], dtype=torch.float64, requires_grad=True)
+    functions: list[tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = [
+        (lambda a, b, h, u: Linear(a, b, h).icdf(u), (*inputs(h_b), u)),
+        (lambda a, b, h, x: Linear(a, b, h).cdf(x), (*inputs(h_b), x)),
+        (lambda a, b, h, x: Linear(a, b, h).log_prob(x), (*inputs(h_b), x)),
+        (lambda a, b, h: Linear(a, b, h).mean, inputs(h_b)),
+        (lambda a, b, h: Linear(a, b, h).variance, inputs(h_b)),
+        (lambda a, b, h: Linear(a, b, h).entropy(), inputs(h_b)),
+    ]
+    for function, arguments in functions:
+        assert gradcheck(function, arguments)
+        assert gradgradcheck(function, arguments)
+
+
+def test_rsample_is_differentiable_and_sample_is_not() -> None:
+    def draw(a: Tensor, b: Tensor, h_b: Tensor) -> Tensor:
+        return Linear(a, b, h_b).rsample((20,), generator=torch.Generator().manual_seed(3))
+
+    assert gradcheck(draw, inputs())
+    # Moving the density moves the draws by −(∂F/∂h_b)/p, the implicit-function theorem's answer.
+    a, b, h_b = inputs()
+    x = draw(a, b, h_b)
+    (got,) = torch.autograd.grad(x.sum(), h_b)
+    still = x.detach()
+    linear = Linear(a, b, h_b)
+    density = linear.log_prob(still).exp().detach()
+    slopes = torch.stack([torch.autograd.grad(F, h_b, retain_graph=True)[0] for F in linear.cdf(still)])
+    torch.testing.assert_close(got, -(slopes / density).sum())
+    assert not linear.sample((3,)).requires_grad
+
+
+def test_entropy_has_a_gradient_at_the_triangular_end() -> None:
+    """d entropy / d h_b is (b − a)/2 at h_b = 0; x log x must not make it NaN."""
+    a, b, h_b = inputs(0.0)
+    (gradient,) = torch.autograd.grad(Linear(a, b, h_b).entropy(), h_b)
+    assert gradient.item() == pytest.approx(1.5)
+
+
+def test_batches_are_their_members_side_by_side() -> None:
+    a, b, h_b = torch.tensor([[0.0], [1.0]]), torch.tensor([2.0, 3.0, 4.0]), torch.tensor(0.3)
+    batch = Linear(a, b, h_b)
+    assert batch.batch_shape == (2, 3)
+    assert batch.event_shape == ()
+    assert batch.sample((4, 5)).shape == (4, 5, 2, 3)
+    x = torch.rand(7, 1, 1) + 1  # in [1, 2], inside every member
+    for i in range(2):
+        for j in range(3):
+            one = Linear(a[i, 0], b[j], h_b)
+            assert one.batch_shape == ()
+            for name in ("mean", "variance", "mode", "h_a"):
+                torch.testing.assert_close(getattr(batch, name)[i, j], getattr(one, name))
+            for method in ("log_prob", "cdf"):
+                torch.testing.assert_close(getattr(batch, method)(x)[:, i, j], getattr(one, method)(x[:, 0, 0]))
+            torch.testing.assert_close(batch.icdf(x - 1)[:, i, j], one.icdf(x[:, 0, 0] - 1))
+            torch.testing.assert_close(batch.entropy()[i, j], one.entropy())
+    joint = Independent(batch, 1)
+    torch.testing.assert_close(joint.log_prob(x.expand(7, 2, 3)), batch.log_prob(x).sum(-1))
+
+
+@pytest.mark.parametrize("distribution", [Linear(0.0, 2.0, 0.3), Constant(0.5)])
+def test_expand(distribution: Linear | Constant) -> None:
+    wide = distribution.expand((3, 2))
+    assert type(wide) is type(distribution)
+    assert wide.batch_shape == (3, 2)
+    assert wide.sample((5,)).shape == (5, 3, 2)
+    torch.testing.assert_close(wide.mean, distribution.mean.expand(3, 2))
+    torch.testing.assert_close(wide.variance, distribution.variance.expand(3, 2))
+    x = torch.full((3, 2), 0.5)
+    torch.testing.assert_close(wide.log_prob(x), distribution.log_prob(x))
+    assert distribution.expand(torch.Size([0])).sample().shape == (0,)
+
+
+def test_values_outside_the_support() -> None:
+    outside = torch.tensor([-0.5, 2.5])
+    with pytest.raises(ValueError, match="within the support"):
+        Linear(0.0, 2.0, 0.3).log_prob(outside)
+    with pytest.raises(ValueError, match="not broadcastable"):
+        Linear(torch.zeros(2), torch.ones(2), 1.0).log_prob(torch.zeros(3))
+    lenient = Linear(0.0, 2.0, 0.3, validate_args=False)
+    assert lenient.log_prob(outside).tolist() == [-math.inf, -math.inf]
+    assert lenient.cdf(outside).tolist() == [0.0, 1.0]
+    assert lenient.expand((2,)).cdf(outside).tolist() == [0.0, 1.0]
+
+
+def test_dtype_follows_the_arguments() -> None:
+    assert Linear(0, 3, 0).sample().dtype == torch.get_default_dtype()
+    half = torch.tensor(0.5, dtype=torch.float64)
+    assert Linear(0 * half, half, 2.0).sample().dtype == torch.float64
+    assert Constant(half).log_prob(half).dtype == Constant(half).cdf(half).dtype == torch.float64
+    # a whole-number tensor neither stays whole nor makes its neighbours whole
+    mixed = Linear(torch.tensor(0), 3, 0.33)
+    assert mixed.h_b.item() == pytest.approx(0.33)
+    assert Linear(torch.tensor(0), torch.tensor(3), torch.tensor(0)).sample().is_floating_point()
+    assert Constant(torch.tensor(2)).sample().is_floating_point()
+
+
+def test_a_height_that_overshoots_by_rounding_is_a_triangle() -> None:
+    for tenths in range(100):
+        a, b = tenths / 10, (tenths + 1) / 10
+        triangle = Linear(a, b, 2 / (b - a))
+        assert triangle.h_a.item() >= 0
+        assert triangle.h_a.item() < 1e-2  # of 20: what rounding a and b to float32 leaves
+
+
+@pytest.mark.parametrize(
+    ("density", "message"),
+    [
+        ((1, 3, 2), r"h_b must lie in \[0, 2/\(b-a\)\] = \[0, 1\]; got 2\. Use 0\.5 for the uniform density\."),
+        ((0, 3, -0.1), r"h_b must lie in .* = \[0, 0\.666667\]; got -0\.1\. Use 0\.333333"),
+        ((0, 3, 0.6667), r"= \[0, 0\.666667\]; got 0\.6667\."),  # the two numbers must not print alike
+        ((3, 1, 0.5), r"a must be smaller than b; got a=3, b=1\. Use Constant"),
+        ((2, 2, 0.5), r"a must be smaller than b; got a=2, b=2\. Use Constant"),
+        ((0, math.nan, 0.5), r"must be finite; got a=0, b=nan, h_b=0\.5"),
+        ((0, math.inf, 0), r"must be finite; got a=0, b=inf"),
+        ((torch.zeros(2), torch.ones(2), torch.tensor([1.0, 3.0])), r"\[0, \[2, 2\]\]; got \[1, 3\]"),
+    ],
+)
+def test_what_is_not_a_density_is_refused(density: tuple[float, float, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Linear(*density)
+    Linear(*density, validate_args=False)  # torch's own way to skip the checks
+
+
+def test_constant() -> None:
+    constant = Constant(torch.tensor([1.0, 2.0]))
+    assert constant.batch_shape == (2,)
+    assert constant.sample((3,)).tolist() == [[1.0, 2.0]] * 3
+    assert constant.mean.tolist() == constant.mode.tolist() == [1.0, 2.0]
+    assert constant.variance.tolist() == constant.entropy().tolist() == [0.0, 0.0]
+    assert constant.cdf(torch.tensor(1.5)).tolist() == [1.0, 0.0]
+    assert constant.icdf(torch.tensor([[0.0], [0.7]])).tolist() == [[1.0, 2.0]] * 2
+    assert constant.log_prob(torch.tensor([1.0, 2.0])).tolist() == [0.0, 0.0]
+    assert Constant(1.0, validate_args=False).log_prob(torch.tensor([1.0, 2.0])).tolist() == [0.0, -math.inf]
+    with pytest.raises(ValueError, match="within the support"):
+        constant.log_prob(torch.tensor([1.0, 1.0]))
+    with pytest.raises(ValueError, match=r"value must be finite; got \[1, nan\]"):
+        Constant(torch.tensor([1.0, math.nan]))
+
+
+def test_constant_samples_are_their_own_and_rsamples_carry_gradients() -> None:
+    value = torch.tensor(2.0, requires_grad=True)
+    constant = Constant(value)
+    assert torch.autograd.grad(constant.rsample((4,)).sum(), value)[0] == 4
+    draws = constant.sample((4,), generator=torch.Generator().manual_seed(0))
+    draws[0] = 7.0  # an in-place change reaches neither its neighbours nor the distribution
+    assert draws.tolist() == [7.0, 2.0, 2.0, 2.0]
+    assert value.item() == 2.0
+
+
+def test_repr_says_how_to_build_it_again() -> None:
+    assert repr(Linear(0, 0.3, 0)) == "Linear(0, 0.3, 0)"
+    assert repr(Constant(0.1)) == "Constant(0.1)"
+    assert repr(Constant(torch.tensor([0.1, 2.0]))) == "Constant([0.1, 2])"
