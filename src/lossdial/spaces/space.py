@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, final
 
 import torch
@@ -47,13 +48,15 @@ class Lam:
         return name in self.names
 
     def __len__(self) -> int:
+        if self.shape == ():
+            raise TypeError("this is one λ, which has no length; an array of them comes from grid() or sample((m,)).")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Lam]:
         return (self.at(i) for i in range(len(self)))
 
-    def at(self, index: int | slice | Tensor) -> Lam:
-        """The λ at ``index`` of the first axis; a slice or a tensor of indices gives an array of them."""
+    def at(self, index: int | slice | Tensor | None) -> Lam:
+        """The λ at ``index`` of the first axis; a slice or indices give an array of them, None a first axis of one."""
         return Lam(self.names, self.values[index])
 
     def to(self, *args: Any) -> Lam:
@@ -61,8 +64,10 @@ class Lam:
         return Lam(self.names, self.values.to(*args))
 
     def as_dict(self) -> dict[str, float]:
-        """``{"gamma": 0.1, "tau": 2.0}`` of one λ, rounded to float32's own digits."""
-        return {name: float(format(v, ".7g")) for name, v in zip(self.names, self.values.tolist(), strict=True)}
+        """``{"gamma": 0.1, "tau": 2.0}`` of one λ, in the fewest digits that give the same λ back."""
+        if self.shape != ():
+            raise ValueError(f"as_dict() speaks of one λ; this is an array of shape {tuple(self.shape)}. Use at(i).")
+        return dict(zip(self.names, _shortest(self.values), strict=True))
 
     def __repr__(self) -> str:
         if self.shape == ():
@@ -122,20 +127,28 @@ class Space:
 
     def point(self, **values: float) -> Lam:
         """One λ. Constants may be left out; a value outside the trained range is allowed and warned of."""
-        return self.grid(**{name: [value] for name, value in values.items()}).at(0)
+        lam = self._product({name: [value] for name, value in values.items()}).at(0)
+        self.warn_outside(lam)
+        return lam
 
     def grid(self, **values: Sequence[float]) -> Lam:
         """Every combination of the given values, last name fastest: λ of shape (m,)."""
-        unknown = [name for name in values if name not in self.names]
-        if unknown:
-            raise ValueError(f"λ has no {unknown[0]!r}; this space has {', '.join(self.names)}.")
+        lam = self._product(values)
+        self.warn_outside(lam)
+        return lam
+
+    def _product(self, values: Mapping[str, Sequence[float]]) -> Lam:
+        self._check_known(values)
         missing = [name for name in self.free if name not in values]
         if missing:
             raise ValueError(f"λ needs a value for {', '.join(missing)}; got {', '.join(values) or 'none'}.")
-        axes = [values.get(name, [self.bounds(name)[0]]) for name in self.names]
-        lam = Lam(self.names, torch.tensor(list(itertools.product(*axes)), dtype=torch.get_default_dtype()))
-        self.warn_outside(lam)
-        return lam
+        axes = [_axis(name, values.get(name, [self.bounds(name)[0]])) for name in self.names]
+        return Lam(self.names, torch.tensor(list(itertools.product(*axes)), dtype=torch.get_default_dtype()))
+
+    def _check_known(self, values: Iterable[str]) -> None:
+        unknown = [name for name in values if name not in self.names]
+        if unknown:
+            raise ValueError(f"λ has no {unknown[0]!r}; this space has {', '.join(self.names)}.")
 
     def even_grid(self, per_axis: int = 11) -> Lam:
         """The trained range covered evenly, ends included: λ of shape (per_axis ** dim,)."""
@@ -143,6 +156,7 @@ class Space:
 
     def nearest(self, values: Mapping[str, float]) -> Lam:
         """The λ of this space closest to the given values, coordinate by coordinate."""
+        self._check_known(values)
         low, high = self._low.tolist(), self._high.tolist()
         wanted = [values.get(n, (lo + hi) / 2) for n, lo, hi in zip(self.names, low, high, strict=True)]
         return Lam(self.names, torch.tensor(wanted).clamp(self._low, self._high))
@@ -169,20 +183,27 @@ class Space:
         )
 
     def _overshoot(self, lam: Lam) -> Tensor:
-        if lam.names != self.names:
-            raise ValueError(f"λ is named {lam.names}, this space {self.names}; draw or build it with this space.")
+        self._check_names(lam)
         values = lam.values.cpu()
         return torch.maximum(self._low - values, values - self._high).clamp_min(0)
 
+    def _check_names(self, lam: Lam) -> None:
+        if lam.names != self.names:
+            raise ValueError(
+                f"λ is named ({', '.join(lam.names)}), this space ({', '.join(self.names)}); "
+                "draw or build λ with this space."
+            )
+
     def encode(self, lam: Lam) -> Tensor:
         """What the network is told: the varying coordinates, each range mapped to [−1, 1]; shape (*shape, dim)."""
+        self._check_names(lam)
         values = lam.values[..., self._free_index]
         return (values - self._middle.to(values)) / self._half_width.to(values)
 
     def to_json(self) -> dict[str, list[float]]:
         """``{"tau": [0, 3, 0.33], "gamma": [0.1]}``: three numbers are a Linear, one is a Constant."""
         return {
-            name: [d.a.item(), d.b.item(), d.h_b.item()] if isinstance(d, Linear) else [d.value.item()]
+            name: _shortest(torch.stack([d.a, d.b, d.h_b] if isinstance(d, Linear) else [d.value]))
             for name, d in self._distributions.items()
         }
 
@@ -197,7 +218,7 @@ class Space:
         return cls(**{name: kinds[len(numbers)](*numbers) for name, numbers in data.items()})
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Space) and self.to_json() == other.to_json()
+        return isinstance(other, Space) and self.names == other.names and self.to_json() == other.to_json()
 
     def __hash__(self) -> int:
         return hash(repr(self))
@@ -207,6 +228,24 @@ class Space:
 
 
 def _bounds(distribution: Constant | Linear) -> tuple[float, float]:
-    if isinstance(distribution, Linear):
-        return distribution.a.item(), distribution.b.item()
-    return distribution.value.item(), distribution.value.item()
+    ends = (distribution.a, distribution.b) if isinstance(distribution, Linear) else (distribution.value,) * 2
+    low, high = _shortest(torch.stack(ends))
+    return low, high
+
+
+def _shortest(values: Tensor) -> list[float]:
+    """The fewest digits that round back to each value: 0.3, not the 0.30000001192092896 of its float32."""
+    return [float(str(v)) for v in values.detach().cpu().numpy()]
+
+
+def _axis(name: str, values: Sequence[float]) -> list[float]:
+    """The values of one axis of a grid as numbers, refusing what could not be a λ."""
+    try:
+        axis = [float(v) for v in values]
+    except (TypeError, ValueError):
+        axis = []
+    if not axis or not all(math.isfinite(v) for v in axis):
+        raise ValueError(
+            f"{name} must be finite numbers, one for point(), a list of one or more for grid(); got {values}."
+        )
+    return axis
