@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lossdial.dial.ranking import as_labels, as_rows, rank, require_finite, threshold_below
+from lossdial.dial.ranking import as_labels, as_rows, rank, require_finite, split, threshold_below
 
 levels = st.lists(st.integers(-3, 3), min_size=1, max_size=12)  # few levels, so that ties abound
 
@@ -11,7 +11,7 @@ levels = st.lists(st.integers(-3, 3), min_size=1, max_size=12)  # few levels, so
 @given(levels, levels)
 @settings(max_examples=80, deadline=None)
 def test_rank_counts_like_a_double_loop(positive, negative):
-    ranking = rank(np.float32([positive]), np.float32([negative]))
+    ranking = rank(np.float32([sorted(positive)]), np.float32([sorted(negative)]))
     for column, p in enumerate(sorted(positive)):
         assert np.broadcast_to(ranking.tp, ranking.fp.shape)[0, column] == sum(q >= p for q in positive)
         assert ranking.fp[0, column] == sum(q >= p for q in negative)
@@ -20,12 +20,22 @@ def test_rank_counts_like_a_double_loop(positive, negative):
 
 def test_rank_treats_each_row_alone():
     rng = np.random.default_rng(0)
-    positive, negative = rng.integers(0, 5, (4, 6)).astype(np.float32), rng.normal(size=(4, 9)).astype(np.float32)
+    positive = np.sort(rng.integers(0, 5, (4, 6)).astype(np.float32), axis=1)
+    negative = np.sort(rng.integers(0, 9, (4, 9)).astype(np.float32), axis=1)
+    negative[2] += 0.5  # a row without ties between the classes
     together = rank(positive, negative)
     for k in range(4):
         alone = rank(positive[k : k + 1], negative[k : k + 1])
         np.testing.assert_array_equal(together.tp[k], alone.tp[0])
         np.testing.assert_array_equal(together.fp[k], alone.fp[0])
+        np.testing.assert_array_equal(together.fp_above[k], alone.fp_above[0])
+
+
+def test_split_sorts_each_class_of_each_row():
+    rows = np.float32([[3, 1, 2, 0], [0, 5, 4, 9]])
+    positive, negative = split(np.array([True, False, True, False]), rows)
+    assert positive.tolist() == [[2, 3], [0, 4]]
+    assert negative.tolist() == [[0, 1], [5, 9]]
 
 
 @given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=2, max_size=20), st.integers(0, 19))

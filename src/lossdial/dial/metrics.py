@@ -20,6 +20,7 @@ from lossdial.dial.ranking import (
     rank,
     require_both_classes,
     require_finite,
+    split,
 )
 from lossdial.dial.registry import CountMetric, LossMetric, Metric, RankMetric
 
@@ -33,7 +34,7 @@ def evaluate(
 
     `threshold` is one for all rows, or (k,), for the count metrics; None leaves each at its own.
     """
-    positive, negative = rows[:, labels], rows[:, ~labels]
+    positive, negative = split(labels, rows)
     ranking = None
     if any(isinstance(metric, RankMetric) for metric in metrics):
         require_both_classes(labels)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lossdial.dial import registry
 from lossdial.dial.metrics import evaluate
-from lossdial.dial.ranking import BoolArray, Counts, FloatArray, rank, threshold_below
+from lossdial.dial.ranking import BoolArray, Counts, FloatArray, rank, split, threshold_below
 from lossdial.dial.registry import CountMetric, Metric, RankMetric, ScoreMetric, as_metric
 from lossdial.dial.surface import Surface
 
@@ -185,7 +185,7 @@ def _search(surface: Surface, metric: Metric, bounds: tuple[Bound, ...]) -> tupl
 
 def _candidates(labels: BoolArray, rows: FloatArray) -> Counts:
     """Counts (k, P+1) at every positive's score in ascending order, then of 'predict none'."""
-    ranking = rank(rows[:, labels], rows[:, ~labels])
+    ranking = rank(*split(labels, rows))
     tp = np.broadcast_to(ranking.tp, ranking.fp.shape)
     end = ((0, 0), (0, 1))
     return Counts(np.pad(tp, end), np.pad(ranking.fp, end), ranking.n_positive, ranking.n_negative)

@@ -6,7 +6,6 @@ So whatever rises with true positives and falls with false positives is best *at
 score vector rather than n, and negatives enter only through how many of them lie above each positive.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,28 +94,36 @@ def require_finite(rows: FloatArray) -> None:
         )
 
 
+def split(labels: BoolArray, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The scores of the positives (k, P) and of the negatives (k, N), each row in ascending order."""
+    # By index, not by mask: over rows it is three times as fast.
+    positive = np.take(rows, np.flatnonzero(labels), axis=1)
+    negative = np.take(rows, np.flatnonzero(~labels), axis=1)
+    positive.sort(axis=1)
+    negative.sort(axis=1)
+    return positive, negative
+
+
 def rank(positive: FloatArray, negative: FloatArray) -> Ranking:
-    """Rank scores of positives (k, P) against those of negatives (k, N), ties counted exactly.
+    """Rank ascending scores of positives (k, P) against those of negatives (k, N), ties counted exactly.
 
     >>> r = rank(np.array([[0.2, 0.9]]), np.array([[0.1, 0.2, 0.5]]))
     >>> r.tp.tolist(), r.fp.tolist(), r.fp_above.tolist()
     ([[2.0, 1.0]], [[2.0, 0.0]], [[1.0, 0.0]])
     """
-    positive, negative = np.sort(positive, axis=1), np.sort(negative, axis=1)
     n_positive, n_negative = positive.shape[1], negative.shape[1]
-    below = _search(negative, positive, "left")
-    # A second search costs as much as the first, and most rows have no tie between the classes.
-    neighbour = np.take_along_axis(negative, np.minimum(below, n_negative - 1), axis=1)
-    tied = (neighbour == positive).any(axis=1)
-    not_above = below
-    if tied.any():
-        not_above = below.copy()
-        not_above[tied] = _search(negative[tied], positive[tied], "right")
+    below = np.empty(positive.shape, dtype=np.intp)  # negatives below each positive
+    ties = np.zeros(positive.shape, dtype=np.intp)  # negatives equal to it
+    for row, (p, n) in enumerate(zip(positive, negative, strict=True)):
+        below[row] = np.searchsorted(n, p, side="left")
+        # A second search costs as much as the first, and most rows have no tie between the classes.
+        if (n.take(below[row], mode="clip") == p).any():
+            ties[row] = np.searchsorted(n, p, side="right") - below[row]
     fp = np.subtract(n_negative, below, dtype=np.float64)
     return Ranking(
         tp=_true_positives(positive),
         fp=fp,
-        fp_above=np.subtract(n_negative, not_above, dtype=np.float64) if tied.any() else fp,
+        fp_above=fp - ties if ties.any() else fp,
         weight=np.ones((1, n_positive)),
         n_positive=n_positive,
         n_negative=n_negative,
@@ -140,14 +147,6 @@ def threshold_below(score: FloatArray, accepted: float) -> float:
         if bottom <= middle < accepted:
             return float(middle)
     return float(np.nextafter(kind(accepted), kind(-np.inf)))
-
-
-def _search(negative: FloatArray, positive: FloatArray, side: str) -> NDArray[np.intp]:
-    rows: Sequence[NDArray[np.intp]] = [
-        np.searchsorted(n, p, side="left" if side == "left" else "right")
-        for n, p in zip(negative, positive, strict=True)
-    ]
-    return np.stack(rows)
 
 
 def _true_positives(positive: FloatArray) -> FloatArray:

@@ -14,6 +14,7 @@ from lossdial.dial.registry import Metric, as_metric
 
 BLOCK_BYTES = 32 * 2**20
 """Scores held at a time while a surface is walked through; the working memory is a small multiple of it."""
+STRIP_BYTES = 4 * 2**20
 
 
 @runtime_checkable
@@ -162,9 +163,12 @@ class Surface:
         """Several metrics for every λ in one walk, name -> (m,)."""
         found = [as_metric(metric) for metric in metrics]
         cuts = None if threshold is None else np.broadcast_to(np.asarray(threshold), (self.n_lams,))
+        # Blocks are sized for the matrix product; strips of them stay in the processor's cache while being ranked.
+        step = max(1, STRIP_BYTES // (4 * self.labels.size))
         parts = [
-            evaluate(found, self.labels, rows, None if cuts is None else cuts[part])
+            evaluate(found, self.labels, rows[i : i + step], None if cuts is None else cuts[part][i : i + step])
             for part, rows in self.blocks(block_bytes)
+            for i in range(0, len(rows), step)
         ]
         return {metric.name: np.concatenate([part[metric.name] for part in parts]) for metric in found}
 
