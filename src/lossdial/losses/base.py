@@ -36,6 +36,14 @@ class ConditionalLoss(nn.Module, ABC):
     def per_sample(self, logits: Tensor, y: Tensor, lam: Lam) -> Tensor:
         """The loss of each sample, (n,)."""
 
+    @abstractmethod
+    def default_space(self) -> Space:
+        """The widest training distribution of the paper for this loss."""
+
+    @abstractmethod
+    def recipe(self) -> dict[str, object]:
+        """The loss by name, with its constants: what a stored model says of its training."""
+
     def forward(self, logits: Tensor, y: Tensor, lam: Lam) -> Tensor:
         losses = self.per_sample(logits, y, lam)
         if self.reduction == "mean":
@@ -65,27 +73,44 @@ def limits(constraint: constraints.Constraint) -> tuple[float, float]:
 
 
 def describe(constraint: constraints.Constraint) -> str:
-    """``in [0, 1]`` or ``at least 0``."""
+    """``in [0, 1]`` or ``finite and at least 0``."""
     low, high = limits(constraint)
-    return f"in [{low:g}, {high:g}]" if math.isfinite(high) else f"at least {low:g}"
+    return f"in [{low:g}, {high:g}]" if math.isfinite(high) else f"finite and at least {low:g}"
 
 
-def check_value(name: str, value: float | Tensor, constraint: constraints.Constraint) -> None:
-    """Refuse a hyperparameter out of range. A value on an accelerator is not read, which would stall it."""
-    if isinstance(value, Tensor) and value.device.type != "cpu":
-        return
+def check_value(name: str, value: float | Tensor, constraint: constraints.Constraint, n: int) -> None:
+    """Refuse a hyperparameter out of range, or of a shape that is neither one value nor one for each of n samples.
+
+    A value on an accelerator is not read, which would stall it.
+    """
+    if isinstance(value, Tensor):
+        if value.shape not in ((), (1,), (n,)):
+            raise ValueError(f"{name} must be one value or one per sample, shape ({n},); got {tuple(value.shape)}.")
+        if value.device.type != "cpu" or value.numel() == 0:
+            return
+        ends = [end.item() for end in value.aminmax()] if value.dim() else [value.item()]
+    else:
+        ends = [float(value)]
     low, high = limits(constraint)
-    values = [float(value)] if not isinstance(value, Tensor) or value.dim() == 0 else value.flatten().tolist()
-    for v in values:
-        if not low <= v <= high:  # written so that NaN is refused too
+    for v in ends:
+        if not (math.isfinite(v) and low <= v <= high):
             raise ValueError(f"{name} must be {describe(constraint)}; got {v:g}.")
 
 
-def check_logits(logits: Tensor, y: Tensor, n_classes: int) -> None:
-    """Refuse shapes that would broadcast to something else than one loss per sample."""
+def check_batch(logits: Tensor, y: Tensor, n_classes: int) -> None:
+    """Refuse shapes that would broadcast to something else than one loss per sample, and labels that are no class.
+
+    Labels on an accelerator are not read, which would stall it.
+    """
     if logits.dim() != 2 or logits.shape[1] != n_classes:
         raise ValueError(f"logits must have shape (n, {n_classes}); got {tuple(logits.shape)}.")
     if y.shape != logits.shape[:1]:
         raise ValueError(
             f"y must have shape ({logits.shape[0]},), one label per row of the logits; got {tuple(y.shape)}."
         )
+    if y.device.type != "cpu" or y.numel() == 0:
+        return
+    low, high = (end.item() for end in y.aminmax())
+    if not (low >= 0 and high <= n_classes - 1) or (y.is_floating_point() and not bool((y == y.round()).all())):
+        legal = "0 or 1" if n_classes == 2 else f"whole numbers from 0 to {n_classes - 1}"
+        raise ValueError(f"y must hold labels that are {legal}; got values from {low:g} to {high:g}.")

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.distributions import constraints
 from torch.nn.functional import logsigmoid
 
-from lossdial.losses.base import ConditionalLoss, check_logits, check_value
-from lossdial.spaces import Lam
+from lossdial.losses.base import ConditionalLoss, check_batch, check_value
+from lossdial.spaces import Lam, Linear, Space
 
 __all__ = ["FocalLoss", "focal_loss"]
 
@@ -29,9 +29,9 @@ def focal_loss(logits: Tensor, y: Tensor, alpha: float | Tensor, phi: float | Te
     >>> 2 * focal_loss(logits, y, alpha=0.5, phi=0.0)  # half the cross entropy
     tensor([0.1269, 0.3133])
     """
-    check_logits(logits, y, 2)
-    check_value("alpha", alpha, constraints.unit_interval)
-    check_value("phi", phi, constraints.nonnegative)
+    check_batch(logits, y, 2)
+    check_value("alpha", alpha, constraints.unit_interval, len(y))
+    check_value("phi", phi, constraints.nonnegative, len(y))
     positive = y.to(logits.dtype)
     margin = (logits[:, 1] - logits[:, 0]) * (2 * positive - 1)  # (n,)
     weight = positive * alpha + (1 - positive) * (1 - alpha)
@@ -49,3 +49,9 @@ class FocalLoss(ConditionalLoss):
 
     def per_sample(self, logits: Tensor, y: Tensor, lam: Lam) -> Tensor:
         return focal_loss(logits, y, alpha=lam["alpha"], phi=lam["phi"])
+
+    def default_space(self) -> Space:
+        return Space(alpha=Linear(0.1, 0.9, 1.25), phi=Linear(0.0, 3.0, 1 / 3))
+
+    def recipe(self) -> dict[str, object]:
+        return {"name": "focal"}

@@ -26,13 +26,23 @@ class Standardize(nn.Module):
 
     @torch.no_grad()
     def fit(self, x: Tensor) -> None:
-        """Take mean and standard deviation from x (n, c, ...); a constant feature keeps scale 1."""
+        """Take mean and standard deviation from x (n, c, ...); a constant feature keeps scale 1.
+
+        Values of type uint8 count as [0, 1], which is how the classifier feeds them to its backbone.
+        """
+        if x.dim() < 2 or x.shape[1] != len(self.mean) or len(x) == 0:
+            raise ValueError(f"x must have shape (n, {len(self.mean)}, ...) with n > 0; got {tuple(x.shape)}.")
         axes = [0, *range(2, x.dim())]
-        x = x.double()
-        mean, scale = x.mean(axes), x.std(axes, correction=0)
-        tiny = scale <= 1e-9 * mean.abs().clamp_min(1e-9)
-        self.mean.copy_(mean)
-        self.scale.copy_(torch.where(tiny, torch.ones_like(scale), scale))
+        count = x.numel() / x.shape[1]
+        unit = 255 if x.dtype == torch.uint8 else 1
+        parts = x.split(4096)  # double precision for one part at a time: a set of images would not fit
+        mean = torch.stack([part.double().sum(axes) for part in parts]).sum(0) / count
+        centre = mean[(..., *(None,) * (x.dim() - 2))]
+        squares = torch.stack([(part.double() - centre).square().sum(axes) for part in parts]).sum(0)
+        scale = (squares / count).sqrt()
+        constant = scale <= 1e-9 * mean.abs().clamp_min(1e-9)
+        self.mean.copy_(mean / unit)
+        self.scale.copy_(torch.where(constant, torch.ones_like(scale), scale / unit))
 
     def forward(self, x: Tensor) -> Tensor:
         spread = (...,) + (None,) * (x.dim() - 2)
@@ -59,6 +69,8 @@ class MLP(nn.Module):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, x: Tensor) -> Tensor:
+        if x.dim() != 2 or x.shape[1] != self.in_features:  # one column would otherwise broadcast to all of them
+            raise ValueError(f"x must have shape (n, {self.in_features}), one row per sample; got {tuple(x.shape)}.")
         return self.layers(self.standardize(x))
 
     def recipe(self) -> dict[str, object]:

@@ -19,6 +19,8 @@ _BLOCK = 2**24  # how many activations a block of λ may hold at once: 64 MiB of
 class Head(nn.Module, ABC):
     """Maps features (n, c) and a code of λ, (d,) or (n, d), to logits (n, 2)."""
 
+    #: c, how many features it reads
+    n_features: int
     #: whether the margin is linear in the features, so that :meth:`fold` exists
     foldable: bool
 
@@ -47,6 +49,7 @@ class PlainHead(Head):
 
     def __init__(self, n_features: int) -> None:
         super().__init__()
+        self.n_features = n_features
         self.linear = nn.Linear(n_features, 2)
 
     def forward(self, features: Tensor, code: Tensor) -> Tensor:  # noqa: ARG002 (one interface for every head)
@@ -76,7 +79,10 @@ class FiLMHead(Head):
         scale: Scale = "1+sigma",
     ) -> None:
         super().__init__()
+        if any(width < 1 for width in widths):
+            raise ValueError(f"widths must be positive, or () for the paper's single FiLM; got {tuple(widths)}.")
         sizes = [n_features, *widths]
+        self.n_features, self.dim = n_features, dim
         self.widths = tuple(widths)
         self.film_hidden = film_hidden
         self.scale: Scale = scale

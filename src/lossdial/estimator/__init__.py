@@ -1,0 +1,5 @@
+"""The scikit-learn face."""
+
+from lossdial.estimator.classifier import LCTClassifier
+
+__all__ = ["LCTClassifier"]

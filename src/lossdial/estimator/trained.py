@@ -1,0 +1,192 @@
+"""A trained classifier: predict, turn the dial, save."""
+
+from __future__ import annotations
+
+import os
+import warnings
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
+
+from lossdial.bundle import Bundle, Holdout
+from lossdial.dial import Objective, OperatingPoint, Surface, choose
+from lossdial.models import MLP
+from lossdial.spaces import Lam
+
+__all__ = ["TrainedClassifier"]
+
+Labels = NDArray[np.int64]
+
+
+class TrainedClassifier(ClassifierMixin, BaseEstimator):
+    """What :class:`LCTClassifier` does once ``fit`` or ``load`` has given it a ``bundle_``."""
+
+    backbone: nn.Module | None
+    pos_label: Any
+    classes_: NDArray[Any]
+    bundle_: Bundle
+
+    def decision_function(self, X: ArrayLike, lam: Mapping[str, float] | Lam | None = None) -> NDArray[np.float32]:
+        """Positive where ``classes_[1]`` is predicted, (n,): the margin at λ, or, without λ, the distance from the
+        threshold of the default point at its own λ."""
+        point = self._point("default")
+        margin = self._margins(X, point.lam if lam is None else lam)
+        margin = margin - np.float32(point.threshold) if lam is None else margin
+        return -margin if self._flipped else margin
+
+    def predict_proba(
+        self, X: ArrayLike, lam: Mapping[str, float] | Lam | None = None, point: str = "default"
+    ) -> NDArray[np.float64]:
+        """(n, 2), columns as ``classes_``: the softmax at λ, or at the λ of an operating point."""
+        margin = self._margins(X, self._point(point).lam if lam is None else lam).astype(np.float64)
+        positive = expit(margin)
+        columns = [positive, 1 - positive] if self._flipped else [1 - positive, positive]
+        return np.stack(columns, axis=1)
+
+    def predict(self, X: ArrayLike, point: str = "default") -> NDArray[Any]:
+        """The labels that an operating point gives, (n,)."""
+        chosen = self._point(point)
+        positive = chosen.predict(self._margins(X, chosen.lam))
+        return self.classes_[(positive ^ self._flipped).astype(np.intp)]
+
+    def _point(self, name: str) -> OperatingPoint:
+        check_is_fitted(self)
+        if name not in self.points:
+            raise ValueError(f"there is no operating point {name!r}; there are {', '.join(self.points)}.")
+        return self.points[name]
+
+    def _margins(self, X: ArrayLike, lam: Mapping[str, float] | Lam) -> NDArray[np.float32]:
+        check_is_fitted(self)
+        features = self._features(X)
+        return self.bundle_.margins(features, lam if isinstance(lam, Lam) else self.bundle_.model.space.point(**lam))
+
+    def _features(self, X: ArrayLike) -> Tensor:
+        return self.bundle_.model.embed(as_tensor(self._validate(X, reset=False)))
+
+    @property
+    def points(self) -> Mapping[str, OperatingPoint]:
+        """The operating points by name."""
+        return self.bundle_.points
+
+    def surface(self, X: Any = None, y: Any = None, lams: Lam | None = None) -> Surface:
+        """Labels and scores of every sample at every λ; nothing calls the backbone again.
+
+        Without data, those held out in ``fit``. ``lams``: an even grid over the trained range unless given, as by
+        ``Space.grid(gamma=[...], tau=[...])``.
+        """
+        check_is_fitted(self)
+        if X is None or y is None:
+            if self.bundle_.holdout is None:
+                raise ValueError("fit held out no validation data; pass X and y that training has not seen.")
+            return self.bundle_.surface(self.bundle_.holdout, lams)
+        X, y = self._validate(X, y, reset=False)
+        if checksum(X) == self.bundle_.training.get("data_crc32"):
+            warnings.warn(
+                "these are the data that the model was trained on: figures will be too good, and the choice of λ and "
+                "threshold wrong. Pass validation data, or none to use the share that fit held out.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return self.bundle_.surface(Holdout(self.bundle_.model.embed(as_tensor(X)), self._labels(y)), lams)
+
+    def tune(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        maximize: str | Callable[[Any, Any], float] | None = None,
+        minimize: str | Callable[[Any, Any], float] | None = None,
+        subject_to: Mapping[str, float] | None = None,
+        cost_fn: float | None = None,
+        cost_fp: float | None = None,
+        prevalence: float | None = None,
+        name: str = "default",
+        lams: Lam | None = None,
+    ) -> OperatingPoint:
+        """Choose λ and threshold for an aim, without training; the point is kept under ``name``.
+
+        The aim is as in :class:`~lossdial.dial.Objective`. Without data, on those held out in ``fit``.
+        """
+        objective = Objective(maximize, minimize, subject_to or {}, cost_fn, cost_fp, prevalence)
+        point = choose(self.surface(X, y, lams), objective, name)
+        self.bundle_ = self.bundle_.with_point(point)
+        return point
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trained model into a folder; see :class:`~lossdial.bundle.Bundle`."""
+        check_is_fitted(self)
+        self.bundle_.save(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], backbone: nn.Module | None = None) -> Self:
+        """The estimator that ``save`` wrote; it predicts bit for bit the same."""
+        return cls.from_bundle(Bundle.load(path, backbone))
+
+    @classmethod
+    def from_bundle(cls, bundle: Bundle) -> Self:
+        """An estimator around a trained model."""
+        model = bundle.model
+        table = model.backbone if isinstance(model.backbone, MLP) else None
+        negative, positive = bundle.classes
+        estimator = cls(
+            loss=bundle.loss["name"],
+            space=model.space,
+            backbone=None if table is not None else model.backbone,
+            hidden=table.hidden if table is not None else (64, 64),
+            pos_label=positive,
+        )
+        estimator.classes_ = np.sort(np.array([negative, positive]))
+        estimator.history_ = list(bundle.training.get("history", []))
+        if table is not None:
+            estimator.n_features_in_ = table.in_features
+        if bundle.feature_names is not None:
+            estimator.feature_names_in_ = np.array(bundle.feature_names, dtype=object)
+        estimator.bundle_ = bundle
+        return estimator
+
+    @property
+    def _flipped(self) -> bool:
+        """Whether the positive class is the first of ``classes_``."""
+        return self.pos_label is not None and bool(self.classes_[0] == self.pos_label)
+
+    def _validate(self, X: Any, y: Any = "no_validation", reset: bool = True) -> Any:
+        """Checked arrays: float32, or uint8 images as they are."""
+        images = self.backbone is not None
+        keep = images and getattr(X, "dtype", None) in (np.uint8, torch.uint8)
+        dtype = np.uint8 if keep else np.float32
+        return validate_data(self, X, y, reset=reset, dtype=dtype, allow_nd=images, order="C")
+
+    def _labels(self, y: Any) -> Labels:
+        """1 for the positive class, 0 for the other."""
+        y = np.asarray(y)
+        if self.pos_label is not None and self.pos_label not in self.classes_:
+            raise ValueError(f"pos_label={self.pos_label!r} is not one of the labels {self.classes_.tolist()}.")
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(f"y holds {unknown[0]!r}, which was not seen in training: {self.classes_.tolist()}.")
+        return (y == self.classes_[0 if self._flipped else 1]).astype(np.int64)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.three_d_array = self.backbone is not None
+        return tags
+
+
+def as_tensor(x: NDArray[Any]) -> Tensor:
+    """The array as a tensor that shares its memory where it can."""
+    return torch.from_numpy(np.ascontiguousarray(x))
+
+
+def checksum(x: NDArray[Any]) -> int:
+    """A fingerprint of an array's bytes."""
+    return zlib.crc32(np.ascontiguousarray(x).tobytes())
