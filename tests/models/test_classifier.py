@@ -1,0 +1,270 @@
+"""ConditionalClassifier: its split at the first FiLM, folding, any user's backbone, and what it refuses."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from lossdial.models import MLP, CifarResNet, ConditionalClassifier, FiLMHead, PlainHead, evaluating, feature_size
+from lossdial.spaces import Constant, Lam, Linear, Space
+
+SPACE = Space(gamma=Linear(0, 0.3, 0), tau=Linear(0, 3, 1 / 3))
+ONE_FREE = Space(gamma=Constant(0.1), tau=Linear(0, 3, 1 / 3))
+BASELINE = Space(gamma=Constant(0.1), tau=Constant(2))
+
+
+def mlp_model(space: Space = SPACE, **head: Any) -> ConditionalClassifier:
+    return ConditionalClassifier(MLP(5), 64, space, FiLMHead(64, space.dim, **head) if head else None)
+
+
+def resnet_model() -> ConditionalClassifier:
+    return ConditionalClassifier(CifarResNet(8, width=8), 32, SPACE)
+
+
+def images(n: int = 6) -> Tensor:
+    return torch.rand(n, 3, 16, 16)
+
+
+@pytest.mark.parametrize("kind", ["mlp", "resnet"])
+def test_folded_head_is_the_full_forward(kind: str) -> None:
+    model, x = (mlp_model(), torch.randn(40, 5)) if kind == "mlp" else (resnet_model(), images())
+    lams = SPACE.even_grid(6)
+    with evaluating(model), torch.no_grad():
+        features = model.features(x)
+        weights, biases = model.fold(lams)
+        assert (weights.shape, biases.shape) == ((36, model.n_features), (36,))
+        full = torch.stack([model(x, lam) for lam in lams], dim=1)  # (n, m, 2)
+        expected = full[..., 1] - full[..., 0]
+        torch.testing.assert_close(features @ weights.T + biases, expected, atol=1e-5, rtol=0)
+        torch.testing.assert_close(model.margins(features, lams), expected, atol=1e-5, rtol=0)
+    assert expected.std(1).min() > 1e-3  # λ does change the answer, so the equality says something
+
+
+@pytest.mark.parametrize("scale", ["sigma", "1+sigma"])
+def test_film_before_pooling_is_film_after_pooling(scale: Any) -> None:
+    """The paper's order, FiLM on the last convolution's maps, then pooling, then the linear layer."""
+    model = ConditionalClassifier(CifarResNet(8, width=8), 32, SPACE, FiLMHead(32, 2, scale=scale)).eval()
+    head = model.head
+    assert isinstance(head, FiLMHead)
+    x, lam = images(), SPACE.sample((6,))
+    with torch.no_grad():
+        maps = model.backbone(x)
+        assert maps.shape == (6, 32, 4, 4)
+        papers = head.linears[0](head.films[0](maps, SPACE.encode(lam)).mean((2, 3)))
+        torch.testing.assert_close(model(x, lam), papers, atol=1e-5, rtol=1e-5)
+
+
+def test_one_lambda_per_sample_is_the_loop() -> None:
+    for head in ({}, {"widths": (16, 8)}):
+        model = mlp_model(**head)
+        x, lam = torch.randn(9, 5), SPACE.sample((9,))
+        looped = torch.cat([model(x[i : i + 1], one) for i, one in enumerate(lam)])
+        torch.testing.assert_close(model(x, lam), looped, atol=1e-6, rtol=1e-5)
+
+
+def test_margins_of_a_head_with_film_in_every_layer() -> None:
+    model = mlp_model(widths=(16, 8))
+    x, lams = torch.randn(7, 5), SPACE.even_grid(3)
+    features = model.features(x)
+    full = torch.stack([model(x, lam) for lam in lams], dim=1)
+    torch.testing.assert_close(model.margins(features, lams), full[..., 1] - full[..., 0], atol=1e-5, rtol=0)
+    with pytest.raises(ValueError, match="does not fold; use margins"):
+        model.fold(lams)
+
+
+def test_features_never_see_lambda() -> None:
+    """What comes before the first FiLM is the backbone's output itself, whatever the head."""
+    for model in (mlp_model(), mlp_model(widths=(16,)), mlp_model(BASELINE)):
+        x = torch.randn(4, 5)
+        assert torch.equal(model.features(x), model.backbone(x))
+        lam = model.space.sample()
+        assert torch.equal(model(x, lam), model.logits(model.features(x), lam))
+
+
+def test_only_what_varies_reaches_the_network() -> None:
+    """Another value of a constant changes nothing; FiLM has one input, not two."""
+    model = mlp_model(ONE_FREE)
+    assert isinstance(model.head, FiLMHead)
+    assert model.head.dim == 1
+    x = torch.randn(4, 5)
+    ours = Lam(("gamma", "tau"), torch.tensor([0.1, 2.0]))
+    other = Lam(("gamma", "tau"), torch.tensor([0.9, 2.0]))
+    assert torch.equal(model(x, ours), model(x, other))
+    assert not torch.equal(model(x, ours), model(x, Lam(("gamma", "tau"), torch.tensor([0.1, 1.0]))))
+
+
+def test_a_baseline_and_lct_without_film_have_the_same_interface() -> None:
+    baseline = mlp_model(BASELINE)
+    ablation = ConditionalClassifier(MLP(5), 64, SPACE, PlainHead(64))
+    assert isinstance(baseline.head, PlainHead)
+    x = torch.randn(4, 5)
+    for model in (baseline, ablation):
+        lams = model.space.sample((3,))
+        logits = model(x, lams.at(0))
+        assert logits.shape == (4, 2)
+        margins = model.margins(model.features(x), lams)
+        assert margins.shape == (4, 3)
+        torch.testing.assert_close(margins, (logits[:, 1] - logits[:, 0])[:, None].expand(4, 3), atol=1e-5, rtol=0)
+    assert baseline.margins(baseline.features(x), BASELINE.even_grid()).shape == (4, 1)
+
+
+def test_every_parameter_is_trained() -> None:
+    for model in (mlp_model(), mlp_model(widths=(16,)), resnet_model()):
+        x = images() if isinstance(model.backbone, CifarResNet) else torch.randn(6, 5)
+        model(x, SPACE.point(gamma=0.1, tau=2)).pow(2).sum().backward()
+        silent = [name for name, p in model.named_parameters() if p.grad is None or not bool((p.grad != 0).any())]
+        assert silent == []
+
+
+class Flat(nn.Module):
+    """A user's own backbone, (n, c)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3 * 16 * 16, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x.flatten(1))
+
+
+@pytest.mark.parametrize(
+    ("backbone", "size"),
+    [
+        (Flat(), 10),
+        (nn.Conv2d(3, 11, 3), 11),
+        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(2)), 4),
+        (CifarResNet(8, 8), 32),
+    ],
+)
+def test_any_module_may_be_the_backbone(backbone: nn.Module, size: int) -> None:
+    x = images()
+    assert feature_size(backbone, x[:2]) == size
+    model = ConditionalClassifier(backbone, size, SPACE).eval()
+    out = backbone(x)
+    pooled = out if out.dim() == 2 else out.flatten(2).mean(2)
+    torch.testing.assert_close(model.features(x), pooled)
+    assert model(x, SPACE.sample()).shape == (6, 2)
+
+
+def test_trying_a_backbone_leaves_it_as_it_was() -> None:
+    backbone = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
+    before = copy.deepcopy(backbone.state_dict())
+    assert feature_size(backbone, images(2)) == 4
+    assert backbone.training
+    assert all(torch.equal(before[k], v) for k, v in backbone.state_dict().items())
+
+
+def test_bytes_are_scaled_to_the_unit_interval() -> None:
+    pixels = torch.randint(0, 256, (4, 3, 16, 16), dtype=torch.uint8)
+    model = resnet_model().eval()
+    torch.testing.assert_close(model.features(pixels), model.features(pixels.float() / 255))
+    assert feature_size(model.backbone, pixels) == 32
+    double = resnet_model().double().eval()
+    assert double.features(pixels).dtype == torch.float64
+
+
+def test_embed_is_features_in_evaluation_mode_and_in_batches() -> None:
+    model = resnet_model()
+    model(images(20), SPACE.sample())  # move the running statistics off their start
+    model.backbone.get_submodule("bn").eval()  # a mode of its own, which must come back
+    x = images(11)
+    state = copy.deepcopy(model.state_dict())
+    modes = [m.training for m in model.modules()]
+    embedded = model.embed(x, batch_size=4)
+    assert embedded.shape == (11, 32)
+    assert not embedded.requires_grad
+    assert [m.training for m in model.modules()] == modes
+    assert all(torch.equal(state[k], v) for k, v in model.state_dict().items())
+    with torch.no_grad(), evaluating(model):
+        torch.testing.assert_close(embedded, model.features(x))
+    assert model.embed(x[:0]).shape == (0, 32)
+
+
+def test_evaluating_gives_every_mode_back_even_after_an_error() -> None:
+    model = nn.Sequential(nn.Dropout(), nn.BatchNorm1d(2))
+    model[1].eval()
+    seen: list[bool] = []
+
+    def fail() -> None:
+        with evaluating(model):
+            seen.extend(m.training for m in model.modules())
+            raise RuntimeError("inside")
+
+    with pytest.raises(RuntimeError, match="inside"):
+        fail()
+    assert seen == [False] * 3
+    assert [m.training for m in model] == [True, False]
+
+
+def test_state_dict_round_trip_is_exact() -> None:
+    model, again = resnet_model(), resnet_model()
+    again.load_state_dict(model.state_dict())
+    x, lams = images(), SPACE.even_grid(3)
+    model.eval()
+    again.eval()
+    assert torch.equal(model.margins(model.features(x), lams), again.margins(again.features(x), lams))
+
+
+def test_lambda_in_double_does_not_change_the_model_s_type() -> None:
+    model = mlp_model()
+    x, lam = torch.randn(4, 5), SPACE.point(gamma=0.1, tau=2)
+    torch.testing.assert_close(model(x, lam.to(torch.float64)), model(x, lam))
+
+
+@pytest.mark.parametrize("shape", [(3,), (4, 1), (4, 2)])
+def test_lambda_of_the_wrong_shape_is_refused(shape: tuple[int, ...]) -> None:
+    message = (
+        r"λ must be one for the batch, shape \(\), or one per sample, shape \(4,\); got .* margins\(features, lams\)"
+    )
+    for model in (mlp_model(), ConditionalClassifier(MLP(5), 64, SPACE, PlainHead(64))):
+        with pytest.raises(ValueError, match=message):
+            model(torch.randn(4, 5), SPACE.sample(shape))
+
+
+@pytest.mark.parametrize("lam", [SPACE.sample(), SPACE.sample((2, 3))])
+def test_many_lambda_come_in_one_row(lam: Lam) -> None:
+    for model in (mlp_model(), mlp_model(widths=(8,)), ConditionalClassifier(MLP(5), 64, SPACE, PlainHead(64))):
+        with pytest.raises(ValueError, match=r"λ must be an array of shape \(m,\), as space.grid"):
+            model.margins(torch.randn(4, 64), lam)
+        with pytest.raises(ValueError, match=r"λ must be an array of shape \(m,\), as space.grid"):
+            model.fold(lam)
+
+
+def test_lambda_of_another_space_is_refused() -> None:
+    model = mlp_model()
+    swapped = Space(tau=Linear(0, 3, 1 / 3), gamma=Linear(0, 0.3, 0))
+    with pytest.raises(ValueError, match=r"λ is named \(tau, gamma\), this space \(gamma, tau\)"):
+        model(torch.randn(4, 5), swapped.sample())
+
+
+@pytest.mark.parametrize(
+    ("backbone", "message"),
+    [
+        (MLP(5, hidden=(32,)), r"gave features of shape \(4, 32\); expected \(n, 64\)\. Set n_features=32"),
+        (nn.Flatten(0), r"must map \(4, 5\) to \(n, c\) or \(n, c, h, w\); it gave \(20,\)"),
+        (nn.RNN(5, 64, batch_first=True), r"must map \(4, 5\) to \(n, c\) or \(n, c, h, w\); it gave tuple"),
+    ],
+)
+def test_a_backbone_that_yields_something_else(backbone: nn.Module, message: str) -> None:
+    model = ConditionalClassifier(backbone, 64, SPACE)
+    with pytest.raises(ValueError, match=message):
+        model.features(torch.randn(4, 5))
+    if "must map" in message:
+        with pytest.raises(ValueError, match=message):
+            feature_size(backbone, torch.randn(4, 5))
+
+
+@pytest.mark.parametrize(
+    ("space", "head", "message"),
+    [
+        (BASELINE, FiLMHead(64, 2), "Every name of the space is a Constant.*use PlainHead"),
+        (ONE_FREE, FiLMHead(64, 2), r"built for dim=2, but 1 names of the space vary \(tau\); build it with dim"),
+        (SPACE, FiLMHead(32, 2), "the head reads n_features=32, the classifier was given 64"),
+        (SPACE, PlainHead(32), "the head reads n_features=32, the classifier was given 64"),
+    ],
+)
+def test_a_head_that_does_not_fit(space: Space, head: FiLMHead | PlainHead, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ConditionalClassifier(MLP(5), 64, space, head)
