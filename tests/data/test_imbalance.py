@@ -1,0 +1,146 @@
+"""Counts, nesting and group-wise splits, on random data and on the real sets."""
+
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lossdial.data.imbalance import count_copies, grouped_split, minority_count, pixel_groups, subsample_minority
+
+
+@given(st.integers(1, 10_000), st.floats(1, 500), st.integers(0, 9))
+@settings(max_examples=80, deadline=None)
+def test_count_is_the_nearest_whole_number(n: int, beta: float, seed: int) -> None:
+    if beta > n:
+        with pytest.raises(ValueError, match=f"the largest possible is {n:g} "):
+            minority_count(n, beta)
+        return
+    count = minority_count(n, beta)
+    assert abs(count - n / beta) <= 0.5
+    y = np.random.default_rng(seed).permutation(np.r_[np.zeros(n, int), np.ones(n, int)])
+    kept = subsample_minority(y, beta, seed)
+    assert (np.diff(kept) > 0).all()
+    assert (y[kept] == 0).sum() == n
+    assert (y[kept] == 1).sum() == count
+
+
+@given(st.integers(0, 2**31), st.integers(100, 2000))
+@settings(max_examples=40, deadline=None)
+def test_subsamples_are_nested_and_seeded(seed: int, n: int) -> None:
+    y = np.r_[np.zeros(n, int), np.ones(n, int)]
+    chain = [set(subsample_minority(y, beta, seed).tolist()) for beta in (2, 10, 50, 100)]
+    assert all(larger >= smaller for larger, smaller in pairwise(chain))
+    np.testing.assert_array_equal(subsample_minority(y, 50, seed), subsample_minority(y, 50, seed))
+
+
+def test_another_seed_keeps_other_samples() -> None:
+    y = np.r_[np.zeros(1000, int), np.ones(1000, int)]
+    assert set(subsample_minority(y, 100, 0)) != set(subsample_minority(y, 100, 1))
+
+
+def test_every_minority_sample_is_equally_likely() -> None:
+    y = np.r_[np.zeros(40, int), np.ones(20, int)]
+    drawn = np.bincount(np.concatenate([subsample_minority(y, 4, seed) for seed in range(2000)]))[40:]
+    # Each is kept with probability 1/2; five standard deviations of a binomial of 2,000 draws.
+    assert np.abs(drawn - 1000).max() < 5 * np.sqrt(500)
+
+
+@pytest.mark.parametrize(
+    ("beta", "message"),
+    [
+        (0, "beta must be a positive number; got 0"),
+        (-3, "beta must be a positive number"),
+        (float("nan"), "beta must be a positive number"),
+        (float("inf"), "beta must be a positive number"),
+        (101, "beta=101 leaves no minority sample beside 100 .* the largest possible is 100"),
+        (2, "beta=2 needs 50 minority samples and the data have 20; the smallest possible is 5"),
+    ],
+)
+def test_impossible_ratios(beta: float, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        subsample_minority(np.r_[np.zeros(100, int), np.ones(20, int)], beta, seed=0)
+
+
+@given(st.integers(150, 2000), st.integers(60, 400), st.integers(1, 4), st.integers(0, 2**31))
+@settings(max_examples=60, deadline=None)
+@pytest.mark.filterwarnings("ignore:.* went to test where")
+def test_no_group_is_on_both_sides_and_shares_are_near(n: int, n_groups: int, n_strata: int, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    strata, groups = generator.integers(0, n_strata, n), generator.integers(0, n_groups, n)
+    test = grouped_split(strata, groups, 0.2, seed)
+    assert not set(groups[test]) & set(groups[~test])
+    np.testing.assert_array_equal(test, grouped_split(strata, groups, 0.2, seed))
+    largest = np.bincount(groups).max()  # no stratum is off by more than one group could mend
+    for stratum in range(n_strata):
+        assert abs(test[strata == stratum].sum() - 0.2 * (strata == stratum).sum()) <= largest + 1
+
+
+@given(st.lists(st.integers(0, 3), min_size=30, max_size=300), st.sampled_from([0.1, 0.2, 0.29, 0.5]))
+@settings(max_examples=60, deadline=None)
+def test_shares_are_exact_without_groups(strata: list[int], share: float) -> None:
+    labels = np.array(strata)
+    test = grouped_split(labels, None, share, seed=1)
+    for label in np.unique(labels):
+        # In whole percent, so that 0.29 of 100 is 29 in spite of binary floats.
+        assert test[labels == label].sum() == round(share * 100) * (labels == label).sum() // 100
+
+
+def test_share_per_stratum_and_exact_fractions() -> None:
+    strata = np.array(["a"] * 53351 + ["b"] * 5106)
+    test = grouped_split(strata, None, {"a": Fraction(12300, 53351), "b": Fraction(1035, 5106)}, seed=0)
+    assert test[strata == "a"].sum() == 12300
+    assert test[strata == "b"].sum() == 1035
+
+
+def test_the_seed_decides_the_split() -> None:
+    strata = np.repeat([0, 1], 500)
+    assert (grouped_split(strata, None, 0.2, 0) != grouped_split(strata, None, 0.2, 1)).any()
+
+
+def test_coarse_groups_come_as_near_as_they_can_with_a_warning() -> None:
+    strata, groups = np.tile([0, 1], 150), np.repeat([0, 1, 2], 100)
+    with pytest.warns(UserWarning, match=r"33\.3% of 0 went to test where 20\.0% was asked for"):
+        test = grouped_split(strata, groups, 0.2, seed=0)
+    assert test.sum() == 100
+
+
+def test_what_cannot_be_split() -> None:
+    strata = np.repeat([0, 1], 50)
+    with pytest.raises(ValueError, match=r"too coarse to split 0: its 50 samples would all be on one side"):
+        grouped_split(strata, strata, 0.2, seed=0)
+    for share in (0, 1, -0.1, 1.5):
+        with pytest.raises(ValueError, match="share must lie strictly between 0 and 1"):
+            grouped_split(strata, None, share, seed=0)
+
+
+def test_pixel_groups_and_copies() -> None:
+    images = np.random.default_rng(0).integers(0, 256, (6, 3, 4, 4), dtype=np.uint8)
+    images[4], images[5] = images[1], images[2]
+    names = pixel_groups(images)
+    assert len(set(names)) == 4
+    assert names[4] == names[1]
+    with pytest.warns(UserWarning, match="2 of 3 test images are exact copies of training images"):
+        assert count_copies(images[:3], images[3:]) == 2
+    assert count_copies(images[:1], images[1:]) == 0
+
+
+def test_aptos_splits_by_grade_and_copy(real_data: Path) -> None:
+    meta = np.load(real_data / "aptos2019_64_meta.npz")
+    grades, groups = meta["y"], meta["pixel_md5"]
+    for seed in range(3):
+        test = grouped_split(grades, groups, 0.2, seed)
+        assert np.bincount(grades[test]).tolist() == [361, 74, 199, 38, 59]
+        assert not set(groups[test]) & set(groups[~test])
+        assert (groups[test].size - len(set(groups[test]))) > 0  # copies do reach the test side, together
+
+
+def test_ham10000_splits_by_lesion(real_data: Path) -> None:
+    meta = np.load(real_data / "ham10000_64_meta.npz")
+    test = grouped_split(meta["y"], meta["lesion_id"], 0.2, seed=0)
+    assert not set(meta["lesion_id"][test]) & set(meta["lesion_id"][~test])
+    shares = np.bincount(meta["y"][test]) / np.bincount(meta["y"])
+    assert ((shares > 0.19) & (shares <= 0.2)).all()
