@@ -33,7 +33,7 @@ def curve(y, score):
         predicted = score >= t
         tp, fp = int((predicted & (y == 1)).sum()), int((predicted & (y == 0)).sum())
         recall, fpr = tp / (y == 1).sum(), fp / (y == 0).sum()
-        rows.append((recall, tp / max(tp + fp, 1), fpr, sk.f1_score(y, predicted, zero_division=0), tp, fp))
+        rows.append((recall, tp / max(tp + fp, 1), fpr, 2 * tp / (tp + fp + (y == 1).sum()), tp, fp))
     return np.array(rows).T
 
 

@@ -1,6 +1,7 @@
 """Scores to decisions: everything after training is a pure function of labels, scores and λ."""
 
-from lossdial.dial.bootstrap import Resamples, bootstrap, estimates, resample
+from lossdial.dial.bootstrap import Resamples, bootstrap, resample
+from lossdial.dial.intervals import estimates
 from lossdial.dial.objectives import Objective, Selection, select
 from lossdial.dial.points import Estimate, OperatingPoint
 from lossdial.dial.registry import PAPER_METRICS, Metric, as_metric, known_metrics

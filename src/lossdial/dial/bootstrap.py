@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from lossdial.dial.points import Estimate
 from lossdial.dial.ranking import BoolArray, Counts, FloatArray, Ranking
 from lossdial.dial.registry import CountMetric, LossMetric, Metric, RankMetric, ScoreMetric, as_metric
 from lossdial.dial.surface import Surface
@@ -26,6 +25,7 @@ class Resamples:
 
     positive: FloatArray
     negative: FloatArray
+    seed: int = 0
 
     @property
     def size(self) -> int:
@@ -37,7 +37,7 @@ def resample(n_positive: int, n_negative: int, size: int = 1000, seed: int = 0) 
     if size < 1:
         raise ValueError(f"the number of resamples must be positive; got {size}. 1000 is usual for a 95 % interval.")
     rng = np.random.default_rng(seed)
-    return Resamples(_draw(rng, n_positive, size), _draw(rng, n_negative, size))
+    return Resamples(_draw(rng, n_positive, size), _draw(rng, n_negative, size), seed)
 
 
 def bootstrap(
@@ -56,50 +56,28 @@ def bootstrap(
             f"the surface has {surface.n_positive} and {surface.n_negative}; draw them with its own counts."
         )
     found = [as_metric(metric) for metric in metrics]
-    labels, size = surface.labels, resamples.size
-    result: dict[str, FloatArray] = {metric.name: np.empty((surface.n_lams, size)) for metric in found}
     cuts = None if threshold is None else np.broadcast_to(np.asarray(threshold, dtype=np.float32), (surface.n_lams,))
+    result: dict[str, FloatArray] = {m.name: np.empty((surface.n_lams, resamples.size)) for m in found}
     for part, rows in surface.blocks():
-        for index, row in zip(range(part.start, part.stop), rows, strict=True):
-            positive, negative = row[labels], row[~labels]
-            ranking = None
-            for metric in found:
-                if isinstance(metric, RankMetric):
-                    ranking = ranking or rank_resamples(positive, negative, resamples)
-                    values = metric.function(ranking)
-                elif isinstance(metric, CountMetric):
-                    cut = np.float32(metric.threshold) if cuts is None else cuts[index]
-                    values = metric.function(_count(positive, negative, cut, resamples))
-                elif isinstance(metric, LossMetric):
-                    total = metric.function(positive) @ resamples.positive
-                    values = (total + metric.function(-negative) @ resamples.negative) / labels.size
-                else:
-                    values = _score_metric(metric, labels, row, resamples)
-                result[metric.name][index] = values
-    return result
-
-
-def interval(values: FloatArray, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-    """The percentile interval of resampled values (…, B) -> low (…), high (…)."""
-    tail = (1 - level) / 2
-    low, high = np.quantile(values, [tail, 1 - tail], axis=-1)
-    return np.asarray(low), np.asarray(high)
-
-
-def estimates(
-    surface: Surface,
-    metrics: Sequence[str | Metric],
-    resamples: Resamples,
-    threshold: float | FloatArray | None = None,
-) -> dict[str, tuple[Estimate, ...]]:
-    """Every metric of every λ with its 95 % interval: name -> one `Estimate` per λ."""
-    values = surface.metrics(metrics, threshold)
-    result = {}
-    for name, drawn in bootstrap(surface, metrics, resamples, threshold).items():
-        low, high = interval(drawn)
-        result[name] = tuple(
-            Estimate(float(v), float(a), float(b)) for v, a, b in zip(values[name], low, high, strict=True)
-        )
+        positive, negative = rows[:, surface.labels], rows[:, ~surface.labels]
+        for metric in found:
+            if isinstance(metric, CountMetric):
+                cut = np.float32(metric.threshold) if cuts is None else cuts[part, None]
+                values = metric.function(_count(positive > cut, negative > cut, resamples))
+            elif isinstance(metric, LossMetric):
+                total = metric.function(positive) @ resamples.positive
+                total += metric.function(-negative) @ resamples.negative
+                values = total / surface.labels.size
+            elif isinstance(metric, ScoreMetric):
+                values = np.stack([_score_metric(metric, surface.labels, row, resamples) for row in rows])
+            else:
+                continue
+            result[metric.name][part] = values
+        ranked = [metric for metric in found if isinstance(metric, RankMetric)]
+        for index in range(part.start, part.stop) if ranked else ():
+            ranking = rank_resamples(positive[index - part.start], negative[index - part.start], resamples)
+            for metric in ranked:
+                result[metric.name][index] = metric.function(ranking)
     return result
 
 
@@ -131,10 +109,11 @@ def _from_top(values: FloatArray) -> FloatArray:
     return np.asarray(np.cumsum(values[::-1], axis=0)[::-1])
 
 
-def _count(positive: FloatArray, negative: FloatArray, cut: np.float32, resamples: Resamples) -> Counts:
-    tp = (positive > cut).astype(np.float32) @ resamples.positive
-    fp = (negative > cut).astype(np.float32) @ resamples.negative
-    return Counts(tp.astype(np.float64), fp.astype(np.float64), positive.size, negative.size)
+def _count(positive: BoolArray, negative: BoolArray, resamples: Resamples) -> Counts:
+    """Counts (k, B) of the accepted among positives (k, P) and negatives (k, N)."""
+    tp = positive.astype(np.float32) @ resamples.positive
+    fp = negative.astype(np.float32) @ resamples.negative
+    return Counts(tp.astype(np.float64), fp.astype(np.float64), positive.shape[1], negative.shape[1])
 
 
 def _score_metric(metric: ScoreMetric, labels: BoolArray, row: FloatArray, resamples: Resamples) -> FloatArray:

@@ -16,6 +16,8 @@ from scipy.sparse import csr_array
 
 from lossdial.dial.ranking import BoolArray, Counts, FloatArray, Ranking
 
+_TINY = 1e-300  # makes 0/0 a 0 and changes no other quotient of counts
+
 
 @dataclass(frozen=True)
 class CountMetric:
@@ -225,7 +227,7 @@ def _auc(r: Ranking) -> FloatArray:
 
 
 def _average_precision(r: Ranking) -> FloatArray:
-    return np.asarray(np.sum(r.weight * r.tp / np.maximum(r.tp + r.fp, 1), axis=1) / r.n_positive)
+    return np.asarray(np.sum(r.weight * r.tp / np.maximum(r.tp + r.fp, _TINY), axis=1) / r.n_positive)
 
 
 def _brier(margin: FloatArray) -> FloatArray:
@@ -242,7 +244,7 @@ def _log_loss(margin: FloatArray) -> FloatArray:
 
 
 RECALL = CountMetric("recall", lambda c: c.tpr)
-PRECISION = CountMetric("precision", lambda c: np.asarray(c.tp / np.maximum(c.tp + c.fp, 1)))
+PRECISION = CountMetric("precision", lambda c: np.asarray(c.tp / np.maximum(c.tp + c.fp, _TINY)))
 FPR = CountMetric("fpr", lambda c: c.fpr, greater_is_better=False)
 SPECIFICITY = CountMetric("specificity", lambda c: np.asarray(1 - c.fpr))
 ACCURACY = CountMetric("accuracy", lambda c: np.asarray((c.tp + c.n_negative - c.fp) / (c.n_positive + c.n_negative)))

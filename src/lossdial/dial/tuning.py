@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lossdial.dial.bootstrap import bootstrap, estimates, interval, resample
+from lossdial.dial.bootstrap import resample
+from lossdial.dial.intervals import draws, enclose, estimates
 from lossdial.dial.objectives import Objective, Selection, select
 from lossdial.dial.points import Estimate, OperatingPoint
 from lossdial.dial.ranking import BoolArray, FloatArray
@@ -91,17 +92,16 @@ def crossfit(surface: Surface, objective: Objective, resamples: int = 1000, seed
     swap; the figure is the mean of the two. Its interval resamples the measuring halves, the selections held fixed.
     """
     metrics = aims(surface, objective)
-    values: dict[str, float] = dict.fromkeys((m.name for m in metrics), 0.0)
-    draws: dict[str, FloatArray] = {m.name: np.zeros(resamples) for m in metrics}
-    for selecting, measuring in swapped_halves(surface.labels, seed):
+    values: dict[str, FloatArray] = {m.name: np.zeros(1) for m in metrics}
+    spreads: dict[str, FloatArray] = {m.name: np.zeros((1, resamples)) for m in metrics}
+    for turn, (selecting, measuring) in enumerate(swapped_halves(surface.labels, seed)):
         half, chosen = _selected(surface, selecting, measuring, objective)
-        again = resample(half.n_positive, half.n_negative, resamples, seed)
+        again = resample(half.n_positive, half.n_negative, resamples, seed + turn)
         for key, value in half.metrics(metrics, chosen.threshold).items():
-            values[key] += float(value[0]) / 2
-        for key, drawn in bootstrap(half, metrics, again, chosen.threshold).items():
-            draws[key] += drawn[0] / 2
-    bounds = {key: interval(drawn) for key, drawn in draws.items()}
-    return {key: Estimate(value, float(bounds[key][0]), float(bounds[key][1])) for key, value in values.items()}
+            values[key] += value / 2
+        for key, drawn in draws(half, metrics, again, chosen.threshold).items():
+            spreads[key] += drawn / 2
+    return {m.name: enclose(m, values[m.name], spreads[m.name], surface.n_positive)[0] for m in metrics}
 
 
 def aims(surface: Surface, objective: Objective) -> tuple[Metric, ...]:

@@ -1,0 +1,100 @@
+"""95 % intervals that hold with few positives.
+
+The percentile interval of a resampled AUC covers too rarely where positives are few (0.87 instead of 0.95 with 20
+positives at AUC 0.95, measured on binormal scores), because it is too narrow and sits too high. Two remedies:
+
+- A figure of the ranking or the probabilities gets a t interval from the resamples' standard deviation, widened by
+  √(n₊/(n₊-1)), with n₊-1 degrees of freedom, on the logit scale where the figure lies in [0, 1] (log scale where in
+  [0, ∞)). On the same binormal scores it covers 0.93 to 0.96 from 20 positives up and AUC from 0.6 to 0.95.
+- Of a figure at a fixed threshold the bootstrap would redraw two binomial counts. The shares behind them are drawn
+  from their Jeffreys posteriors instead, TPR ~ Beta(tp+½, fn+½) and FPR ~ Beta(fp+½, tn+½), whose quantiles cover
+  well at the ends too: a recall of 50 in 50 is not certain, and a resample could never say so.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.stats import t as student
+
+from lossdial.dial.bootstrap import Resamples, bootstrap
+from lossdial.dial.points import Estimate
+from lossdial.dial.ranking import Counts, FloatArray
+from lossdial.dial.registry import FPR, RECALL, CountMetric, Metric, as_metric
+from lossdial.dial.surface import Surface
+
+LEVEL = 0.95
+
+
+def estimates(
+    surface: Surface,
+    metrics: Sequence[str | Metric],
+    resamples: Resamples,
+    threshold: float | FloatArray | None = None,
+) -> dict[str, tuple[Estimate, ...]]:
+    """Every metric of every λ with its 95 % interval: name -> one `Estimate` per λ."""
+    found = [as_metric(metric) for metric in metrics]
+    values = surface.metrics(found, threshold)
+    drawn = draws(surface, found, resamples, threshold)
+    return {m.name: enclose(m, values[m.name], drawn[m.name], surface.n_positive) for m in found}
+
+
+def draws(
+    surface: Surface,
+    metrics: Sequence[Metric],
+    resamples: Resamples,
+    threshold: float | FloatArray | None = None,
+) -> dict[str, FloatArray]:
+    """What each metric of each λ might have been, name -> (m, B): resampled, or at a threshold from the posterior."""
+    at_threshold = [metric for metric in metrics if isinstance(metric, CountMetric)]
+    others = [metric for metric in metrics if not isinstance(metric, CountMetric)]
+    result = bootstrap(surface, others, resamples) if others else {}
+    rng = np.random.default_rng([resamples.seed, 1])
+    for metric in at_threshold:
+        cut = metric.threshold if threshold is None else threshold
+        rates = surface.metrics([RECALL, FPR], cut)
+        tpr = _posterior(rng, rates["recall"], surface.n_positive, resamples.size)
+        fpr = _posterior(rng, rates["fpr"], surface.n_negative, resamples.size)
+        counts = Counts(tpr * surface.n_positive, fpr * surface.n_negative, surface.n_positive, surface.n_negative)
+        result[metric.name] = metric.function(counts)
+    return result
+
+
+def enclose(metric: Metric, values: FloatArray, drawn: FloatArray, n_positive: int) -> tuple[Estimate, ...]:
+    """Values (m,) with the interval that their draws (m, B) give."""
+    if isinstance(metric, CountMetric):
+        tail = (1 - LEVEL) / 2
+        low, high = np.quantile(drawn, [tail, 1 - tail], axis=-1)
+    else:
+        low, high = spread(values, drawn.std(axis=-1), metric.bounds, n_positive)
+    low, high = np.minimum(low, values), np.maximum(high, values)
+    return tuple(Estimate(float(v), float(a), float(b)) for v, a, b in zip(values, low, high, strict=True))
+
+
+def spread(
+    values: FloatArray, deviation: FloatArray, bounds: tuple[float, float], n_positive: int
+) -> tuple[FloatArray, FloatArray]:
+    """The t interval of values (m,) with that standard deviation, on the scale that their bounds call for."""
+    n = max(n_positive, 2)
+    reach = student.ppf((1 + LEVEL) / 2, n - 1) * deviation * math.sqrt(n / (n - 1))
+    if bounds == (0.0, 1.0):
+        # A figure of exactly 0 or 1 has no logit; where resamples do not vary either, see below.
+        inner = np.clip(values, 1e-9, 1 - 1e-9)
+        centre, width = np.log(inner / (1 - inner)), reach / (inner * (1 - inner))
+        low, high = (1 / (1 + np.exp(-np.clip(centre + side * width, -700, 700))) for side in (-1, 1))
+        certain = (deviation == 0) & ((values == 0) | (values == 1))
+        # Perfect in every resample: what can be said is what n₊ successes in n₊ trials say.
+        margin = 1 - 0.025 ** (1 / n)
+        low = np.where(certain & (values == 1), 1 - margin, low)
+        high = np.where(certain & (values == 0), margin, high)
+        return low, high
+    if bounds == (0.0, math.inf):
+        inner = np.maximum(values, 1e-300)
+        factor = np.exp(np.minimum(reach / inner, 700))
+        return inner / factor, inner * factor
+    return values - reach, values + reach
+
+
+def _posterior(rng: np.random.Generator, share: FloatArray, n: int, size: int) -> FloatArray:
+    hits = share[:, None] * n
+    return rng.beta(hits + 0.5, n - hits + 0.5, size=(share.size, size))
