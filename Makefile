@@ -26,7 +26,7 @@ lint: install
 	$(BIN)/lint-imports
 
 test: install lint
-	$(BIN)/pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
 clean:
 	rm -rf $(VENV) demo build dist *.egg-info

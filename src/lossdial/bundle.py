@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from safetensors.torch import load as load_tensors
@@ -67,6 +68,12 @@ class Bundle:
     holdout: Holdout | None = None
     #: how it was trained: recipe, seconds, source of the data
     training: Mapping[str, Any] = field(default_factory=dict)
+
+    def encode(self, table: pd.DataFrame) -> NDArray[np.float32]:
+        """The network's input from a table with the columns seen in training."""
+        if self.encoder is None:
+            raise BundleError("this model was trained on arrays, not on a table; use LCTClassifier.load in Python.")
+        return self.encoder.transform(table)
 
     def margins(self, features: Tensor, lam: Lam) -> NDArray[np.float32]:
         """z₊ − z₋ of features (n, c) at one λ: (n,)."""

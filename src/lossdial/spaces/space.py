@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, final
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -152,7 +153,10 @@ class Space:
 
     def even_grid(self, per_axis: int = 11) -> Lam:
         """The trained range covered evenly, ends included: λ of shape (per_axis ** dim,)."""
-        return self.grid(**{n: torch.linspace(*self.bounds(n), per_axis).tolist() for n in self.free})
+        if per_axis < 1:
+            raise ValueError(f"per_axis must be at least 1; got {per_axis}.")
+        # In float64 and rounded, so that a person reads 0.9 and not 0.90000004.
+        return self.grid(**{n: np.linspace(*self.bounds(n), per_axis).round(7).tolist() for n in self.free})
 
     def nearest(self, values: Mapping[str, float]) -> Lam:
         """The λ of this space closest to the given values, coordinate by coordinate."""

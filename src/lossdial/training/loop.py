@@ -6,10 +6,11 @@ import json
 import math
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import torch
 from lightning_fabric import Fabric
@@ -33,6 +34,8 @@ __all__ = ["DivergedError", "FitResult", "Validate", "fit"]
 
 #: called with the model after each epoch; gives the figures to log, such as {"auc": 0.93}
 Validate = Callable[[ConditionalClassifier], Mapping[str, float]]
+
+_SMALL_STEP: Final = 2**24  # multiplications: about a millisecond on one core
 
 
 class DivergedError(RuntimeError):
@@ -87,7 +90,7 @@ def fit(
         group.setdefault("initial_lr", group["lr"])
     wrapped, optimizer = fabric.setup(model, optimizer)
     average = get_ema_multi_avg_fn(recipe.ema_decay) if recipe.ema_decay else None
-    with torch.random.fork_rng([fabric.device] if fabric.device.type == "cuda" else []):
+    with _threads(model, batches), torch.random.fork_rng([fabric.device] if fabric.device.type == "cuda" else []):
         return _Run(
             model=model,
             wrapped=wrapped,
@@ -265,6 +268,22 @@ class _Run:
             self.ema.load_state_dict(found.ema)
         self.history, self.loss_sum, self.before = found.history, found.loss_sum, found.seconds
         return found.epoch, found.batch, found.random if found.batch else None
+
+
+@contextmanager
+def _threads(model: ConditionalClassifier, batches: ArrayBatches | DataLoader[Any]) -> Iterator[None]:
+    """One thread for a network whose step is less work than it takes several threads to meet.
+
+    On a busy machine waiting threads spin, and a step of a small MLP becomes ten times slower, not faster.
+    """
+    work = sum(p.numel() for p in model.backbone.parameters())  # per row of a table; images do more
+    small = isinstance(batches, ArrayBatches) and batches.x.dim() == 2 and batches.batch_size * work < _SMALL_STEP
+    before = torch.get_num_threads()
+    torch.set_num_threads(1 if small else before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _get_random(device: torch.device) -> list[Tensor]:

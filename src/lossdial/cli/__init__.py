@@ -1,0 +1,5 @@
+"""The ``lossdial`` command."""
+
+from lossdial.cli.main import main
+
+__all__ = ["main"]

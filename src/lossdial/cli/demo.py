@@ -1,0 +1,5 @@
+"""``lossdial demo``."""
+
+
+def demo(out: str = "demo") -> None:
+    """Demo."""

@@ -1,0 +1,90 @@
+"""One parser, made from the signatures and docstrings of the commands."""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from inspect import cleandoc
+from typing import Any, Final
+
+import jsonargparse
+from jsonargparse import ArgumentParser
+from rich.console import Console
+
+from lossdial.cli.demo import demo
+from lossdial.cli.dialing import tune
+from lossdial.cli.predicting import predict
+from lossdial.cli.training import train
+from lossdial.training import DivergedError
+
+__all__ = ["main"]
+
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (train, tune, predict, demo)
+_POSITIONAL: Final = "run"  # `lossdial tune RUN …`
+
+
+def build_parser() -> ArgumentParser:
+    """The parser with a subcommand per function of COMMANDS."""
+    parser = ArgumentParser(
+        prog="lossdial",
+        description="Train one classifier over a distribution of losses; dial in the trade-off afterwards.",
+        version=version("lossdial"),
+    )
+    commands = parser.add_subcommands(required=True)
+    for function in COMMANDS:
+        text = cleandoc(function.__doc__ or "").split("\n\nParameters\n")[0]
+        command = ArgumentParser(description=text)
+        command.add_argument(
+            "--config", action=jsonargparse.ActionConfigFile, help="a YAML file with any of the options below"
+        )
+        skip: set[str | int] = set()
+        if _POSITIONAL in function.__annotations__:
+            command.add_argument(_POSITIONAL, type=str, help="the folder that `lossdial train --out` wrote")
+            skip = {_POSITIONAL}
+        command.add_function_arguments(function, as_group=False, as_positional=False, skip=skip, sub_configs=True)
+        commands.add_subcommand(function.__name__, command, help=text.splitlines()[0])
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; a user's mistake ends with a message and exit code 2, not with a traceback."""
+    arguments = [_underscored(word) for word in (sys.argv[1:] if argv is None else argv)]
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    parser = build_parser()
+    config = parser.instantiate(parser.parse_args(arguments))
+    name: str = config.subcommand
+    options: dict[str, Any] = dict(config[name])
+    options.pop("config", None)
+    command = {function.__name__: function for function in COMMANDS}[name]
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning(console, warnings.showwarning)
+        try:
+            command(**options)
+        except (ValueError, OSError, DivergedError) as error:
+            console.print(f"lossdial {name}: {error}", style="bold red", markup=False)
+            return 2
+        except KeyboardInterrupt:
+            console.print("stopped. What was saved is kept: give the same command again to go on.")
+            return 130
+    return 0
+
+
+def _underscored(word: str) -> str:
+    """``--subject-to.recall`` is ``--subject_to.recall``: both spellings of an option are taken."""
+    match = re.match(r"--[a-z][a-z0-9_-]*", word)
+    return word if match is None else "--" + match[0][2:].replace("-", "_") + word[match.end() :]
+
+
+def _show_warning(console: Console, fallback: Callable[..., None]) -> Callable[..., None]:
+    """Our own warnings as a line of text; those of others as Python shows them."""
+
+    def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
+        if category is UserWarning:
+            console.print(f"note: {message}", style="yellow", markup=False)
+        else:
+            fallback(message, category, filename, lineno, file, line)
+
+    return show
