@@ -10,8 +10,7 @@ from importlib.metadata import version
 from inspect import cleandoc
 from typing import Any, Final
 
-import jsonargparse
-from jsonargparse import ArgumentParser
+from jsonargparse import ActionConfigFile, ArgumentParser  # type: ignore[attr-defined]  # public, but not in __all__
 from rich.console import Console
 
 from lossdial.cli.demo import demo
@@ -38,7 +37,7 @@ def build_parser() -> ArgumentParser:
         text = cleandoc(function.__doc__ or "").split("\n\nParameters\n")[0]
         command = ArgumentParser(description=text)
         command.add_argument(
-            "--config", action=jsonargparse.ActionConfigFile, help="a YAML file with any of the options below"
+            "--config", action=ActionConfigFile, help="a YAML file with any of the options below"
         )
         skip: set[str | int] = set()
         if _POSITIONAL in function.__annotations__:
