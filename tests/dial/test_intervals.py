@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from lossdial.dial.bootstrap import resample
 from lossdial.dial.intervals import enclose, estimates, spread
 from lossdial.dial.registry import as_metric
 from lossdial.dial.surface import Surface
@@ -35,7 +34,7 @@ def coverage(found, truth):
 )
 def test_auc_intervals_cover_in_93_to_97_per_cent(n_positive, n_negative, auc, seed):
     surface, _ = trials(n_positive, n_negative, auc, seed)
-    found = estimates(surface, ["auc"], resample(n_positive, n_negative, 1000, seed))["auc"]
+    found = estimates(surface, ["auc"], seed=seed)["auc"]
     assert 0.93 <= coverage(found, auc) <= 0.97
 
 
@@ -44,7 +43,7 @@ def test_intervals_at_a_threshold_cover(seed):
     surface, shift = trials(40, 400, 0.9, seed)
     truth = {"recall": norm.cdf(shift - 1), "fpr": norm.cdf(-1.0)}
     truth["balanced_accuracy"] = (truth["recall"] + 1 - truth["fpr"]) / 2
-    found = estimates(surface, list(truth), resample(40, 400, 1000, seed), threshold=1.0)
+    found = estimates(surface, list(truth), threshold=1.0, seed=seed)
     for name, value in truth.items():
         # Counts are discrete, so the exact share oscillates around 0.95 by a point or two.
         assert 0.92 <= coverage(found[name], value) <= 0.985, name
@@ -54,13 +53,13 @@ def test_brier_intervals_cover():
     surface, _ = trials(50, 500, 0.85, 4)
     large = trials(50_000 // TRIALS, 500_000 // TRIALS, 0.85, 5)[0]
     truth = large.metric("brier").mean()  # 50,000 positives and 500,000 negatives in the same proportion
-    found = estimates(surface, ["brier"], resample(50, 500, 1000, 0))["brier"]
+    found = estimates(surface, ["brier"])["brier"]
     assert 0.93 <= coverage(found, truth) <= 0.97
 
 
 def test_perfect_figures_are_not_certain():
     surface = Surface([0] * 30 + [1] * 20, np.arange(50.0)[:, None], [{"tau": 0.0}])
-    found = estimates(surface, ["auc", "recall", "fpr"], resample(20, 30, 200), threshold=29.5)
+    found = estimates(surface, ["auc", "recall", "fpr"], threshold=29.5, resamples=200)
     assert (found["auc"][0].value, found["auc"][0].high) == (1, 1)
     # 20 of 20: the exact one-sided bound is 0.025^(1/20).
     assert found["auc"][0].low == pytest.approx(0.025 ** (1 / 20))

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import t as student
 
-from lossdial.dial.bootstrap import Resamples, bootstrap
+from lossdial.dial.bootstrap import bootstrap, resample
 from lossdial.dial.points import Estimate
 from lossdial.dial.ranking import Counts, FloatArray
 from lossdial.dial.registry import FPR, RECALL, CountMetric, Metric, as_metric
@@ -29,34 +29,36 @@ LEVEL = 0.95
 def estimates(
     surface: Surface,
     metrics: Sequence[str | Metric],
-    resamples: Resamples,
     threshold: float | FloatArray | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
 ) -> dict[str, tuple[Estimate, ...]]:
     """Every metric of every λ with its 95 % interval: name -> one `Estimate` per λ."""
     found = [as_metric(metric) for metric in metrics]
     values = surface.metrics(found, threshold)
-    drawn = draws(surface, found, resamples, threshold)
+    drawn = draws(surface, found, threshold, resamples, seed)
     return {m.name: enclose(m, values[m.name], drawn[m.name], surface.n_positive) for m in found}
 
 
 def draws(
     surface: Surface,
     metrics: Sequence[Metric],
-    resamples: Resamples,
     threshold: float | FloatArray | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
 ) -> dict[str, FloatArray]:
     """What each metric of each λ might have been, name -> (m, B): resampled, or at a threshold from the posterior."""
-    at_threshold = [metric for metric in metrics if isinstance(metric, CountMetric)]
     others = [metric for metric in metrics if not isinstance(metric, CountMetric)]
-    result = bootstrap(surface, others, resamples) if others else {}
-    rng = np.random.default_rng([resamples.seed, 1])
-    for metric in at_threshold:
-        cut = metric.threshold if threshold is None else threshold
-        rates = surface.metrics([RECALL, FPR], cut)
-        tpr = _posterior(rng, rates["recall"], surface.n_positive, resamples.size)
-        fpr = _posterior(rng, rates["fpr"], surface.n_negative, resamples.size)
-        counts = Counts(tpr * surface.n_positive, fpr * surface.n_negative, surface.n_positive, surface.n_negative)
-        result[metric.name] = metric.function(counts)
+    result: dict[str, FloatArray] = {}
+    if others:
+        result = bootstrap(surface, others, resample(surface.n_positive, surface.n_negative, resamples, seed))
+    counts: dict[float | None, Counts] = {}
+    for metric in metrics:
+        if isinstance(metric, CountMetric):
+            own = metric.threshold if threshold is None else None  # the same draws serve all metrics at a threshold
+            if own not in counts:
+                counts[own] = _posterior(surface, own if threshold is None else threshold, resamples, seed)
+            result[metric.name] = metric.function(counts[own])
     return result
 
 
@@ -95,6 +97,12 @@ def spread(
     return values - reach, values + reach
 
 
-def _posterior(rng: np.random.Generator, share: FloatArray, n: int, size: int) -> FloatArray:
-    hits = share[:, None] * n
-    return rng.beta(hits + 0.5, n - hits + 0.5, size=(share.size, size))
+def _posterior(surface: Surface, threshold: float | FloatArray | None, size: int, seed: int) -> Counts:
+    """Counts (m, B) at the rates drawn from their Jeffreys posteriors."""
+    rng = np.random.default_rng([seed, 1])
+    rates = surface.metrics([RECALL, FPR], threshold)
+    drawn = []
+    for name, n in (("recall", surface.n_positive), ("fpr", surface.n_negative)):
+        hits = rates[name][:, None] * n
+        drawn.append(n * rng.beta(hits + 0.5, n - hits + 0.5, size=(hits.size, size)))
+    return Counts(drawn[0], drawn[1], surface.n_positive, surface.n_negative)

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from lossdial.dial.ranking import BoolArray, Counts, FloatArray, Ranking
 
@@ -66,14 +65,15 @@ class LossMetric:
 class ScoreMetric:
     """Any function of labels (n,) and score rows (k, n) -> (k,).
 
-    `weighted`, where there is one, is the same for one row (n,) under many weightings (n, B) -> (B,).
+    `weighted`, where there is one, is the same for scores of positives (P,) and negatives (N,) that count with
+    weights (P, B) and (N, B), -> (B,).
     """
 
     name: str
     function: Callable[[BoolArray, FloatArray], FloatArray]
     greater_is_better: bool = False
     bounds: tuple[float, float] = (0.0, 1.0)
-    weighted: Callable[[BoolArray, FloatArray, FloatArray], FloatArray] | None = None
+    weighted: Callable[[FloatArray, FloatArray, FloatArray, FloatArray], FloatArray] | None = None
 
 
 Metric = CountMetric | RankMetric | LossMetric | ScoreMetric
@@ -183,11 +183,15 @@ def calibration_error(bins: float) -> ScoreMetric:
         gap = np.bincount(cell.ravel(), (probability - labels).ravel(), minlength=k * count)
         return np.asarray(np.abs(gap.reshape(k, count)).sum(axis=1) / n)
 
-    def weighted(labels: BoolArray, row: FloatArray, weights: FloatArray) -> FloatArray:
-        probability = sigmoid(row.astype(np.float64))
-        cell = np.searchsorted(inner_edges, probability)
-        gap = csr_array((probability - labels, (cell, np.arange(row.size))), shape=(count, row.size)) @ weights
-        return np.asarray(np.abs(gap).sum(axis=0) / row.size)
+    def gaps(scores: FloatArray, label: int) -> FloatArray:
+        probability = sigmoid(scores)
+        result = np.zeros((count, scores.size), dtype=np.float32)
+        result[np.searchsorted(inner_edges, probability), np.arange(scores.size)] = probability - label
+        return result
+
+    def weighted(positive: FloatArray, negative: FloatArray, w_pos: FloatArray, w_neg: FloatArray) -> FloatArray:
+        gap = gaps(positive, 1) @ w_pos + gaps(negative, 0) @ w_neg  # (bins, B)
+        return np.asarray(np.abs(gap).sum(axis=0) / (positive.size + negative.size))
 
     return ScoreMetric(f"calibration_error@{bins:g}", function, weighted=weighted)
 

@@ -133,7 +133,7 @@ class Surface:
     def score_rows(self, start: int, stop: int) -> FloatArray:
         """Scores of a range of λ as rows (stop - start, n) of float32; NaN and infinity stop here."""
         scores = self.scores
-        block = scores.columns(start, stop) if isinstance(scores, Scores) else scores[:, start:stop]
+        block = scores[:, start:stop] if isinstance(scores, np.ndarray) else scores.columns(start, stop)
         rows = np.ascontiguousarray(block.T, dtype=np.float32)
         require_finite(rows)
         return rows
@@ -175,7 +175,7 @@ class Surface:
     def take(self, samples: ArrayLike) -> "Surface":
         """The surface of some samples only (indices or a mask)."""
         index = np.arange(self.labels.size)[np.asarray(samples)]
-        scores = self.scores.rows(index) if isinstance(self.scores, Scores) else self.scores[index]
+        scores = self.scores[index] if isinstance(self.scores, np.ndarray) else self.scores.rows(index)
         return Surface(self.labels[index], scores, self.lams)
 
     def at(self, index: int) -> "Surface":

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lossdial.dial.bootstrap import resample
 from lossdial.dial.intervals import draws, enclose, estimates
 from lossdial.dial.objectives import Objective, Selection, select
 from lossdial.dial.points import Estimate, OperatingPoint
@@ -69,8 +68,7 @@ def choose(
     if not selection.feasible:
         warnings.warn(selection.note, UserWarning, stacklevel=2)
     metrics = {m.name: m for m in (*aims(surface, objective), *(as_metric(metric) for metric in report))}
-    drawn = resample(surface.n_positive, surface.n_negative, resamples, seed)
-    figures = estimates(surface.at(selection.index), list(metrics.values()), drawn, selection.threshold)
+    figures = estimates(surface.at(selection.index), list(metrics.values()), selection.threshold, resamples, seed)
     return OperatingPoint(
         name=name,
         lam=surface.lams[selection.index],
@@ -96,10 +94,9 @@ def crossfit(surface: Surface, objective: Objective, resamples: int = 1000, seed
     spreads: dict[str, FloatArray] = {m.name: np.zeros((1, resamples)) for m in metrics}
     for turn, (selecting, measuring) in enumerate(swapped_halves(surface.labels, seed)):
         half, chosen = _selected(surface, selecting, measuring, objective)
-        again = resample(half.n_positive, half.n_negative, resamples, seed + turn)
         for key, value in half.metrics(metrics, chosen.threshold).items():
             values[key] += value / 2
-        for key, drawn in draws(half, metrics, again, chosen.threshold).items():
+        for key, drawn in draws(half, metrics, chosen.threshold, resamples, seed + turn).items():
             spreads[key] += drawn / 2
     return {m.name: enclose(m, values[m.name], spreads[m.name], surface.n_positive)[0] for m in metrics}
 
