@@ -1,6 +1,39 @@
 """Files to arrays: tables, images, the paper's data sets, imbalance and grouped splits."""
 
+from lossdial.data.batches import ArrayBatches, Augment
+from lossdial.data.contact_sheet import save_contact_sheet
+from lossdial.data.dataset import ImageDataSet
+from lossdial.data.decoding import decode_images
 from lossdial.data.encoding import TableEncoder
+from lossdial.data.images import list_image_csv, list_image_folder, load_images, split_images
+from lossdial.data.imbalance import grouped_split, subsample_minority
+from lossdial.data.named import DATA_SETS, data_root, data_set, data_sets_table, fetch
+from lossdial.data.named_tables import TableDataSet
+from lossdial.data.splits import ImageSplit, TableSplit, counts_table
 from lossdial.data.tables import read_table, split_target
 
-__all__ = ["TableEncoder", "read_table", "split_target"]
+__all__ = [
+    "DATA_SETS",
+    "ArrayBatches",
+    "Augment",
+    "ImageDataSet",
+    "ImageSplit",
+    "TableDataSet",
+    "TableEncoder",
+    "TableSplit",
+    "counts_table",
+    "data_root",
+    "data_set",
+    "data_sets_table",
+    "decode_images",
+    "fetch",
+    "grouped_split",
+    "list_image_csv",
+    "list_image_folder",
+    "load_images",
+    "read_table",
+    "save_contact_sheet",
+    "split_images",
+    "split_target",
+    "subsample_minority",
+]
