@@ -1,6 +1,6 @@
 """σ or 1+σ in FiLM? The measurement behind the default.
 
-    python benchmarks/film_scale.py [--out film_scale.jsonl]      about 15 minutes on two cores
+    python benchmarks/film_scale.py [--out film_scale.jsonl]      about 5 minutes on two cores
 
 For each data set and seed, a third of the data is held back for the test and one model is trained with either scale.
 The best figure over an even 11 × 11 grid of λ on the held-out validation share picks the λ at which the test figure
