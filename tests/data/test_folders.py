@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lossdial.data.dataset import ImageDataSet
+from lossdial.data.dataset import ImageDataSet, Listing
 from lossdial.data.folders import APTOS, DOGS_VS_CATS, HAM10000, MELANOMA
 
 SaveImage = Callable[..., None]
@@ -29,19 +29,13 @@ def test_dogs_vs_cats(tmp_path: Path, save_image: SaveImage) -> None:
     assert split.x_train.shape == (51, 3, 32, 32)
 
 
-def test_dogs_vs_cats_counts_are_the_papers(tmp_path: Path) -> None:
-    folder = tmp_path / "dogs-vs-cats" / "train"
-    folder.mkdir(parents=True)
-    for i in range(12_500):
-        (folder / f"dog.{i}.jpg").touch()
-        (folder / f"cat.{i}.jpg").touch()
-    check_paper_counts(DOGS_VS_CATS, tmp_path)
+def test_dogs_vs_cats_counts_are_the_papers() -> None:
+    check_paper_counts(DOGS_VS_CATS, Listing(y=np.repeat([0, 1], 12_500), images=()))
 
 
-def check_paper_counts(data: ImageDataSet, root: Path) -> None:
-    """Training and test counts for every β of the paper's table, nested, from the listing alone."""
+def check_paper_counts(data: ImageDataSet, listing: Listing) -> None:
+    """Training and test counts for every β of the paper's table, nested, from labels and groups alone."""
     assert data.paper is not None
-    listing = data.listing(root, None, None)
     kept = []
     for beta, minority in data.paper.minority:
         train, test = data.choose(listing, beta, seed=1)
@@ -146,21 +140,16 @@ def write_melanoma(
     pd.DataFrame(meta).to_csv(second / "ISIC_2019_Training_Metadata.csv", index=False)
 
 
-def test_melanoma_counts_are_the_papers(tmp_path: Path) -> None:
-    """As many rows, patients, lesions and melanomas as the official tables have; the image files are empty."""
+def test_melanoma_counts_are_the_papers() -> None:
+    """As many images, patients, lesions and melanomas as the official tables have, grouped at random."""
     generator = np.random.default_rng(0)
-    y_2020 = generator.permutation(np.r_[np.ones(584, int), np.zeros(33_126 - 584, int)])
-    y_2019 = generator.permutation(np.r_[np.ones(4_522, int), np.zeros(25_331 - 4_522, int)])
-    patients = np.array([f"IP_{i}" for i in generator.integers(0, 2_056, len(y_2020))], dtype=object)
-    lesions = np.array([f"LE_{i}" for i in generator.integers(0, 12_000, len(y_2019))], dtype=object)
-    lesions[generator.permutation(len(lesions))[:2_084]] = None
-    write_melanoma(tmp_path, patients, y_2020, lesions, y_2019)
-    for i in range(len(y_2020)):
-        (tmp_path / "siim-isic-2020" / "jpeg" / "train" / f"ISIC_{i:07d}.jpg").touch()
-    for i in range(len(y_2019)):
-        name = f"ISIC_{i:07d}{'_downsampled' * (i % 50 == 0)}.jpg"
-        (tmp_path / "isic-2019" / "ISIC_2019_Training_Input" / name).touch()
-    check_paper_counts(MELANOMA, tmp_path)
+    y_2020 = generator.permutation(np.repeat([0, 1], [33_126 - 584, 584]))
+    y_2019 = generator.permutation(np.repeat([0, 1], [25_331 - 4_522, 4_522]))
+    lesions = 10_000 + generator.integers(0, 12_000, len(y_2019))
+    unknown = generator.permutation(len(lesions))[:2_084]
+    lesions[unknown] = 100_000 + unknown
+    groups = np.concatenate([generator.integers(0, 2_056, len(y_2020)), lesions])
+    check_paper_counts(MELANOMA, Listing(y=np.concatenate([y_2020, y_2019]), images=(), groups=groups))
 
 
 @pytest.fixture
@@ -217,7 +206,7 @@ def test_copies_across_train_and_test_are_counted(melanoma: Path, save_image: Sa
 
 
 def test_real_aptos_has_the_papers_counts(real_data: Path) -> None:
-    check_paper_counts(APTOS, real_data)
+    check_paper_counts(APTOS, APTOS.listing(real_data, None, None))
     split = APTOS.load(real_data, beta=200)
     assert split.x_train.shape == (1451, 3, 64, 64)
     with pytest.raises(ValueError, match="at 64 px only; got size=256"):

@@ -101,6 +101,7 @@ def test_the_seed_decides_the_split() -> None:
     assert (grouped_split(strata, None, 0.2, 0) != grouped_split(strata, None, 0.2, 1)).any()
 
 
+@pytest.mark.filterwarnings("ignore:33.3% of 1")
 def test_coarse_groups_come_as_near_as_they_can_with_a_warning() -> None:
     strata, groups = np.tile([0, 1], 150), np.repeat([0, 1, 2], 100)
     with pytest.warns(UserWarning, match=r"33\.3% of 0 went to test where 20\.0% was asked for"):

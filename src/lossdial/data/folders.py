@@ -150,7 +150,7 @@ class Melanoma(ImageDataSet):
             )
             lesions = pd.Series(np.nan, index=truth.index, dtype=object)
         groups = lesions.fillna(truth["image"]).to_numpy(dtype=np.str_)
-        return (truth["MEL"] > 0.5).to_numpy(dtype=np.int64), groups, truth["image"]
+        return (truth["MEL"] > 0.5).to_numpy().astype(np.int64), groups, truth["image"]
 
 
 def find_images(folder: Path) -> dict[str, Path]:
