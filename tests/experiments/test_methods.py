@@ -1,0 +1,48 @@
+import warnings
+
+import pytest
+
+from lossdial.experiments import METHODS, method
+from lossdial.losses import FocalLoss, VSLoss
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_sixteen_settings_each_legal_for_its_loss(name: str) -> None:
+    m = method(name)
+    spaces = m.spaces()
+    assert len(spaces) == len(set(spaces)) == 16
+    loss = FocalLoss() if m.loss == "focal" else VSLoss(100)
+    for space in spaces:
+        loss.check_space(space)
+        assert space.dim == (2 if m.lct else 0)
+
+
+def test_the_grids_are_the_paper_s() -> None:
+    first, *_, last = method("vs+lct").spaces()
+    assert first.to_json() == pytest.approx({"gamma": [0, 0.3, 0], "tau": [0, 3, 0]})
+    assert last["gamma"].h_b.item() == pytest.approx(5)
+    assert last.bounds("gamma") == pytest.approx((0.1, 0.3))
+    assert last.bounds("tau") == (1.0, 4.0)
+    alphas = {space.to_json()["alpha"][0] for space in method("focal").spaces()}
+    assert sorted(alphas) == pytest.approx([0.1, 0.25, 0.5, 0.75])
+    # The impossible L(1, 3, 2) is L(1, 3, 1) here.
+    heights = {
+        round(space["phi"].h_b.item(), 4) for space in method("focal+lct").spaces() if space.bounds("phi")[1] == 3
+    }
+    assert heights == {0.5, 0.0, 1.0}
+
+
+def test_evaluation_grids() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # evaluating beyond the trained range is the paper's own doing
+        assert {len(method("vs+lct").evaluation(s)) for s in method("vs+lct").spaces()} == {20}
+        assert {len(method("focal+lct").evaluation(s)) for s in method("focal+lct").spaces()} == {16}
+        assert {len(method("vs+sam").evaluation(s)) for s in method("vs+sam").spaces()} == {1}
+    lams = method("vs+lct").evaluation(method("vs+lct").spaces()[0])
+    assert lams.at(0).as_dict() == {"gamma": 0.0, "tau": 0.0}
+    assert lams.at(19).as_dict() == {"gamma": 0.3, "tau": 4.0}
+
+
+def test_an_unknown_method_lists_the_known() -> None:
+    with pytest.raises(ValueError, match=r"'vs\+ltc'.*vs\+sam\+lct.*Did you mean 'vs\+lct'"):
+        method("vs+ltc")
