@@ -19,7 +19,7 @@ def test_sixteen_settings_each_legal_for_its_loss(name: str) -> None:
 
 def test_the_grids_are_the_paper_s() -> None:
     first, *_, last = method("vs+lct").spaces()
-    assert first.to_json() == pytest.approx({"gamma": [0, 0.3, 0], "tau": [0, 3, 0]})
+    assert first.to_json() == {"gamma": pytest.approx([0, 0.3, 0]), "tau": [0, 3, 0]}
     assert last["gamma"].h_b.item() == pytest.approx(5)
     assert last.bounds("gamma") == pytest.approx((0.1, 0.3))
     assert last.bounds("tau") == (1.0, 4.0)
