@@ -131,13 +131,14 @@ def test_the_warning_points_at_the_callers_line(space: Space) -> None:
 
 
 def test_inside_the_trained_range_nothing_is_said() -> None:
-    """Ends that float32 cannot hold, such as 0.3, are inside."""
+    """Ends that float32 cannot hold, such as 0.1, are inside, in float64 too."""
     space = Space(gamma=Linear(0.1, 0.3, 5), tau=Linear(0, 3, 0.33))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         space.grid(gamma=[0.1, 0.3], tau=[0, 3])
         space.even_grid(7)
         space.warn_outside(space.sample((100,)))
+        space.warn_outside(Lam(space.names, torch.tensor([[0.1, 0.0], [0.3, 3.0]], dtype=torch.float64)))
 
 
 def test_containment(space: Space) -> None:
@@ -153,6 +154,9 @@ def test_even_grid_covers_the_range(space: Space) -> None:
     torch.testing.assert_close(lam["gamma"].unique(), torch.linspace(0, 0.3, 5))
     torch.testing.assert_close(lam["tau"].unique(), torch.linspace(1, 4, 5))
     assert Space(tau=Constant(1)).even_grid().shape == (1,)
+    assert space.even_grid(11).at(3).as_dict()["tau"] == 1.9  # as a person would write it
+    with pytest.raises(ValueError, match="per_axis must be at least 1; got 0"):
+        space.even_grid(0)
 
 
 def test_nearest_stays_inside(space: Space) -> None:
