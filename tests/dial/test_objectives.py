@@ -189,11 +189,31 @@ def test_ties_within_a_lam_go_to_the_greater_recall():
         ({"minimize": "expected_cost", "cost_fn": 1, "cost_fp": -1}, "cost_fp must be positive"),
         ({"minimize": "expected_cost", "cost_fn": 1, "cost_fp": 1, "prevalence": 1.5}, "prevalence must lie strictly"),
         ({"maximize": "f1", "cost_fn": 1}, "belong to minimize='expected_cost'"),
+        ({"maximize": "f1", "prevalence": 0}, "prevalence must lie strictly"),
+        ({"maximize": "auc", "prevalence": 0.1}, "prevalence moves figures at a threshold .* not auc"),
     ],
 )
 def test_impossible_objectives_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         Objective(**arguments)
+
+
+def test_prevalence_moves_figures_at_a_threshold():
+    # Ten negatives for each in the data stand for the same rates at a tenth of the odds.
+    surface = make(9, n=80)
+    odds = surface.n_positive / surface.n_negative / 10
+    repeated = np.concatenate([np.flatnonzero(surface.y == 1), np.repeat(np.flatnonzero(surface.y == 0), 10)])
+    for arguments in (
+        {"maximize": "f1"},
+        {"maximize": "precision", "subject_to": {"recall": 0.8}},
+        {"maximize": "recall", "subject_to": {"precision": 0.2}},
+        {"maximize": "max_f1"},
+    ):
+        moved = select(surface, Objective(**arguments, prevalence=odds / (1 + odds)))
+        expected = select(surface.take(repeated), Objective(**arguments))
+        assert moved.index == expected.index
+        assert moved.threshold == expected.threshold
+        assert moved.value == pytest.approx(expected.value)
 
 
 def test_one_lam_works():

@@ -4,6 +4,7 @@ import math
 import numpy as np
 import pytest
 
+from lossdial.dial.calibration import Platt
 from lossdial.dial.points import Estimate, OperatingPoint
 
 
@@ -19,7 +20,18 @@ def make(threshold=0.1):
         feasible=False,
         note="no point",
         crossfit={"precision": Estimate(0.13, 0.1, 0.2)},
+        calibration=Platt(0.5, 0.1),
+        prevalence=0.002,
+        shift=-1.5,
     )
+
+
+def test_probability_is_calibrated_and_shifted():
+    expected = 1 / (1 + math.exp(-(0.5 * 2.0 + 0.1 - 1.5)))
+    assert make().probability([2.0])[0] == pytest.approx(expected)
+    plain = OperatingPoint("plain", {}, 0.0, "", {}, 1, 1)
+    assert plain.probability(np.float32([0.0])).dtype == np.float32
+    assert OperatingPoint.from_json(plain.to_json()) == plain
 
 
 @pytest.mark.parametrize("threshold", [0.1, -3e-8, math.inf, -math.inf])

@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lossdial.dial.ranking import as_labels, as_rows, rank, require_finite, split, threshold_below
+from lossdial.dial.checks import as_labels, as_rows, require_finite
+from lossdial.dial.ranking import rank, split, threshold_below
 
 levels = st.lists(st.integers(-3, 3), min_size=1, max_size=12)  # few levels, so that ties abound
 

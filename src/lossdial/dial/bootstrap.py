@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from lossdial.dial.ranking import BoolArray, Counts, FloatArray, Ranking
+from lossdial.dial.checks import BoolArray, FloatArray
+from lossdial.dial.ranking import Counts, Ranking
 from lossdial.dial.registry import CountMetric, LossMetric, Metric, RankMetric, ScoreMetric, as_metric
 from lossdial.dial.surface import Surface
 
@@ -42,7 +43,7 @@ def resample(n_positive: int, n_negative: int, size: int = 1000, seed: int = 0) 
     if size < 1:
         raise ValueError(f"the number of resamples must be positive; got {size}. 1000 is usual for a 95 % interval.")
     rng = np.random.default_rng(seed)
-    return Resamples(_draw(rng, n_positive, size), _draw(rng, n_negative, size))
+    return Resamples(draw_counts(rng, n_positive, size), draw_counts(rng, n_negative, size))
 
 
 def bootstrap(
@@ -144,7 +145,8 @@ def _score(metric: ScoreMetric, positive: FloatArray, negative: FloatArray, weig
     return np.concatenate([metric.function(labels[index], scores[index][None]) for index in drawn])
 
 
-def _draw(rng: np.random.Generator, n: int, size: int) -> NDArray[np.uint8]:
+def draw_counts(rng: np.random.Generator, n: int, size: int) -> NDArray[np.uint8]:
+    """How often each of n samples occurs in each of `size` draws of n with replacement, (n, size)."""
     counts = np.empty((size, n), dtype=np.uint8)
     for row in counts:
         row[:] = np.bincount(rng.integers(0, n, size=n, dtype=np.uint32), minlength=n)

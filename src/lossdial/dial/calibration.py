@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 from sklearn.isotonic import IsotonicRegression
 
-from lossdial.dial.ranking import BoolArray, FloatArray, as_labels, as_rows, require_both_classes, require_finite
+from lossdial.dial.checks import BoolArray, FloatArray, as_labels, as_rows, require_both_classes, require_finite
 from lossdial.dial.registry import sigmoid
 
 

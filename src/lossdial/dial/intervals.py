@@ -18,8 +18,9 @@ import numpy as np
 from scipy.stats import t as student
 
 from lossdial.dial.bootstrap import bootstrap, resample
+from lossdial.dial.checks import FloatArray
 from lossdial.dial.points import Estimate
-from lossdial.dial.ranking import Counts, FloatArray
+from lossdial.dial.ranking import Counts
 from lossdial.dial.registry import FPR, RECALL, CountMetric, Metric, as_metric
 from lossdial.dial.surface import Surface
 

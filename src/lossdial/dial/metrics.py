@@ -11,17 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lossdial.dial import registry
-from lossdial.dial.ranking import (
-    BoolArray,
-    Counts,
-    FloatArray,
-    as_labels,
-    as_rows,
-    rank,
-    require_both_classes,
-    require_finite,
-    split,
-)
+from lossdial.dial.checks import BoolArray, FloatArray, as_labels, as_rows, require_both_classes, require_finite
+from lossdial.dial.ranking import Counts, rank, split
 from lossdial.dial.registry import CountMetric, LossMetric, Metric, RankMetric
 
 Result = float | FloatArray

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lossdial.dial import registry
+from lossdial.dial.checks import BoolArray, FloatArray, require_prevalence
 from lossdial.dial.metrics import evaluate
-from lossdial.dial.ranking import BoolArray, Counts, FloatArray, rank, split, threshold_below
+from lossdial.dial.ranking import Counts, rank, split, threshold_below
 from lossdial.dial.registry import CountMetric, Metric, RankMetric, ScoreMetric, as_metric
 from lossdial.dial.surface import Surface
 
@@ -27,7 +28,8 @@ class Objective:
     `maximize` or `minimize` (one of them) is a metric's name, a `Metric`, or a function of labels (n,) and scores
     (n,) that returns a float. A bound in `subject_to` is a floor where more of the metric is better (recall,
     precision, specificity, accuracy, auc, …) and a cap where less is (fpr, brier, …); any number hold at once.
-    The costs and the prevalence (by default that of the data) belong to `minimize="expected_cost"`.
+    The costs belong to `minimize="expected_cost"`. With `prevalence`, figures at a threshold (precision, f1, expected
+    cost, …) are those where that share is positive; without, those of the data.
 
     >>> str(Objective(maximize="precision", subject_to={"recall": 0.99, "fpr": 0.2}))
     'maximise precision subject to recall >= 0.99, fpr <= 0.2'
@@ -43,16 +45,21 @@ class Objective:
     def __post_init__(self) -> None:
         if (self.maximize is None) == (self.minimize is None):
             raise ValueError("give exactly one of maximize and minimize, for instance maximize='f1'.")
-        costs = (self.cost_fn, self.cost_fp, self.prevalence)
-        if not self._is_cost and any(value is not None for value in costs):
+        if not self._is_cost and (self.cost_fn is not None or self.cost_fp is not None):
             raise ValueError(
-                "cost_fn, cost_fp and prevalence belong to minimize='expected_cost'; "
-                f"got them with {self._verb}={self._target!r}."
+                f"cost_fn and cost_fp belong to minimize='expected_cost'; got them with {self._verb}={self._target!r}."
             )
         metric = self.metric(0.5)
         if metric.greater_is_better != (self.minimize is None):
             side, other = ("more", "maximize") if metric.greater_is_better else ("less", "minimize")
             raise ValueError(f"{metric.name} is better the {side} there is of it; use {other}={metric.name!r}.")
+        if self.prevalence is not None:
+            require_prevalence(self.prevalence)
+            if not isinstance(_unfold(metric, ())[0], CountMetric):
+                raise ValueError(
+                    f"prevalence moves figures at a threshold (precision, f1, expected_cost, …), not {metric.name}; "
+                    "leave it out, or maximise one of those."
+                )
         for bound, value in self.bounds():
             low, high = bound.bounds
             kind = "floor" if bound.greater_is_better else "cap"
@@ -95,16 +102,24 @@ class Objective:
         return tuple((as_metric(name, "constraint"), float(value)) for name, value in self.subject_to.items())
 
     def unfolded(self, prevalence: float) -> tuple[Metric, tuple[Bound, ...]]:
-        """Metric and bounds, a best-over-thresholds metric replaced by what it is the best of."""
-        return _unfold(self.metric(prevalence), self.bounds())
+        """Metric and bounds at the objective's prevalence, a best over thresholds taken apart into its goal."""
+        metric, bounds = _unfold(self.metric(prevalence), self.bounds())
+        return self._moved(metric), tuple((self._moved(m), bound) for m, bound in bounds)
+
+    def _moved(self, metric: Metric) -> Metric:
+        # Expected cost has its prevalence built in.
+        if self.prevalence is None or not isinstance(metric, CountMetric) or metric.name == "expected_cost":
+            return metric
+        return registry.at_prevalence(metric, self.prevalence)
 
     def __str__(self) -> str:
         target = self._target
         name = target if isinstance(target, str) else getattr(target, "name", getattr(target, "__name__", "function"))
         text = f"{'maximise' if self.minimize is None else 'minimise'} {name}"
         if self._is_cost:
-            text += f" (cost_fn {self.cost_fn:g}, cost_fp {self.cost_fp:g}"
-            text += ")" if self.prevalence is None else f", prevalence {self.prevalence:g})"
+            text += f" (cost_fn {self.cost_fn:g}, cost_fp {self.cost_fp:g})"
+        if self.prevalence is not None:
+            text += f" at prevalence {self.prevalence:g}"
         bounds = ", ".join(f"{m.name} {'>=' if m.greater_is_better else '<='} {v:g}" for m, v in self.bounds())
         return f"{text} subject to {bounds}" if bounds else text
 

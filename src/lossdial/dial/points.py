@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lossdial.dial.calibration import Calibration, calibration_from_json, calibration_to_json
+from lossdial.dial.checks import FloatArray
+from lossdial.dial.registry import sigmoid
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -28,6 +32,9 @@ class OperatingPoint:
     A sample is predicted positive iff its score at λ exceeds `threshold`. `metrics` are the figures on the data the
     point was chosen on, hence flattering; `crossfit` holds the objective and its constraints as measured on halves
     of the data that took no part in the choice. `note` says what could not be met where `feasible` is False.
+
+    Its probability is sigmoid(calibration(score) + shift): `shift` moves the log-odds from the prevalence of the data
+    to `prevalence`, where the point was adapted to one.
     """
 
     name: str
@@ -40,17 +47,29 @@ class OperatingPoint:
     feasible: bool = True
     note: str = ""
     crossfit: Mapping[str, Estimate] = field(default_factory=dict)
+    calibration: Calibration | None = None
+    prevalence: float | None = None
+    shift: float = 0.0
 
     def predict(self, score: ArrayLike) -> NDArray[np.bool_]:
         """Which of the scores (…) at this point's λ are predicted positive."""
         return np.asarray(np.asarray(score, dtype=np.float32) > np.float32(self.threshold))
 
+    def margin(self, score: ArrayLike) -> FloatArray:
+        """The calibrated log-odds of scores (…) at this point's λ and prevalence."""
+        margin = np.asarray(score) if self.calibration is None else self.calibration.apply(score)
+        return np.asarray(margin + self.shift if self.shift else margin)
+
+    def probability(self, score: ArrayLike) -> FloatArray:
+        """The probability of the positive class for scores (…) at this point's λ."""
+        return sigmoid(self.margin(score))
+
     def to_json(self) -> dict[str, Any]:
         """A dict of JSON's own types, from which `from_json` rebuilds the same point."""
         return {
             "name": self.name,
-            "lam": {name: _encode(value) for name, value in self.lam.items()},
-            "threshold": _encode(self.threshold),
+            "lam": {name: encode_float(value) for name, value in self.lam.items()},
+            "threshold": encode_float(self.threshold),
             "objective": self.objective,
             "metrics": _encode_estimates(self.metrics),
             "n_positive": self.n_positive,
@@ -58,6 +77,9 @@ class OperatingPoint:
             "feasible": self.feasible,
             "note": self.note,
             "crossfit": _encode_estimates(self.crossfit),
+            "calibration": None if self.calibration is None else calibration_to_json(self.calibration),
+            "prevalence": self.prevalence,
+            "shift": self.shift,
         }
 
     @classmethod
@@ -74,16 +96,20 @@ class OperatingPoint:
             feasible=bool(data["feasible"]),
             note=str(data["note"]),
             crossfit=_decode_estimates(data["crossfit"]),
+            calibration=None if data["calibration"] is None else calibration_from_json(data["calibration"]),
+            prevalence=None if data["prevalence"] is None else float(data["prevalence"]),
+            shift=float(data["shift"]),
         )
 
 
-def _encode(value: float) -> float | str:
+def encode_float(value: float) -> float | str:
+    """A float as JSON can hold it; `float` reads it back."""
     # JSON has no infinity, and a threshold of +inf ('predict none') is legal; float("inf") reads the text back.
     return float(value) if math.isfinite(value) else repr(float(value))
 
 
 def _encode_estimates(estimates: Mapping[str, Estimate]) -> dict[str, list[float | str]]:
-    return {name: [_encode(e.value), _encode(e.low), _encode(e.high)] for name, e in estimates.items()}
+    return {name: [encode_float(e.value), encode_float(e.low), encode_float(e.high)] for name, e in estimates.items()}
 
 
 def _decode_estimates(data: Mapping[str, Any]) -> dict[str, Estimate]:

@@ -7,13 +7,10 @@ score vector rather than n, and negatives enter only through how many of them li
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-FloatArray = NDArray[np.floating[Any]]
-BoolArray = NDArray[np.bool_]
+from lossdial.dial.checks import BoolArray, FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +19,8 @@ class Counts:
 
     tp: FloatArray
     fp: FloatArray
-    n_positive: int
-    n_negative: int
+    n_positive: float
+    n_negative: float
 
     @property
     def tpr(self) -> FloatArray:
@@ -38,6 +35,11 @@ class Counts:
         """The counts of predicting no sample positive."""
         return Counts(np.zeros(()), np.zeros(()), self.n_positive, self.n_negative)
 
+    def at_prevalence(self, prevalence: float) -> "Counts":
+        """The same rates where a share `prevalence` is positive: every negative counts as often as that takes."""
+        factor = (1 - prevalence) / prevalence * self.n_positive / self.n_negative
+        return Counts(self.tp, np.asarray(self.fp * factor), self.n_positive, self.n_negative * factor)
+
 
 @dataclass(frozen=True, eq=False)
 class Ranking(Counts):
@@ -50,48 +52,6 @@ class Ranking(Counts):
 
     fp_above: FloatArray
     weight: FloatArray
-
-
-def as_labels(y: ArrayLike) -> BoolArray:
-    """Labels (n,) in {0, 1} as booleans, True for the positive class."""
-    labels = np.asarray(y)
-    if labels.ndim != 1:
-        raise ValueError(f"y must have shape (n,); got {labels.shape}.")
-    if labels.dtype == np.bool_:
-        return labels
-    legal = (labels == 0) | (labels == 1)
-    if not np.all(legal):
-        raise ValueError(f"y must hold 0 (negative) and 1 (positive) only; got {labels[~legal][0]!r}. Encode it first.")
-    return labels.astype(np.bool_)
-
-
-def require_both_classes(labels: BoolArray) -> None:
-    """Stop where a figure would be 0/0 because one class is absent."""
-    n_positive = int(np.count_nonzero(labels))
-    if n_positive == 0 or n_positive == labels.size:
-        missing = "positives (label 1)" if n_positive == 0 else "negatives (label 0)"
-        raise ValueError(f"y has no {missing} among {labels.size} samples; this needs both classes. Use other data.")
-
-
-def as_rows(score: ArrayLike, n_samples: int) -> FloatArray:
-    """Scores (n,) or (n, m) as (m, n) rows with the samples contiguous; float32 stays float32."""
-    array = np.asarray(score)
-    if array.ndim not in (1, 2) or array.shape[0] != n_samples:
-        raise ValueError(f"score must have shape ({n_samples},) or ({n_samples}, m), as y has; got {array.shape}.")
-    if array.dtype not in (np.float32, np.float64):
-        array = array.astype(np.float64)
-    return np.ascontiguousarray(np.atleast_2d(array.T))
-
-
-def require_finite(rows: FloatArray) -> None:
-    """Stop on NaN or infinite scores, naming the first."""
-    if not np.isfinite(rows).all():
-        row, sample = np.argwhere(~np.isfinite(rows))[0]
-        count = int(np.count_nonzero(~np.isfinite(rows)))
-        raise ValueError(
-            f"score must be finite; got {count} values that are not, the first {rows[row, sample]} "
-            f"at sample {sample}, column {row}. Check the features for NaN, or the training for divergence."
-        )
 
 
 def split(labels: BoolArray, rows: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -9,11 +9,19 @@ order of the scores, a `LossMetric` is a mean over samples of a function of the 
 import difflib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lossdial.dial.ranking import BoolArray, Counts, FloatArray, Ranking
+from lossdial.dial.checks import (
+    BoolArray,
+    FloatArray,
+    require_costs,
+    require_open_unit,
+    require_prevalence,
+    require_unit,
+)
+from lossdial.dial.ranking import Counts, Ranking
 
 _TINY = 1e-300  # makes 0/0 a 0 and changes no other quotient of counts
 
@@ -100,6 +108,12 @@ def expected_cost(cost_fn: float, cost_fp: float, prevalence: float) -> CountMet
         return np.asarray(miss * (1 - c.tpr) + alarm * c.fpr)
 
     return CountMetric("expected_cost", function, greater_is_better=False, bounds=(0.0, math.inf))
+
+
+def at_prevalence(metric: CountMetric, prevalence: float) -> CountMetric:
+    """The same metric where a share `prevalence` is positive, from data of any other share."""
+    require_prevalence(prevalence)
+    return replace(metric, function=lambda counts: metric.function(counts.at_prevalence(prevalence)))
 
 
 def net_benefit(probability: float) -> CountMetric:
@@ -200,29 +214,6 @@ def sigmoid(margin: FloatArray) -> FloatArray:
     """1/(1+e^-s), finite and silent for every finite s, in the precision of s."""
     positive = np.exp(np.minimum(margin, 0))  # one of the two exponentials is always 1, so neither overflows
     return np.asarray(positive / (positive + np.exp(np.minimum(-margin, 0))))
-
-
-def require_unit(name: str, value: float) -> None:
-    if not 0 <= value <= 1:
-        raise ValueError(f"{name} must lie in [0, 1]; got {value}. Rates are shares, not percentages.")
-
-
-def require_open_unit(name: str, value: float) -> None:
-    if not 0 < value < 1:
-        raise ValueError(f"{name} must lie strictly between 0 and 1; got {value}.")
-
-
-def require_prevalence(prevalence: float) -> None:
-    if not 0 < prevalence < 1:
-        raise ValueError(
-            f"prevalence must lie strictly between 0 and 1; got {prevalence}. Two positives in a thousand are 0.002."
-        )
-
-
-def require_costs(cost_fn: float, cost_fp: float) -> None:
-    for name, cost in (("cost_fn", cost_fn), ("cost_fp", cost_fp)):
-        if not (cost > 0 and math.isfinite(cost)):
-            raise ValueError(f"{name} must be positive and finite; got {cost}. Only the ratio of the two matters.")
 
 
 def _auc(r: Ranking) -> FloatArray:

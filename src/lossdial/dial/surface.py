@@ -8,8 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_both_classes, require_finite
 from lossdial.dial.metrics import evaluate
-from lossdial.dial.ranking import BoolArray, FloatArray, as_labels, require_both_classes, require_finite
 from lossdial.dial.registry import Metric, as_metric
 
 BLOCK_BYTES = 32 * 2**20

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from lossdial.dial.calibration import calibrate, require_kind
+from lossdial.dial.checks import BoolArray, FloatArray, require_positives
 from lossdial.dial.intervals import draws, enclose, estimates
 from lossdial.dial.objectives import Objective, Selection, select
 from lossdial.dial.points import Estimate, OperatingPoint
-from lossdial.dial.ranking import BoolArray, FloatArray
 from lossdial.dial.registry import Metric, as_metric
 from lossdial.dial.surface import Surface
-
-FEWEST_POSITIVES = 5
-FEW_POSITIVES = 50
 
 REPORT = (
     "recall",
@@ -34,27 +32,12 @@ REPORT = (
 """What an operating point is reported with, besides its own objective and constraints."""
 
 
-def require_positives(n_positive: int) -> None:
-    """Refuse to choose on fewer than 5 positives, and warn below 50."""
-    if n_positive < FEWEST_POSITIVES:
-        raise ValueError(
-            f"the data to tune on have {n_positive} positives; at least {FEWEST_POSITIVES} are needed, because each "
-            "is worth a fifth of the recall or more and an interval from them would be meaningless. Use more data."
-        )
-    if n_positive < FEW_POSITIVES:
-        warnings.warn(
-            f"only {n_positive} positives to tune on: one of them moves recall by {1 / n_positive:.3f}, so the choice "
-            f"is noisy and its intervals are wide. {FEW_POSITIVES} or more are advisable.",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
 def choose(
     surface: Surface,
     objective: Objective,
     name: str = "default",
     report: Sequence[str | Metric] = REPORT,
+    calibration: str | None = None,
     resamples: int = 1000,
     seed: int = 0,
 ) -> OperatingPoint:
@@ -62,8 +45,11 @@ def choose(
 
     λ and the threshold are those of `select` on all samples. The figures of the point are bootstrapped at that λ and
     threshold; those under `crossfit` come from `crossfit`. Bounds that cannot be met give a warning and the nearest.
+    With a `calibration` (temperature, platt, beta, isotonic) the point's probabilities are calibrated on the data.
     """
     require_positives(surface.n_positive)
+    if calibration is not None:
+        require_kind(calibration)
     selection = select(surface, objective)
     if not selection.feasible:
         warnings.warn(selection.note, UserWarning, stacklevel=2)
@@ -80,6 +66,7 @@ def choose(
         feasible=selection.feasible,
         note=selection.note,
         crossfit=crossfit(surface, objective, resamples, seed),
+        calibration=None if calibration is None else calibrate(surface.y, surface.score(selection.index), calibration),
     )
 
 

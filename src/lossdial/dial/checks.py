@@ -1,0 +1,95 @@
+"""What comes in is checked once, at the boundary, with messages that say what to do."""
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.floating[Any]]
+BoolArray = NDArray[np.bool_]
+
+FEWEST_POSITIVES = 5
+FEW_POSITIVES = 50
+
+
+def as_labels(y: ArrayLike) -> BoolArray:
+    """Labels (n,) in {0, 1} as booleans, True for the positive class."""
+    labels = np.asarray(y)
+    if labels.ndim != 1:
+        raise ValueError(f"y must have shape (n,); got {labels.shape}.")
+    if labels.dtype == np.bool_:
+        return labels
+    legal = (labels == 0) | (labels == 1)
+    if not np.all(legal):
+        raise ValueError(f"y must hold 0 (negative) and 1 (positive) only; got {labels[~legal][0]!r}. Encode it first.")
+    return labels.astype(np.bool_)
+
+
+def require_both_classes(labels: BoolArray) -> None:
+    """Stop where a figure would be 0/0 because one class is absent."""
+    n_positive = int(np.count_nonzero(labels))
+    if n_positive == 0 or n_positive == labels.size:
+        missing = "positives (label 1)" if n_positive == 0 else "negatives (label 0)"
+        raise ValueError(f"y has no {missing} among {labels.size} samples; this needs both classes. Use other data.")
+
+
+def as_rows(score: ArrayLike, n_samples: int) -> FloatArray:
+    """Scores (n,) or (n, m) as (m, n) rows with the samples contiguous; float32 stays float32."""
+    array = np.asarray(score)
+    if array.ndim not in (1, 2) or array.shape[0] != n_samples:
+        raise ValueError(f"score must have shape ({n_samples},) or ({n_samples}, m), as y has; got {array.shape}.")
+    if array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    return np.ascontiguousarray(np.atleast_2d(array.T))
+
+
+def require_finite(rows: FloatArray) -> None:
+    """Stop on NaN or infinite scores, naming the first."""
+    if not np.isfinite(rows).all():
+        row, sample = np.argwhere(~np.isfinite(rows))[0]
+        count = int(np.count_nonzero(~np.isfinite(rows)))
+        raise ValueError(
+            f"score must be finite; got {count} values that are not, the first {rows[row, sample]} "
+            f"at sample {sample}, column {row}. Check the features for NaN, or the training for divergence."
+        )
+
+
+def require_unit(name: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} must lie in [0, 1]; got {value}. Rates are shares, not percentages.")
+
+
+def require_open_unit(name: str, value: float) -> None:
+    if not 0 < value < 1:
+        raise ValueError(f"{name} must lie strictly between 0 and 1; got {value}.")
+
+
+def require_prevalence(prevalence: float) -> None:
+    if not 0 < prevalence < 1:
+        raise ValueError(
+            f"prevalence must lie strictly between 0 and 1; got {prevalence}. Two positives in a thousand are 0.002."
+        )
+
+
+def require_costs(cost_fn: float, cost_fp: float) -> None:
+    for name, cost in (("cost_fn", cost_fn), ("cost_fp", cost_fp)):
+        if not (cost > 0 and math.isfinite(cost)):
+            raise ValueError(f"{name} must be positive and finite; got {cost}. Only the ratio of the two matters.")
+
+
+def require_positives(n_positive: int) -> None:
+    """Refuse to choose on fewer than 5 positives, and warn below 50."""
+    if n_positive < FEWEST_POSITIVES:
+        raise ValueError(
+            f"the data to tune on have {n_positive} positives; at least {FEWEST_POSITIVES} are needed, because each "
+            "is worth a fifth of the recall or more and an interval from them would be meaningless. Use more data."
+        )
+    if n_positive < FEW_POSITIVES:
+        warnings.warn(
+            f"only {n_positive} positives to tune on: one of them moves recall by {1 / n_positive:.3f}, so the choice "
+            f"is noisy and its intervals are wide. {FEW_POSITIVES} or more are advisable.",
+            UserWarning,
+            stacklevel=3,
+        )
