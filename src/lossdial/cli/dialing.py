@@ -7,9 +7,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.table import Table
 
 from lossdial.bundle import Bundle
+from lossdial.cli.report import Sheet
 from lossdial.data import read_table, split_target
 from lossdial.dial import OperatingPoint
 from lossdial.estimator import LCTClassifier
@@ -68,8 +68,8 @@ def tune(
     )
     elapsed = time.perf_counter() - started
     classifier.save(run)
-    console = Console()
-    console.print(_table(point))
+    console = Console(soft_wrap=True)
+    console.print(point_sheet(point).rich())
     console.print(f"tuned in {1000 * elapsed:.0f} ms; kept in {run} as {name!r}. Next: lossdial predict {run} --data …")
 
 
@@ -81,16 +81,14 @@ def labelled(bundle: Bundle, data: str | None) -> tuple[NDArray[Any] | None, NDA
     return bundle.encode(frame), y
 
 
-def _table(point: OperatingPoint) -> Table:
-    lam = ", ".join(f"{name}={value:.3g}" for name, value in point.lam.items())
-    table = Table(
-        title=f"{point.name}: {point.objective}\nλ: {lam}   threshold: {point.threshold:.4g}",
-        caption=f"on {point.n_positive} positives and {point.n_negative} negatives; 95 % bootstrap intervals. "
+def point_sheet(point: OperatingPoint) -> Sheet:
+    """A point's figures, on the data it was chosen on and cross-fitted."""
+    lam = ", ".join(f"{name} {value:.3g}" for name, value in point.lam.items())
+    rows = [(metric, str(estimate), str(point.crossfit.get(metric, ""))) for metric, estimate in point.metrics.items()]
+    return Sheet(
+        f"{point.name}: {point.objective}\nλ: {lam}   threshold: {point.threshold:.4g}",
+        ("metric", "on the tuning data", "cross-fitted"),
+        rows,
+        f"{point.n_positive} positives, {point.n_negative} negatives; 95 % intervals. "
         "Cross-fitted: chosen on one half, measured on the other.",
     )
-    table.add_column("metric")
-    table.add_column("on the tuning data", justify="right")
-    table.add_column("cross-fitted", justify="right")
-    for metric, estimate in point.metrics.items():
-        table.add_row(metric, str(estimate), str(point.crossfit.get(metric, "")))
-    return table

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from inspect import cleandoc
 from typing import Any, Final
 
 from jsonargparse import ActionConfigFile, ArgumentParser  # type: ignore[attr-defined]  # public, but not in __all__
 from rich.console import Console
 
+from lossdial.cli.data import data
 from lossdial.cli.demo import demo
 from lossdial.cli.dialing import tune
 from lossdial.cli.predicting import predict
@@ -21,8 +23,9 @@ from lossdial.training import DivergedError
 
 __all__ = ["main"]
 
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (train, tune, predict, demo)
-_POSITIONAL: Final = "run"  # `lossdial tune RUN …`
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (demo, data, train, tune, predict)
+#: parameters given by place, as in `lossdial tune RUN …`; the others are options
+_BY_PLACE: Final[dict[str, tuple[str, ...]]] = {"tune": ("run",), "predict": ("run",), "data": ("action", "name")}
 
 
 def build_parser() -> ArgumentParser:
@@ -34,18 +37,30 @@ def build_parser() -> ArgumentParser:
     )
     commands = parser.add_subcommands(required=True)
     for function in COMMANDS:
-        text = cleandoc(function.__doc__ or "").split("\n\nParameters\n")[0]
+        text = inspect.cleandoc(function.__doc__ or "").split("\n\nParameters\n")[0]
         command = ArgumentParser(description=text)
-        command.add_argument(
-            "--config", action=ActionConfigFile, help="a YAML file with any of the options below"
+        command.add_argument("--config", action=ActionConfigFile, help="a YAML file with any of the options below")
+        by_place = _BY_PLACE.get(function.__name__, ())
+        signature = inspect.signature(function, eval_str=True)
+        for name in by_place:
+            parameter = signature.parameters[name]
+            required = parameter.default is parameter.empty
+            command.add_argument(
+                name, type=parameter.annotation, nargs=None if required else "?", help=_help(function, name)
+            )
+        command.add_function_arguments(
+            function, as_group=False, as_positional=False, skip=set(by_place), sub_configs=True
         )
-        skip: set[str | int] = set()
-        if _POSITIONAL in function.__annotations__:
-            command.add_argument(_POSITIONAL, type=str, help="the folder that `lossdial train --out` wrote")
-            skip = {_POSITIONAL}
-        command.add_function_arguments(function, as_group=False, as_positional=False, skip=skip, sub_configs=True)
         commands.add_subcommand(function.__name__, command, help=text.splitlines()[0])
     return parser
+
+
+def _help(function: Callable[..., None], name: str) -> str:
+    """What the docstring says of one parameter."""
+    lines = inspect.cleandoc(function.__doc__ or "").splitlines()
+    start = lines.index(name, lines.index("Parameters")) + 1
+    words = itertools.takewhile(lambda line: line.startswith("    "), lines[start:])
+    return " ".join(line.strip() for line in words)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -46,7 +46,9 @@ def predict(run: str, data: str, out: str, point: str = "default") -> None:
     scored = frame.assign(probability=columns[:, positive], prediction=predictions)
     _write(scored, target)
     flagged = int(np.sum(predictions == bundle.classes[1]))
-    Console().print(f"{len(frame):,} rows scored at point {point!r}, {flagged:,} flagged {bundle.classes[1]}; in {out}")
+    Console(soft_wrap=True).print(
+        f"{len(frame):,} rows scored at point {point!r}, {flagged:,} flagged {bundle.classes[1]}; in {out}"
+    )
 
 
 def _write(frame: pd.DataFrame, target: Path) -> None:

@@ -2,44 +2,54 @@
 
 from __future__ import annotations
 
-import zlib
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
+from lightning_fabric.loggers.tensorboard import TensorBoardLogger
 from rich.console import Console
 
+from lossdial import experiments
 from lossdial.bundle import Bundle, BundleError
-from lossdial.data import TableEncoder, read_table, split_target
+from lossdial.cli.sources import Rows, checksum_of, images_from, is_image_data, rows_from, show_images
 from lossdial.estimator import LCTClassifier
-from lossdial.spaces import Space
+from lossdial.models import build_backbone
+from lossdial.spaces import Constant, Space
 from lossdial.training import Checkpoint, Recipe
 
 __all__ = ["train"]
 
+_METHODS = Literal["focal", "focal+lct", "vs", "vs+lct", "vs+sam", "vs+sam+lct"]
+#: of a baseline that was given no λ: the best of the paper's grid on Melanoma, and Lin et al.'s own
+_BASELINES = {"vs": {"gamma": 0.0, "tau": 2.0}, "focal": {"alpha": 0.25, "phi": 2.0}}
+
 
 def train(
     data: str,
-    target: str,
     out: str,
+    target: str | None = None,
     drop: list[str] | None = None,
     positive: str | None = None,
+    path_column: str | None = None,
     validation: str | None = None,
     validation_fraction: float = 0.2,
-    loss: Literal["vs", "focal"] = "vs",
+    beta: float | None = None,
+    method: _METHODS = "vs+lct",
     space: dict[str, list[float]] | None = None,
+    preset: Literal["cpu", "frozen", "paper"] = "cpu",
+    image_size: int | None = None,
     hidden: list[int] | None = None,
     head_widths: list[int] | None = None,
     film_scale: Literal["1+sigma", "sigma"] = "1+sigma",
+    epochs: int | None = None,
     batch_size: int = 128,
-    recipe: Recipe = Recipe(),  # noqa: B008 (a frozen value)
+    recipe: Recipe | None = None,
     seed: int = 0,
     accelerator: str = "auto",
     precision: str = "32-true",
+    tensorboard: bool = False,
 ) -> None:
-    """Train one model over a distribution of losses, on a table (CSV, Parquet or NPZ).
+    """Train one model over a distribution of losses, on a table or on images.
 
     The folder --out receives log, checkpoints and the finished model. If training is interrupted, the same command
     goes on where it stopped.
@@ -47,100 +57,134 @@ def train(
     Parameters
     ----------
     data
-        The training table; text columns and missing values are welcome.
-    target
-        The column with the labels, of two values.
+        A table (CSV, Parquet or NPZ; text columns and missing values are welcome), a data set by name (`lossdial data
+        list`), or a folder with one folder of images per class.
     out
         The folder to write.
+    target
+        The column of a table that holds the labels, of two values.
     drop
         Columns to leave out, such as identifiers: --drop '[ID, name]'.
     positive
         The label to look for. By default the rarer one.
+    path_column
+        The table names image files in this column, and their class in --target.
     validation
         A table to validate and tune on. By default a share of the training table is held out.
     validation_fraction
-        How large that share is.
-    loss
-        Vector Scaling (gamma, tau) or Focal (alpha, phi).
+        How large that share is. A data set by name brings its own test data.
+    beta
+        Keep so many negatives per positive, by leaving out training positives. By default the data set's own choice.
+    method
+        The loss (Vector Scaling or Focal), with SAM or without, over a distribution of λ (lct) or at one λ.
     space
-        The distribution of λ: one number is a constant, three are a, b, h_b of a linear density, as in
-        --space.tau '[0, 3, 0.333]' --space.gamma '[0]'. By default the widest of the paper.
+        λ: one number is a constant, three are a, b, h_b of a linear density, as in --space.tau '[0, 3, 0.333]'
+        --space.gamma '[0]'. By default the widest of the paper; without lct, gamma 0, tau 2 or alpha 0.25, phi 2.
+    preset
+        For images: cpu, a small ResNet; frozen, a head on the features of a pretrained network; paper, as the paper
+        trains, which wants a GPU.
+    image_size
+        Side in pixels to which image files are brought.
     hidden
-        Widths of the network's hidden layers. By default [64, 64].
+        For tables: widths of the network's hidden layers. By default [64, 64].
     head_widths
         Hidden layers of the head, each told λ. By default none, as in the paper.
     film_scale
         Whether λ multiplies the features by 1+σ(λ) or by σ(λ).
+    epochs
+        Passes over the data, in place of those of the preset or recipe.
     batch_size
         Samples per training step.
     recipe
-        How to train.
+        How to train, in place of the preset's recipe as a whole; --recipe.help lists its options.
     seed
         One seed for everything that is random.
     accelerator
         cpu, cuda, mps or auto.
     precision
         32-true or bf16-mixed.
+    tensorboard
+        Write a TensorBoard log beside log.jsonl.
     """
-    settings: dict[str, Any] = {
-        "data": _file_checksum(data),
-        "validation": None if validation is None else _file_checksum(validation),
-        **{"target": target, "drop": drop, "positive": positive, "validation_fraction": validation_fraction},
-        **{"loss": loss, "space": space, "hidden": hidden, "head_widths": head_widths, "film_scale": film_scale},
-        **{"batch_size": batch_size, "recipe": _plain(recipe), "seed": seed, "precision": precision},
-    }
-    console = Console()
-    if _finished(Path(out), settings):
+    given = {name: value for name, value in locals().items() if name not in {"out", "accelerator", "tensorboard"}}
+    settings = {**given, "recipe": repr(recipe), "files": [checksum_of(data), checksum_of(validation)]}
+    console, folder = Console(soft_wrap=True), Path(out)
+    if _finished(folder, settings):
         console.print(f"{out} holds this model already, trained to the end. Next: lossdial tune {out} --maximize f1")
         return
-    frame, labels = split_target(read_table(data), target, drop or ())
-    encoder = TableEncoder().fit(frame)
-    pos_label = _positive(labels, positive)
-    val = None if validation is None else split_target(read_table(validation), target)
-    optimizer = recipe.optimizer
+    chosen = experiments.method(method)
     classifier = LCTClassifier(
-        loss,
-        space=None if space is None else Space.from_json(space),
-        hidden=tuple(hidden or (64, 64)),
+        chosen.loss,
+        space=_space(chosen, space),
         head_widths=tuple(head_widths or ()),
         film_scale=film_scale,
-        epochs=recipe.epochs,
         batch_size=batch_size,
-        optimizer=optimizer.name,
-        lr=optimizer.lr,
-        momentum=optimizer.momentum,
-        weight_decay=optimizer.weight_decay,
-        sam_rho=optimizer.sam_rho,
-        schedule=recipe.schedule,
-        clip_norm=recipe.clip_norm,
-        ema_decay=recipe.ema_decay,
-        lam_per=recipe.lam_per,
-        pos_label=pos_label,
         validation_fraction=validation_fraction,
         accelerator=accelerator,
         precision=precision,
         random_state=seed,
-        run_dir=out,
+        run_dir=folder,
+        logger=TensorBoardLogger(folder, name="tensorboard", version="") if tensorboard else None,
     )
-    count = int((labels == pos_label).sum())
-    console.print(
-        f"{len(labels):,} rows, {encoder.transform(frame[:1]).shape[1]} inputs from {frame.shape[1]} columns; "
-        f"{count:,} rows are {target}={pos_label} (1 in {len(labels) / count:.0f})"
-    )
-    matrix = encoder.transform(frame)
-    if val is None:
-        classifier.fit(matrix, labels)
+    training: dict[str, Any] = {"settings": settings}
+    encoder = None
+    if is_image_data(data, path_column):
+        images = images_from(data, target, positive, path_column, beta, image_size, validation_fraction, seed)
+        show_images(images, folder)
+        plan = experiments.preset(images.name or "images", preset)
+        classifier.set_params(
+            backbone=build_backbone(plan.backbone),
+            augment=plan.augment,
+            **_recipe(recipe or plan.recipe, epochs, chosen),
+        )
+        split = images.split
+        classifier.fit(split.x_train, split.y_train, split.x_test, split.y_test)
+        training["class_names"] = list(split.class_names)
     else:
-        classifier.fit(matrix, labels, encoder.transform(val[0]), val[1])
+        rows = rows_from(data, target, drop or (), positive, validation, beta)
+        _describe(rows, console)
+        classifier.set_params(
+            hidden=tuple(hidden or (64, 64)), pos_label=rows.positive, **_recipe(recipe or Recipe(), epochs, chosen)
+        )
+        classifier.fit(rows.X, rows.y, rows.X_val, rows.y_val)
+        encoder = rows.encoder
+        training |= {"target": rows.target, "drop": list(rows.drop)}
     bundle = classifier.bundle_
-    training = {**bundle.training, "settings": settings, "target": target, "drop": drop or []}
-    replace(bundle, encoder=encoder, training=training).save(out)
-    Checkpoint.remove(Path(out))
+    replace(bundle, encoder=encoder, training={**bundle.training, **training}).save(folder)
+    Checkpoint.remove(folder)
     last = classifier.history_[-1]
     console.print(
         f"trained {bundle.training['steps']:,} steps in {bundle.training['seconds']:.1f} s; "
-        + (f"AUC {last['auc']:.4f} on the rows held out; " if "auc" in last else "")
+        + (f"AUC {last['auc']:.4f} on data that training has not seen; " if "auc" in last else "")
         + f"model in {out}\nNext: lossdial tune {out} --maximize f1"
+    )
+
+
+def _space(chosen: experiments.Method, given: dict[str, list[float]] | None) -> Space | None:
+    """λ's space: as given, or the method's default (None leaves it to the loss)."""
+    if given is not None:
+        return Space.from_json(given)
+    if chosen.lct:
+        return None
+    return Space(**{name: Constant(value) for name, value in _BASELINES[chosen.loss].items()})
+
+
+def _recipe(recipe: Recipe, epochs: int | None, chosen: experiments.Method) -> dict[str, Any]:
+    """A recipe as the estimator's parameters; a method with SAM brings the paper's radius unless there is one."""
+    settings = {f.name: getattr(recipe, f.name) for f in fields(recipe)}
+    optimizer = settings.pop("optimizer")
+    settings |= {"optimizer": optimizer.name, "lr": optimizer.lr, "momentum": optimizer.momentum}
+    settings |= {"weight_decay": optimizer.weight_decay, "sam_rho": optimizer.sam_rho}
+    if chosen.sam and optimizer.sam_rho is None:
+        settings["sam_rho"] = 0.1
+    return settings if epochs is None else settings | {"epochs": epochs}
+
+
+def _describe(rows: Rows, console: Console) -> None:
+    count = int((rows.y == rows.positive).sum())
+    console.print(
+        f"{len(rows.y):,} rows, {rows.X.shape[1]} inputs; {count:,} rows are {rows.target}={rows.positive} "
+        f"(1 in {len(rows.y) / max(count, 1):.0f})"
     )
 
 
@@ -156,24 +200,3 @@ def _finished(out: Path, settings: dict[str, Any]) -> bool:
             "Choose another --out, or delete the folder."
         )
     return True
-
-
-def _positive(labels: NDArray[Any], positive: str | None) -> Any:
-    """The label that ``positive`` names, or the rarer one."""
-    values, counts = np.unique(labels, return_counts=True)
-    if positive is None:
-        return values[np.argmin(counts)]
-    for value in values:
-        if str(value) == positive:
-            return value
-    raise ValueError(f"positive must be one of the labels {values.tolist()}; got {positive!r}.")
-
-
-def _file_checksum(path: str) -> int | None:
-    file = Path(path)
-    return zlib.crc32(file.read_bytes()) if file.is_file() else None
-
-
-def _plain(recipe: Recipe) -> dict[str, Any]:
-    """A recipe as JSON's own types."""
-    return {**asdict(recipe), "schedule": repr(recipe.schedule)}

@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.loggers.logger import Logger
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.utils import check_random_state
@@ -67,6 +68,8 @@ class LCTClassifier(TrainedClassifier):
         One seed for weights, shuffling, λ, augmentation and the held-out share.
     run_dir : path, optional
         Where log and checkpoints go; an interrupted ``fit`` called again with the same data goes on from there.
+    logger : Logger of Lightning Fabric, optional
+        Receives the figures of each epoch, such as a ``TensorBoardLogger``.
     progress : bool
         Show a progress bar on a terminal.
 
@@ -114,6 +117,7 @@ class LCTClassifier(TrainedClassifier):
         precision: Any = "32-true",
         random_state: Any = None,
         run_dir: str | os.PathLike[str] | None = None,
+        logger: Logger | None = None,
         progress: bool = True,
     ) -> None:
         self.loss = loss
@@ -140,6 +144,7 @@ class LCTClassifier(TrainedClassifier):
         self.precision = precision
         self.random_state = random_state
         self.run_dir = run_dir
+        self.logger = logger
         self.progress = progress
 
     def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
@@ -184,6 +189,7 @@ class LCTClassifier(TrainedClassifier):
             fabric=Fabric(accelerator=self.accelerator, devices=1, precision=self.precision),
             run_dir=None if self.run_dir is None else Path(self.run_dir),
             identity=self._identity(x, labels, seed),
+            logger=self.logger,
             progress=self.progress,
         )
         model.cpu()
@@ -238,6 +244,7 @@ class LCTClassifier(TrainedClassifier):
 
     def _model(self, x: Tensor, loss: ConditionalLoss, seed: int) -> ConditionalClassifier:
         space = self.space if self.space is not None else loss.default_space()
+        loss.check_space(space)
         with torch.random.fork_rng([]):
             torch.manual_seed(stream_seed(seed, Stream.WEIGHTS))
             backbone = deepcopy(self.backbone) if self.backbone is not None else MLP(x.shape[1], self.hidden)
@@ -258,7 +265,7 @@ class LCTClassifier(TrainedClassifier):
         if self.run_dir is None:
             return {}
         data = zlib.crc32(labels.tobytes(), checksum(x.numpy()))
-        settings = {k: v for k, v in self.get_params().items() if k not in {"run_dir", "progress", "accelerator"}}
+        settings = {k: v for k, v in self.get_params().items() if k not in {"run_dir", "logger", "progress", "accelerator"}}
         return {name: repr(value) for name, value in settings.items()} | {"seed": seed, "data": data}
 
 

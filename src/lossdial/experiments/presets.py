@@ -65,7 +65,7 @@ _FROZEN: Final = Preset(
     run_time="seconds, once the features are there (about 140 images a second)",
 )
 
-#: data set (a pattern) -> preset name -> preset
+#: data set (a pattern; "images" are a user's own) -> preset name -> preset
 PRESETS: Final[dict[str, dict[str, Preset]]] = {
     "cifar10*": {"paper": _CIFAR_PAPER, "cpu": _small_resnet(20, _CIFAR_AUGMENT, "2 minutes"), "frozen": _FROZEN},
     "cifar100*": {"paper": _CIFAR_PAPER, "cpu": _small_resnet(30, _CIFAR_AUGMENT, "2 minutes"), "frozen": _FROZEN},
@@ -76,6 +76,7 @@ PRESETS: Final[dict[str, dict[str, Preset]]] = {
     },
     "melanoma": {"paper": _MELANOMA_PAPER, "cpu": _small_resnet(3, _BOTH_FLIPS, "10 minutes"), "frozen": _FROZEN},
     "ham10000*": {"paper": _MELANOMA_PAPER, "cpu": _small_resnet(8, _BOTH_FLIPS, "4 minutes"), "frozen": _FROZEN},
+    "images": {"paper": _MELANOMA_PAPER, "cpu": _small_resnet(20, _CIFAR_AUGMENT, "minutes"), "frozen": _FROZEN},
     "aptos": {"paper": _APTOS_PAPER, "cpu": _small_resnet(20, _BOTH_FLIPS, "2 minutes"), "frozen": _FROZEN},
 }
 

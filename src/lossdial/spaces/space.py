@@ -151,6 +151,10 @@ class Space:
         if unknown:
             raise ValueError(f"λ has no {unknown[0]!r}; this space has {', '.join(self.names)}.")
 
+    def stack(self, points: Sequence[Mapping[str, float]]) -> Lam:
+        """The given λ, in their order: shape (m,)."""
+        return Lam(self.names, torch.stack([self.point(**point).values for point in points]))
+
     def even_grid(self, per_axis: int = 11) -> Lam:
         """The trained range covered evenly, ends included: λ of shape (per_axis ** dim,)."""
         if per_axis < 1:

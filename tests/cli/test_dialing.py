@@ -1,0 +1,89 @@
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from lossdial import Bundle, LCTClassifier
+from lossdial.cli import main
+
+
+@pytest.fixture
+def own(run: Path, tmp_path: Path) -> Path:
+    """A copy of the trained run, to write to."""
+    return Path(shutil.copytree(run, tmp_path / "own"))
+
+
+def test_tune_keeps_a_named_point_and_predict_uses_it(
+    own: Path, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["tune", str(own), "--data", str(tables / "val.csv"), "--maximize", "f1"]) == 0
+    arguments = ["--maximize", "precision", "--subject-to.recall", "0.95", "--name", "screening"]
+    assert main(["tune", str(own), "--data", str(tables / "val.csv"), *arguments]) == 0
+    assert "maximise precision subject to recall >= 0.95" in capsys.readouterr().out
+    points = Bundle.load(own).points
+    assert set(points) == {"default", "screening"}
+    assert points["screening"].metrics["recall"].value >= 0.95
+
+    flagged = {}
+    for point in points:
+        out = tmp_path / f"{point}.csv"
+        assert (
+            main(["predict", str(own), "--data", str(tables / "new.parquet"), "--out", str(out), "--point", point]) == 0
+        )
+        scored = pd.read_csv(out)
+        assert list(scored.columns) == ["id", "heat", "wear", "kind", "probability", "prediction"]
+        flagged[point] = set(scored.index[scored.prediction == "failing"])
+    assert len(flagged["screening"]) > len(flagged["default"])
+
+
+def test_tune_without_data_uses_the_rows_held_out(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", str(own), "--minimize", "brier"]) == 0
+    held = Bundle.load(own).holdout
+    assert held is not None
+    assert f"{held.y.sum()} positives, {(1 - held.y).sum()} negatives" in capsys.readouterr().out
+
+
+def test_command_and_library_agree(own: Path, tables: Path) -> None:
+    assert main(["tune", str(own), "--data", str(tables / "val.csv"), "--maximize", "f1"]) == 0
+    stored = Bundle.load(own)
+    frame = pd.read_csv(tables / "val.csv")
+    point = LCTClassifier.load(own).tune(stored.encode(frame), frame.state.to_numpy(), maximize="f1")
+    assert point == stored.points["default"]
+
+
+def test_tuning_on_the_training_table_is_noticed(own: Path, tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", str(own), "--data", str(tables / "train.csv"), "--maximize", "f1"]) == 0
+    assert "these are the data that the model was trained on" in capsys.readouterr().err.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--maximize", "f11"], "Did you mean 'f1'?"),
+        (["--maximize", "precision", "--subject-to.recal", "0.9"], "Did you mean 'recall'?"),
+        (["--maximize", "precision", "--subject-to.recall", "1.5"], "must lie in [0, 1]"),
+        ([], "give exactly one of maximize and minimize"),
+    ],
+)
+def test_mistakes_are_answered_and_nothing_is_written(
+    arguments: list[str], message: str, own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (own / "bundle.json").read_bytes()
+    assert main(["tune", str(own), *arguments]) == 2
+    assert message in capsys.readouterr().err.replace("\n", " ")
+    assert (own / "bundle.json").read_bytes() == before
+
+
+def test_predict_answers_mistakes(own: Path, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = ["--data", str(tables / "new.parquet")]
+    assert main(["predict", str(own), *data, "--out", str(tmp_path / "o.xls")]) == 2
+    assert "must end in .csv or .parquet" in capsys.readouterr().err
+    assert main(["predict", str(own), *data, "--out", str(tmp_path / "o.csv"), "--point", "screning"]) == 2
+    assert "no operating point 'screning'; there are default" in capsys.readouterr().err
+    assert main(["predict", str(tmp_path / "nowhere"), *data, "--out", str(tmp_path / "o.csv")]) == 2
+    assert "does not exist" in capsys.readouterr().err
+    pd.read_parquet(tables / "new.parquet").rename(columns={"heat": "Heat"}).to_csv(tmp_path / "new.csv", index=False)
+    assert main(["predict", str(own), "--data", str(tmp_path / "new.csv"), "--out", str(tmp_path / "o.csv")]) == 2
+    assert "'heat'" in capsys.readouterr().err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["new.csv", "own"]
