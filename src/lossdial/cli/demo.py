@@ -151,13 +151,13 @@ def _picture(surface: Surface, answers: list[_Answer]) -> Figure:
     """Precision and recall on the test images at each chosen λ, the chosen thresholds marked."""
     figure = Figure(figsize=(7.2, 5.0), layout="constrained")
     axes = figure.subplots()
-    for i, (answer, marker, colour) in enumerate(zip(answers, "osD^", _COLOURS, strict=True)):
+    for i, (answer, marker, size, colour) in enumerate(zip(answers, "osD^", (17, 11, 9, 10), _COLOURS, strict=True)):
         precision, recall, _ = precision_recall_curve(surface.y, surface.score(i))
         at = surface.at(i).metrics(["precision", "recall"], answer.point.threshold)
         lam = ", ".join(f"{_GREEK.get(name, name)} = {value:.2f}" for name, value in answer.point.lam.items())
         axes.step(recall, precision, where="pre", color=colour, linewidth=1.5, alpha=0.8)
         axes.plot(
-            at["recall"], at["precision"], marker, color=colour, markersize=11, markeredgecolor="white",
+            at["recall"], at["precision"], marker, color=colour, markersize=size, markeredgecolor="white",
             label=f"{answer.point.name}\n{lam}, t = {answer.point.threshold:.2f}",
         )  # fmt: skip
     low = min(0.75, *(float(surface.at(i).metric("precision", a.point.threshold)[0]) for i, a in enumerate(answers)))

@@ -37,7 +37,10 @@ class Sheet:
 
     def rich(self) -> Table:
         """For the terminal."""
-        table = Table(title=self.title, caption=self.note or None, box=SIMPLE_HEAD, title_justify="left")
+        table = Table(
+            title=self.title, caption=self.note or None, box=SIMPLE_HEAD, title_justify="left", pad_edge=False
+        )
+        table.collapse_padding = True
         table.caption_justify = "left"
         for i, column in enumerate(self.columns):
             table.add_column(column, justify="right" if i else "left", no_wrap=True)
