@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from lossdial.data import TableEncoder
 from lossdial.dial import FoldedScores, OperatingPoint, Scores, Surface
+from lossdial.dial.envelope import Envelope
 from lossdial.models import ConditionalClassifier, FiLMHead, Head, PlainHead, build_backbone
 from lossdial.spaces import Lam, Space
 
@@ -62,6 +63,8 @@ class Bundle:
     #: the share of positives in training
     prevalence: float
     points: Mapping[str, OperatingPoint] = field(default_factory=dict)
+    #: what adapting to other costs and prevalences needs, where it has been computed
+    envelope: Envelope | None = None
     #: turns a table into the network's input; None where the input is an array already
     encoder: TableEncoder | None = None
     feature_names: tuple[str, ...] | None = None
@@ -141,6 +144,7 @@ class Bundle:
             classes=_decode_classes(content["classes"]),
             prevalence=content["prevalence"],
             points={name: OperatingPoint.from_json(point) for name, point in content["points"].items()},
+            envelope=None if content["envelope"] is None else Envelope.from_json(content["envelope"]),
             encoder=None if encoder is None else TableEncoder.from_json(encoder),
             feature_names=None if content["feature_names"] is None else tuple(content["feature_names"]),
             holdout=_read_holdout(folder),
@@ -163,6 +167,7 @@ class Bundle:
             "classes": _encode_classes(self.classes),
             "prevalence": self.prevalence,
             "points": {name: point.to_json() for name, point in self.points.items()},
+            "envelope": None if self.envelope is None else self.envelope.to_json(),
             "encoder": None if self.encoder is None else self.encoder.to_json(),
             "feature_names": None if self.feature_names is None else list(self.feature_names),
             "training": dict(self.training),

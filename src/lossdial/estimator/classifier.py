@@ -265,7 +265,9 @@ class LCTClassifier(TrainedClassifier):
         if self.run_dir is None:
             return {}
         data = zlib.crc32(labels.tobytes(), checksum(x.numpy()))
-        settings = {k: v for k, v in self.get_params().items() if k not in {"run_dir", "logger", "progress", "accelerator"}}
+        settings = {
+            k: v for k, v in self.get_params().items() if k not in {"run_dir", "logger", "progress", "accelerator"}
+        }
         return {name: repr(value) for name, value in settings.items()} | {"seed": seed, "data": data}
 
 

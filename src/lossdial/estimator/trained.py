@@ -6,7 +6,8 @@ import os
 import warnings
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -18,7 +19,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from lossdial.bundle import Bundle, Holdout
-from lossdial.dial import Objective, OperatingPoint, Surface, choose
+from lossdial.dial import Estimate, Objective, OperatingPoint, Surface, choose
+from lossdial.dial.adapt import adapt
+from lossdial.dial.envelope import envelope
+from lossdial.dial.prevalence import estimate_prevalence
 from lossdial.models import MLP
 from lossdial.spaces import Lam
 
@@ -46,9 +50,11 @@ class TrainedClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(
         self, X: ArrayLike, lam: Mapping[str, float] | Lam | None = None, point: str = "default"
     ) -> NDArray[np.float64]:
-        """(n, 2), columns as ``classes_``: the softmax at λ, or at the λ of an operating point."""
-        margin = self._margins(X, self._point(point).lam if lam is None else lam).astype(np.float64)
-        positive = expit(margin)
+        """(n, 2), columns as ``classes_``: the softmax at λ; or at the λ of an operating point, with its calibration
+        and moved to its prevalence where it has them."""
+        chosen = self._point(point)
+        margin = self._margins(X, chosen.lam if lam is None else lam).astype(np.float64)
+        positive = expit(margin if lam is not None else chosen.margin(margin))
         columns = [positive, 1 - positive] if self._flipped else [1 - positive, positive]
         return np.stack(columns, axis=1)
 
@@ -96,7 +102,18 @@ class TrainedClassifier(ClassifierMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=3,
             )
-        return self.bundle_.surface(Holdout(self.bundle_.model.embed(as_tensor(X)), self._labels(y)), lams)
+        return self.bundle_.surface(Holdout(self._cached_features(X), self._labels(y)), lams)
+
+    def _cached_features(self, X: NDArray[Any]) -> Tensor:
+        """Features of the arrays asked about last, so that the next question does not call the backbone again."""
+        model = self.bundle_.model
+        key = (id(model), X.shape, checksum(X))
+        cache: dict[Any, Tensor] = self.__dict__.setdefault("_feature_cache", {})
+        if key not in cache:
+            while len(cache) >= 2:  # validation and test
+                cache.pop(next(iter(cache)))
+            cache[key] = model.embed(as_tensor(X))
+        return cache[key]
 
     def tune(
         self,
@@ -110,16 +127,53 @@ class TrainedClassifier(ClassifierMixin, BaseEstimator):
         cost_fp: float | None = None,
         prevalence: float | None = None,
         name: str = "default",
+        calibration: Literal["temperature", "platt", "beta", "isotonic"] | None = None,
         lams: Lam | None = None,
     ) -> OperatingPoint:
         """Choose λ and threshold for an aim, without training; the point is kept under ``name``.
 
-        The aim is as in :class:`~lossdial.dial.Objective`. Without data, on those held out in ``fit``.
+        The aim is as in :class:`~lossdial.dial.Objective`. Without data, on those held out in ``fit``. A calibration is
+        fitted at the chosen λ and kept with the point, for ``predict_proba``.
         """
         objective = Objective(maximize, minimize, subject_to or {}, cost_fn, cost_fp, prevalence)
-        point = choose(self.surface(X, y, lams), objective, name)
+        point = choose(self.surface(X, y, lams), objective, name, calibration=calibration)
         self.bundle_ = self.bundle_.with_point(point)
         return point
+
+    def adapt(
+        self,
+        *,
+        prevalence: float,
+        cost_fn: float,
+        cost_fp: float,
+        name: str = "default",
+        X: Any = None,
+        y: Any = None,
+        lams: Lam | None = None,
+    ) -> OperatingPoint:
+        """The point of least expected cost where a share ``prevalence`` is positive; no labels from there, no training.
+
+        λ and threshold come in closed form from the ROC envelope over all λ: of (X, y) where given, else of the data
+        held out in ``fit``. ``predict_proba`` then gives probabilities at the new prevalence.
+        """
+        check_is_fitted(self)
+        if X is not None or self.bundle_.envelope is None:
+            self.bundle_ = replace(self.bundle_, envelope=envelope(self.surface(X, y, lams)))
+        if self.bundle_.envelope is None:
+            raise ValueError("there is no envelope to choose from; pass X and y.")
+        point = adapt(self.bundle_.envelope, prevalence, cost_fn, cost_fp, name)
+        self.bundle_ = self.bundle_.with_point(point)
+        return point
+
+    def estimate_prevalence(self, X_new: Any, X: Any = None, y: Any = None, point: str = "default") -> Estimate:
+        """The share of positives among unlabelled samples, with a 95 % interval, by the EM of Saerens et al.
+
+        It takes it that only the share differs from the labelled (X, y), or the data held out in ``fit``, on which
+        the scores of the point's λ are calibrated.
+        """
+        lam = self.bundle_.model.space.stack([self._point(point).lam])
+        known = self.surface(X, y, lam)
+        return estimate_prevalence(self.bundle_.margins(self._features(X_new), lam.at(0)), known.y, known.score(0))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trained model into a folder; see :class:`~lossdial.bundle.Bundle`."""
