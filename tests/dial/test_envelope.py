@@ -1,3 +1,4 @@
+import json
 import math
 
 import numpy as np
@@ -9,7 +10,7 @@ from sklearn.metrics import roc_curve
 
 from lossdial.dial import metrics
 from lossdial.dial.calibration import calibrate
-from lossdial.dial.envelope import envelope
+from lossdial.dial.envelope import Envelope, envelope
 from lossdial.dial.objectives import Objective, select
 from lossdial.dial.surface import Surface
 from lossdial.dial.tuning import swapped_halves
@@ -107,6 +108,16 @@ def test_halves_are_measured_on_the_samples_that_did_not_choose():
             score = surface.score(vertex.index)[measuring]
             assert fpr == pytest.approx(metrics.fpr(y, score, vertex.threshold))
             assert tpr == pytest.approx(metrics.recall(y, score, vertex.threshold))
+
+
+@pytest.mark.parametrize("kind", ["platt", "isotonic"])
+def test_json_round_trip_is_exact(kind):
+    hull = envelope(make(8), kind)
+    again = Envelope.from_json(json.loads(json.dumps(hull.to_json(), allow_nan=False)))
+    assert again.vertices == hull.vertices
+    assert [half.vertices for half in again.halves] == [half.vertices for half in hull.halves]
+    np.testing.assert_array_equal(again.halves[1].held_out, hull.halves[1].held_out)
+    assert again.to_json() == hull.to_json()
 
 
 def test_one_lam_works():

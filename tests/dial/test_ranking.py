@@ -1,9 +1,7 @@
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lossdial.dial.checks import as_labels, as_rows, require_finite
 from lossdial.dial.ranking import rank, split, threshold_below
 
 levels = st.lists(st.integers(-3, 3), min_size=1, max_size=12)  # few levels, so that ties abound
@@ -53,23 +51,3 @@ def test_threshold_between_neighbouring_floats_stays_exact():
     high = np.nextafter(low, np.float32(2))
     threshold = np.float32(threshold_below(np.array([low, high]), float(high)))
     assert low <= threshold < high
-
-
-def test_labels_other_than_zero_and_one_are_named():
-    with pytest.raises(ValueError, match=r"0 \(negative\) and 1 \(positive\) only; got .*2"):
-        as_labels([0, 1, 2])
-    with pytest.raises(ValueError, match=r"shape \(n,\)"):
-        as_labels([[0, 1]])
-
-
-def test_scores_of_another_length_are_named():
-    with pytest.raises(ValueError, match=r"shape \(3,\) or \(3, m\)"):
-        as_rows([0.1, 0.2], 3)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_scores_that_are_not_finite_are_located(bad):
-    rows = np.zeros((2, 5), dtype=np.float32)
-    rows[1, 3] = bad
-    with pytest.raises(ValueError, match="at sample 3, column 1"):
-        require_finite(rows)

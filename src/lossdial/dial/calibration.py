@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize
 from sklearn.isotonic import IsotonicRegression
 
 from lossdial.dial.checks import BoolArray, FloatArray, as_labels, as_rows, require_both_classes, require_finite
@@ -136,19 +135,42 @@ def targets(labels: BoolArray) -> FloatArray:
 
 def fit_logistic(features: FloatArray, target: FloatArray, kind: str) -> FloatArray:
     """Coefficients (d,) of least mean log loss over features (n, d) and targets (n,), slopes not negative."""
-    scale = np.maximum(np.abs(features).max(axis=0), 1e-12)  # so that one step size suits margins of 1 and of 1e4
-    scaled = features / scale
-
-    def loss(theta: FloatArray) -> tuple[float, FloatArray]:
-        margin = scaled @ theta
-        value = np.mean(np.logaddexp(0, margin) - target * margin)
-        return float(value), scaled.T @ (sigmoid(margin) - target) / target.size
-
     slopes = 2 if kind == "beta" else 1
-    bounds = [(0.0, None)] * slopes + [(None, None)] * (features.shape[1] - slopes)
-    start = np.where(np.arange(features.shape[1]) < slopes, 1.0, 0.0) * np.minimum(scale, 5.0)
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-14, "gtol": 1e-9})
-    return np.asarray(found.x / scale)
+    free = np.ones(features.shape[1], dtype=np.bool_)
+    while True:
+        theta = np.zeros(features.shape[1])
+        theta[free] = _newton(features[:, free], target)
+        negative = free & (theta < 0) & (np.arange(theta.size) < slopes)
+        if not negative.any():
+            return theta
+        free &= ~negative  # as Kull et al. do: a slope that wants to be negative is 0, and the rest fitted again
+
+
+def _newton(features: FloatArray, target: FloatArray) -> FloatArray:
+    """Logistic regression (d,) by Newton's method with step halving; Platt's targets keep the optimum finite."""
+    scale = np.maximum(np.abs(features).max(axis=0, initial=0.0), 1e-12)  # margins of 1 and of 1e4 alike
+    scaled = features / scale
+    theta = np.zeros(features.shape[1])
+
+    def loss(at: FloatArray) -> float:
+        margin = scaled @ at
+        return float(np.mean(np.logaddexp(0, margin) - target * margin))
+
+    current = loss(theta)
+    for _ in range(100):
+        p = sigmoid(scaled @ theta)
+        gradient = scaled.T @ (p - target) / target.size
+        hessian = (scaled * (p * (1 - p))[:, None]).T @ scaled / target.size + 1e-12 * np.eye(theta.size)
+        step = np.linalg.solve(hessian, gradient)
+        for _ in range(40):
+            update = loss(theta - step)
+            if update <= current:
+                break
+            step = step / 2
+        theta, gained, current = theta - step, current - update, update
+        if gained < 1e-13:
+            break
+    return np.asarray(theta / scale)
 
 
 def _isotonic(labels: BoolArray, margin: FloatArray) -> Isotonic:

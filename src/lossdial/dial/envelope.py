@@ -7,13 +7,21 @@ touches it there (Provost & Fawcett 2001).
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.dial.calibration import Calibration, calibrate, require_kind
+from lossdial.dial.calibration import (
+    Calibration,
+    calibrate,
+    calibration_from_json,
+    calibration_to_json,
+    require_kind,
+)
 from lossdial.dial.checks import FloatArray, require_costs, require_prevalence
+from lossdial.dial.points import encode_float
 from lossdial.dial.ranking import rank, split, threshold_below
 from lossdial.dial.surface import Surface
 from lossdial.dial.tuning import swapped_halves
@@ -36,13 +44,14 @@ class Envelope:
     """The corners (v,) from 'predict none' at (0, 0) to 'predict all' at (1, 1), in ascending order of both rates.
 
     It is all that adapting to other costs and prevalences needs, and small enough to be kept with a model.
-    `halves`, where measured, are the envelopes of two halves of the data whose `held_out` rates come from the other.
+    `halves` are the envelopes of either half of the data. Theirs have `held_out` rates (v, 2), FPR and TPR, measured
+    on the other half, whose numbers of positives and negatives they carry.
     """
 
     vertices: tuple[Vertex, ...]
     n_positive: int
     n_negative: int
-    held_out: FloatArray | None = None  # (v, 2): FPR and TPR of each vertex on samples that did not choose it
+    held_out: FloatArray = field(default_factory=lambda: np.empty((0, 2)))
     halves: tuple["Envelope", ...] = ()
 
     @property
@@ -76,6 +85,27 @@ class Envelope:
     def expected_cost(self, cost_fn: ArrayLike, cost_fp: ArrayLike, prevalence: ArrayLike) -> FloatArray:
         """The least expected cost per sample for each of many costs and prevalences."""
         return np.asarray(np.min(self._costs(cost_fn, cost_fp, prevalence), axis=-1))
+
+    def to_json(self) -> dict[str, Any]:
+        """A dict of JSON's own types, from which `from_json` rebuilds the same envelope."""
+        return {
+            "n_positive": self.n_positive,
+            "n_negative": self.n_negative,
+            "vertices": [_vertex_to_json(vertex) for vertex in self.vertices],
+            "held_out": self.held_out.tolist(),
+            "halves": [half.to_json() for half in self.halves],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Envelope":
+        """The envelope that `to_json` wrote."""
+        return cls(
+            vertices=tuple(_vertex_from_json(vertex) for vertex in data["vertices"]),
+            n_positive=int(data["n_positive"]),
+            n_negative=int(data["n_negative"]),
+            held_out=np.array(data["held_out"], dtype=np.float64).reshape(-1, 2),
+            halves=tuple(cls.from_json(half) for half in data["halves"]),
+        )
 
     def _costs(self, cost_fn: ArrayLike, cost_fp: ArrayLike, prevalence: ArrayLike) -> FloatArray:
         miss, alarm, share = np.broadcast_arrays(cost_fn, cost_fp, np.asarray(prevalence, dtype=np.float64))
@@ -130,6 +160,23 @@ def _envelope(surface: Surface, calibration: str | None) -> Envelope:
 def _rates(surface: Surface, vertex: Vertex) -> tuple[float, float]:
     accepted = surface.score(vertex.index) > np.float32(vertex.threshold)
     return float(accepted[~surface.labels].mean()), float(accepted[surface.labels].mean())
+
+
+def _vertex_to_json(vertex: Vertex) -> dict[str, Any]:
+    return {
+        "fpr": vertex.fpr,
+        "tpr": vertex.tpr,
+        "index": vertex.index,
+        "lam": dict(vertex.lam),
+        "threshold": encode_float(vertex.threshold),
+        "calibration": None if vertex.calibration is None else calibration_to_json(vertex.calibration),
+    }
+
+
+def _vertex_from_json(data: Mapping[str, Any]) -> Vertex:
+    calibration = None if data["calibration"] is None else calibration_from_json(data["calibration"])
+    lam = {name: float(value) for name, value in data["lam"].items()}
+    return Vertex(data["fpr"], data["tpr"], data["index"], lam, float(data["threshold"]), calibration)
 
 
 def _frontier(surface: Surface) -> tuple[FloatArray, FloatArray, NDArray[np.intp]]:

@@ -58,7 +58,9 @@ def draws(
         if isinstance(metric, CountMetric):
             own = metric.threshold if threshold is None else None  # the same draws serve all metrics at a threshold
             if own not in counts:
-                counts[own] = _posterior(surface, own if threshold is None else threshold, resamples, seed)
+                counts[own] = posterior_counts(
+                    _count(surface, own if threshold is None else threshold), resamples, seed
+                )
             result[metric.name] = metric.function(counts[own])
     return result
 
@@ -98,12 +100,16 @@ def spread(
     return values - reach, values + reach
 
 
-def _posterior(surface: Surface, threshold: float | FloatArray | None, size: int, seed: int) -> Counts:
-    """Counts (m, B) at the rates drawn from their Jeffreys posteriors."""
+def posterior_counts(counts: Counts, size: int, seed: int) -> Counts:
+    """Counts (m,) redrawn (m, size) with the rates' Jeffreys posteriors, independent between the classes."""
     rng = np.random.default_rng([seed, 1])
+    shares = []
+    for hits, n in ((counts.tp, counts.n_positive), (counts.fp, counts.n_negative)):
+        shares.append(rng.beta(hits[:, None] + 0.5, n - hits[:, None] + 0.5, size=(hits.size, size)))
+    return Counts(shares[0] * counts.n_positive, shares[1] * counts.n_negative, counts.n_positive, counts.n_negative)
+
+
+def _count(surface: Surface, threshold: float | FloatArray | None) -> Counts:
     rates = surface.metrics([RECALL, FPR], threshold)
-    drawn = []
-    for name, n in (("recall", surface.n_positive), ("fpr", surface.n_negative)):
-        hits = rates[name][:, None] * n
-        drawn.append(n * rng.beta(hits + 0.5, n - hits + 0.5, size=(hits.size, size)))
-    return Counts(drawn[0], drawn[1], surface.n_positive, surface.n_negative)
+    n_pos, n_neg = surface.n_positive, surface.n_negative
+    return Counts(np.round(rates["recall"] * n_pos), np.round(rates["fpr"] * n_neg), n_pos, n_neg)

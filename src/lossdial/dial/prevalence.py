@@ -108,8 +108,8 @@ def estimate_prevalence(
     drawn = mixture_share(features_new @ thetas, source, counts)
     edge = 1 / (2 * new.size)
     inside = float(np.clip(value, edge, 1 - edge))
-    # On the arcsine scale, where a share near 0 keeps a finite spread: over binormal trials with 50 validation
-    # positives it covers 0.93 to 0.97 for shares from 1 % to 50 %, the percentile interval 0.90 to 0.94.
+    # On the arcsine scale, where a share near 0 keeps a finite spread: in binormal trials with 50 validation
+    # positives it covered 0.93 to 0.97 for shares from 1 % to 50 %, the percentile interval 0.90 to 0.94.
     reach = student.ppf((1 + LEVEL) / 2, int(labels.sum()) - 1) * drawn.std() / (2 * math.sqrt(inside * (1 - inside)))
     angle = math.asin(math.sqrt(inside))
     low, high = (math.sin(min(max(angle + side * reach, 0.0), math.pi / 2)) ** 2 for side in (-1, 1))
