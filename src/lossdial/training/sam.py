@@ -43,10 +43,12 @@ class SAM(Optimizer):
             loss = closure()
         moved = self._ascend()
         replay()
-        with torch.enable_grad(), _frozen_statistics(self.model):
-            closure()
-        for p, value in moved:
-            p.copy_(value)
+        try:
+            with torch.enable_grad(), _frozen_statistics(self.model):
+                closure()
+        finally:  # a closure that gives up, as on a diverging loss, leaves the weights where they were
+            for p, value in moved:
+                p.copy_(value)
         self.base.step()
         return loss
 
