@@ -16,7 +16,7 @@ class Schedule(ABC):
     warmup: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.warmup < 0:
+        if not self.warmup >= 0:
             raise ValueError(f"warmup must be at least 0 epochs; got {self.warmup}.")
 
     def __call__(self, epoch: float, epochs: int) -> float:
@@ -47,6 +47,11 @@ class Steps(Schedule):
     milestones: tuple[float, ...] = ()
     factor: float = 0.1
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.factor > 0:
+            raise ValueError(f"factor must be greater than 0; got {self.factor}.")
+
     def _factor(self, epoch: float, epochs: int) -> float:  # noqa: ARG002 (one signature for every schedule)
         return float(self.factor ** sum(epoch >= m for m in self.milestones))
 
@@ -56,6 +61,11 @@ class Cosine(Schedule):
     """Half a cosine from 1 down to ``floor`` over the whole run."""
 
     floor: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.floor <= 1:
+            raise ValueError(f"floor must lie in [0, 1], a share of the learning rate; got {self.floor}.")
 
     def _factor(self, epoch: float, epochs: int) -> float:
         return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * min(1.0, epoch / epochs))) / 2
