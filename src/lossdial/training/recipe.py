@@ -41,21 +41,21 @@ class OptimizerConfig:
     sam_rho: float | None = None
 
     def __post_init__(self) -> None:
+        if self.name not in ("sgd", "adam", "adamw"):
+            raise ValueError(f"name must be 'sgd', 'adam' or 'adamw'; got {self.name!r}.")
         if not self.lr > 0:
             raise ValueError(f"lr must be greater than 0; got {self.lr}.")
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
         """The optimiser over every parameter of the model that asks for a gradient."""
         parameters = [p for p in model.parameters() if p.requires_grad]
+        # Fused: one kernel for all parameters. On a small network the loop over them is a third of a step.
         base: torch.optim.Optimizer
         if self.name == "sgd":
-            base = torch.optim.SGD(parameters, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        elif self.name == "adam":
-            base = torch.optim.Adam(parameters, lr=self.lr, weight_decay=self.weight_decay)
-        elif self.name == "adamw":
-            base = torch.optim.AdamW(parameters, lr=self.lr, weight_decay=self.weight_decay)
+            base = torch.optim.SGD(parameters, self.lr, self.momentum, weight_decay=self.weight_decay, fused=True)
         else:
-            raise ValueError(f"name must be 'sgd', 'adam' or 'adamw'; got {self.name!r}.")
+            rule = torch.optim.Adam if self.name == "adam" else torch.optim.AdamW
+            base = rule(parameters, self.lr, weight_decay=self.weight_decay, fused=True)
         return base if self.sam_rho is None else SAM(base, self.sam_rho, model)
 
 

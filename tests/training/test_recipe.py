@@ -1,0 +1,63 @@
+"""Settings are checked where they are written, and build what they say."""
+
+import pytest
+import torch
+from torch import nn
+
+from lossdial.training import SAM, OptimizerConfig, Recipe
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("sgd", torch.optim.SGD), ("adam", torch.optim.Adam), ("adamw", torch.optim.AdamW)]
+)
+def test_build(name, kind):
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    model[0].bias.requires_grad_(False)
+    optimizer = OptimizerConfig(name, lr=0.5, momentum=0.7, weight_decay=0.1).build(model)
+    assert type(optimizer) is kind
+    (group,) = optimizer.param_groups
+    assert (group["lr"], group["weight_decay"]) == (0.5, 0.1)
+    assert group.get("momentum", 0.7) == 0.7
+    assert len(group["params"]) == 3  # what asks for no gradient is left alone
+    sharp = OptimizerConfig(name, sam_rho=0.2).build(model)
+    assert isinstance(sharp, SAM)
+    assert type(sharp.base) is kind
+    assert (sharp.rho, sharp.model) == (0.2, model)
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+def test_fused_updates_are_torchs_own(name):
+    """Against the update rule in its plain form, one loop over the parameters."""
+    plain_rule = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name]
+    torch.manual_seed(0)
+    ours, theirs = nn.Linear(4, 3), nn.Linear(4, 3)
+    theirs.load_state_dict(ours.state_dict())
+    extra = {"momentum": 0.9} if name == "sgd" else {}
+    optimizers = [
+        OptimizerConfig(name, 0.1, 0.9, 0.01).build(ours),
+        plain_rule(theirs.parameters(), 0.1, weight_decay=0.01, foreach=False, fused=False, **extra),
+    ]
+    for _ in range(5):
+        x = torch.randn(8, 4)
+        for model, optimizer in zip((ours, theirs), optimizers, strict=True):
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+    torch.testing.assert_close(ours.weight, theirs.weight)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: OptimizerConfig("lion"), "name must be 'sgd', 'adam' or 'adamw'; got 'lion'"),
+        (lambda: OptimizerConfig(lr=0), "lr must be greater than 0; got 0"),
+        (lambda: OptimizerConfig(lr=float("nan")), "lr must be greater than 0; got nan"),
+        (lambda: Recipe(epochs=0), "epochs must be at least 1; got 0"),
+        (lambda: Recipe(clip_norm=0), "clip_norm must be greater than 0; got 0. None turns clipping off"),
+        (lambda: Recipe(ema_decay=1), r"ema_decay must lie in \(0, 1\); got 1. None turns the average off"),
+        (lambda: Recipe(lam_per="epoch"), "lam_per must be 'batch' or 'sample'; got 'epoch'"),
+    ],
+)
+def test_wrong_settings(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
