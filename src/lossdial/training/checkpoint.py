@@ -31,41 +31,37 @@ class Checkpoint:
     model: dict[str, Tensor]
     optimizer: dict[str, Any]
     ema: dict[str, Tensor] | None
-    random: list[Tensor]
+    random: dict[str, Any]
     loss_sum: float
     seconds: float
     history: list[dict[str, float]]
     identity: dict[str, Any] = field(default_factory=dict)
 
     def save(self, run_dir: Path) -> None:
-        """Write to a temporary name, then rename: a run killed here keeps its earlier checkpoint."""
+        """Write to a temporary name, then rename: whatever happens here, the earlier checkpoint stays readable."""
         run_dir.mkdir(parents=True, exist_ok=True)
-        temporary = run_dir / f".{_NAME}.{os.getpid()}"
+        temporary = run_dir / f".{_NAME}.partial"  # one name, so that what a killed run left is written over
         # A shallow dict: asdict would copy every tensor.
         state = {name: getattr(self, name) for name in self.__dataclass_fields__}
         state["history"], state["identity"] = json.dumps(self.history), json.dumps(self.identity)
-        with temporary.open("wb") as file:
-            torch.save({"format": _FORMAT, **state}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(run_dir / _NAME)
+        try:
+            with temporary.open("wb") as file:
+                torch.save({"format": _FORMAT, **state}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(run_dir / _NAME)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
 
     @classmethod
     def load(cls, run_dir: Path, identity: Mapping[str, Any], device: torch.device) -> Checkpoint | None:
         """The checkpoint in ``run_dir``, or None where there is none; it must be of the run described."""
         path = run_dir / _NAME
-        if not path.exists():
-            return None
         remedy = f"Delete {path} to train from the start, or train into another folder."
-        try:
-            state = torch.load(path, map_location=device, weights_only=True)
-            version = state.pop("format")
-            state["history"], state["identity"] = json.loads(state["history"]), json.loads(state["identity"])
-            found = cls(**{**state, "random": [s.cpu() for s in state["random"]]}) if version == _FORMAT else None
-        except Exception as error:  # torch raises a dozen types for a damaged file
-            raise CheckpointError(f"{path} is damaged and cannot be read ({type(error).__name__}). {remedy}") from error
+        found = _read(path, device, remedy)
         if found is None:
-            raise CheckpointError(f"{path} has format {version}; this version reads {_FORMAT}. {remedy}")
+            return None
         wanted = json.loads(json.dumps(dict(identity)))
         changed = [
             f"{key}: {found.identity.get(key)!r} then, {wanted.get(key)!r} now"
@@ -77,5 +73,31 @@ class Checkpoint:
         return found
 
     @staticmethod
+    def identity_in(run_dir: Path) -> dict[str, Any] | None:
+        """The settings of the run whose checkpoint lies in ``run_dir``; None where there is none to be read."""
+        try:
+            found = _read(run_dir / _NAME, torch.device("cpu"), "")
+        except CheckpointError:  # load() will say so
+            return None
+        return None if found is None else found.identity
+
+    @staticmethod
     def remove(run_dir: Path) -> None:
         (run_dir / _NAME).unlink(missing_ok=True)
+
+
+def _read(path: Path, device: torch.device, remedy: str) -> Checkpoint | None:
+    if not path.exists():
+        return None
+    try:
+        state = torch.load(path, map_location=device, weights_only=True)
+        version = int(state.pop("format"))
+    except Exception as error:  # torch raises a dozen types for a damaged file
+        raise CheckpointError(f"{path} is damaged and cannot be read ({type(error).__name__}). {remedy}") from error
+    if version != _FORMAT:
+        raise CheckpointError(f"{path} has format {version}; this version of lossdial reads {_FORMAT}. {remedy}")
+    try:
+        state["history"], state["identity"] = json.loads(state["history"]), json.loads(state["identity"])
+        return Checkpoint(**state)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged: it lacks what a checkpoint holds ({error}). {remedy}") from error

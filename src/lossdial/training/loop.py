@@ -6,11 +6,10 @@ import json
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import torch
 from lightning_fabric import Fabric
@@ -25,7 +24,8 @@ from lossdial.data.streams import Stream, stream, stream_seed
 from lossdial.losses import ConditionalLoss
 from lossdial.models import ConditionalClassifier
 from lossdial.spaces import Lam, Space
-from lossdial.training.checkpoint import Checkpoint
+from lossdial.training.checkpoint import Checkpoint, CheckpointError
+from lossdial.training.environment import forked_random, get_random, seed_random, set_random, threads_for
 from lossdial.training.progress import ProgressBar
 from lossdial.training.recipe import Recipe
 from lossdial.training.source import Source
@@ -34,8 +34,6 @@ __all__ = ["DivergedError", "FitResult", "Validate", "fit"]
 
 #: called with the model after each epoch; gives the figures to log, such as {"auc": 0.93}
 Validate = Callable[[ConditionalClassifier], Mapping[str, float]]
-
-_SMALL_STEP: Final = 2**24  # multiplications: about a millisecond on one core
 
 
 class DivergedError(RuntimeError):
@@ -72,25 +70,30 @@ def fit(
     λ is drawn outside the optimiser's closure, so that SAM's two passes see the same one. It goes to the network and to
     the loss.
 
+    batches: arrays in memory, or a DataLoader of (x, y), whose generators are seeded anew for each epoch.
     optimizer: in place of the recipe's own.
     validate: called with the model after each epoch; what it returns is logged and shown.
     fabric: device, precision and processes; the CPU at float32 unless given.
     run_dir: log (``log.jsonl``) and checkpoints go here. A run that finds its own checkpoint goes on from it and ends
-        with the same weights, bit for bit, as one that was never stopped.
-    identity: settings that a checkpoint must share to be resumed.
+        with the same weights, bit for bit, as one that was never stopped; on a GPU that takes
+        ``torch.use_deterministic_algorithms(True)``, and a DataLoader whose workers draw random numbers must not keep
+        them from epoch to epoch.
+    identity: settings that a checkpoint must share to be resumed; those of recipe, loss, space and seed unless given.
     checkpoint_seconds: how often to save; 0 saves after every step.
+
+    The global generators are left as they were found.
     """
     loss.check_space(model.space)
     _warn_of_empty_batches(batches)
     fabric = fabric or Fabric(accelerator="cpu", devices=1)
-    if fabric._precision.precision == "16-mixed":
+    if fabric.strategy.precision.precision == "16-mixed":
         raise ValueError("float16 scaling cannot be used with step(closure); use precision='bf16-mixed' or '32-true'.")
     optimizer = optimizer or recipe.optimizer.build(model)
     for group in optimizer.param_groups:
         group.setdefault("initial_lr", group["lr"])
     wrapped, optimizer = fabric.setup(model, optimizer)
     average = get_ema_multi_avg_fn(recipe.ema_decay) if recipe.ema_decay else None
-    with _threads(model, batches), torch.random.fork_rng([fabric.device] if fabric.device.type == "cuda" else []):
+    with threads_for(model, batches), forked_random(fabric.device):
         return _Run(
             model=model,
             wrapped=wrapped,
@@ -103,7 +106,7 @@ def fit(
             validate=validate,
             fabric=fabric,
             run_dir=run_dir,
-            identity=dict(identity or {}),
+            identity=_identity(model, loss, recipe, seed) if identity is None else dict(identity),
             checkpoint_seconds=checkpoint_seconds,
             logger=logger,
             bar=ProgressBar("training", recipe.epochs * len(batches), progress and fabric.is_global_zero),
@@ -149,15 +152,15 @@ class _Run:
     def _seconds(self) -> float:
         return self.before + time.monotonic() - self.started
 
-    def _epoch(self, epoch: int, start: int, random: list[Tensor] | None) -> None:
-        # The global generator serves dropout and, where it has none of its own, a DataLoader's shuffling.
-        torch.manual_seed(stream_seed(self.seed, Stream.DROPOUT, epoch, self.fabric.global_rank))
+    def _epoch(self, epoch: int, start: int, random: dict[str, Any] | None) -> None:
+        # The global generators serve dropout and, where it has none of its own, a DataLoader.
+        seed_random(stream_seed(self.seed, Stream.DROPOUT, epoch, self.fabric.global_rank))
         lams = self._draw(epoch)
         count = len(self.source)
 
         def resume() -> None:
             if random is not None:
-                _set_random(random, self.fabric.device)
+                set_random(random, self.fabric.device)
 
         for i, (x, y) in enumerate(self.source.epoch(epoch, start, resume), start):
             rate = self.recipe.schedule(epoch + i / count, self.recipe.epochs)
@@ -182,18 +185,18 @@ class _Run:
         return space.sample(shape, stream(self.seed, Stream.LAMBDA, epoch)).to(self.fabric.device)
 
     def _step(self, x: Tensor, y: Tensor, lam: Lam, epoch: int, i: int) -> float:
-        size = self.source.size(i)
-        # Processes average their gradients; the factor makes that the mean over the whole batch.
-        factor = len(y) * self.fabric.world_size / size if size is not None and self.fabric.world_size > 1 else 1.0
+        size, world = self.source.size(i), self.fabric.world_size
 
         def closure() -> float:
             self.optimizer.zero_grad()
             losses = self.loss.per_sample(self.wrapped(x, lam), y, lam)
-            mean = losses.mean() * factor if factor != 1.0 else losses.mean()
-            value = mean.item()
+            # Processes average their gradients. Their parts of a batch may differ in size, one may even be empty:
+            # weighted so, the average is the mean over the whole batch.
+            mean = losses.mean() if world == 1 or size is None else losses.sum() * (world / size)
+            self.fabric.backward(mean)
+            value = mean.item()  # only now, so that an accelerator is waited for once
             if not math.isfinite(value):
                 raise DivergedError(self._diverged(value, lam, epoch, i))
-            self.fabric.backward(mean)
             if self.recipe.clip_norm is not None:
                 self.fabric.clip_gradients(
                     self.wrapped, self.optimizer, max_norm=self.recipe.clip_norm, error_if_nonfinite=False
@@ -218,7 +221,7 @@ class _Run:
 
     def _end_epoch(self, epoch: int) -> None:
         count = len(self.source)
-        row: dict[str, float] = {"epoch": epoch + 1, "step": (epoch + 1) * count, "loss": self.loss_sum / count}
+        row: dict[str, float] = {"epoch": epoch + 1, "step": (epoch + 1) * count, "loss": self._loss_sum() / count}
         row["lr"] = self.optimizer.param_groups[0]["lr"]
         if self.validate is not None:
             row |= self.validate(cast(ConditionalClassifier, self.ema.module) if self.ema is not None else self.model)
@@ -234,6 +237,12 @@ class _Run:
         if self._due() or epoch + 1 == self.recipe.epochs:
             self._save(epoch + 1, 0)
 
+    def _loss_sum(self) -> float:
+        if self.fabric.world_size == 1:
+            return self.loss_sum
+        total = torch.tensor(self.loss_sum, device=self.fabric.device)
+        return cast(Tensor, self.fabric.all_reduce(total, reduce_op="mean")).item()
+
     def _due(self) -> bool:
         return self.run_dir is not None and time.monotonic() - self.saved >= self.checkpoint_seconds
 
@@ -247,14 +256,14 @@ class _Run:
             self.model.state_dict(),
             self.optimizer.state_dict(),
             self.ema.state_dict() if self.ema is not None else None,
-            _get_random(self.fabric.device),
+            get_random(self.fabric.device),
             self.loss_sum,
             self._seconds(),
             self.history,
             self.identity,
         ).save(self.run_dir)
 
-    def _resume(self) -> tuple[int, int, list[Tensor] | None]:
+    def _resume(self) -> tuple[int, int, dict[str, Any] | None]:
         """Where to go on: epoch, batch, and the random state there."""
         found = Checkpoint.load(self.run_dir, self.identity, self.fabric.device) if self.run_dir is not None else None
         if self.run_dir is not None and self.fabric.is_global_zero and (self.run_dir / "log.jsonl").exists():
@@ -262,39 +271,23 @@ class _Run:
             (self.run_dir / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         if found is None:
             return 0, 0, None
-        self.model.load_state_dict(found.model)
-        self.optimizer.load_state_dict(found.optimizer)
-        if self.ema is not None and found.ema is not None:
-            self.ema.load_state_dict(found.ema)
+        try:
+            self.model.load_state_dict(found.model)
+            self.optimizer.load_state_dict(found.optimizer)
+            if self.ema is not None and found.ema is not None:
+                self.ema.load_state_dict(found.ema)
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise CheckpointError(
+                f"the checkpoint in {self.run_dir} belongs to another model or optimiser: {error} "
+                "Train into another folder, or delete the checkpoint to start anew."
+            ) from error
         self.history, self.loss_sum, self.before = found.history, found.loss_sum, found.seconds
         return found.epoch, found.batch, found.random if found.batch else None
 
 
-@contextmanager
-def _threads(model: ConditionalClassifier, batches: ArrayBatches | DataLoader[Any]) -> Iterator[None]:
-    """One thread for a network whose step is less work than it takes several threads to meet.
-
-    On a busy machine waiting threads spin, and a step of a small MLP becomes ten times slower, not faster.
-    """
-    work = sum(p.numel() for p in model.backbone.parameters())  # per row of a table; images do more
-    small = isinstance(batches, ArrayBatches) and batches.x.dim() == 2 and batches.batch_size * work < _SMALL_STEP
-    before = torch.get_num_threads()
-    torch.set_num_threads(1 if small else before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _get_random(device: torch.device) -> list[Tensor]:
-    states = [torch.get_rng_state()]
-    return [*states, torch.cuda.get_rng_state(device)] if device.type == "cuda" else states
-
-
-def _set_random(states: list[Tensor], device: torch.device) -> None:
-    torch.set_rng_state(states[0])
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(states[1], device)
+def _identity(model: ConditionalClassifier, loss: ConditionalLoss, recipe: Recipe, seed: int) -> dict[str, Any]:
+    settings = {setting.name: repr(getattr(recipe, setting.name)) for setting in fields(recipe)}
+    return settings | {"loss": repr(loss), "space": repr(model.space), "seed": seed}
 
 
 def _warn_of_empty_batches(batches: ArrayBatches | DataLoader[Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 from torch.utils.data import DataLoader
@@ -37,7 +38,14 @@ class Source:
     @property
     def batch_size(self) -> int:
         """The largest batch, over all processes."""
-        return self.size(0) or int(self._batches.batch_size) * self._world
+        if isinstance(self._batches, ArrayBatches):
+            return self._batches.batch_size
+        if self._batches.batch_size is None:
+            raise ValueError(
+                "lam_per='sample' must know how large a batch can be, which a DataLoader with a batch_sampler does "
+                "not say. Give the loader a batch_size, or use lam_per='batch'."
+            )
+        return int(self._batches.batch_size) * self._world
 
     def epoch(self, epoch: int, start: int, resume: Callable[[], None]) -> Iterator[tuple[Tensor, Tensor]]:
         """The batches from ``start`` on; ``resume`` is called before the first of them is drawn."""
@@ -45,14 +53,23 @@ class Source:
             resume()
             yield from self._batches.epoch(self._seed, epoch, start, self._rank, self._world)
             return
-        generator = getattr(self._batches, "generator", None)
-        if generator is not None:
-            generator.manual_seed(stream_seed(self._seed, Stream.SHUFFLE, epoch))
-        if hasattr(self._batches.sampler, "set_epoch"):
-            self._batches.sampler.set_epoch(epoch)
+        self._begin(epoch)
         batches = iter(self._batches)
         for _ in range(start):  # a loader cannot be entered in the middle
             next(batches)
         resume()
         for x, y in batches:
             yield x.to(self._device), y.to(self._device)
+
+    def _begin(self, epoch: int) -> None:
+        """Make the loader's order a function of the seed and the epoch, not of the epochs it has served before."""
+        loader = self._batches
+        samplers = [loader, loader.sampler, loader.batch_sampler, getattr(loader.batch_sampler, "sampler", None)]
+        for generator in (getattr(s, "generator", None) for s in samplers):
+            if isinstance(generator, torch.Generator):
+                generator.manual_seed(stream_seed(self._seed, Stream.SHUFFLE, epoch))
+        if self._world > 1:
+            loader._num_iter_calls = epoch  # what Fabric tells the distributed sampler, counted from this call on
+        for sampler in samplers[1:]:
+            if hasattr(sampler, "set_epoch"):
+                sampler.set_epoch(epoch)

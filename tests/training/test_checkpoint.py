@@ -1,0 +1,127 @@
+"""Checkpoints: what they give back, what they refuse, and what a failed write leaves."""
+
+import pytest
+import torch
+
+from lossdial.training import Checkpoint, CheckpointError
+from lossdial.training.environment import get_random, set_random
+
+CPU = torch.device("cpu")
+
+
+def make(identity: dict[str, object], weight: float = 1.0) -> Checkpoint:
+    return Checkpoint(
+        epoch=3,
+        batch=2,
+        model={"w": torch.full((1000,), weight)},
+        optimizer={"state": {0: {"step": torch.tensor(5.0)}}, "param_groups": [{"lr": 0.1, "betas": (0.9, 0.999)}]},
+        ema=None,
+        random=get_random(CPU),
+        loss_sum=1.25,
+        seconds=9.5,
+        history=[{"epoch": 1, "auc": float("nan"), "loss": 0.1}],
+        identity=identity,
+    )
+
+
+def test_round_trip(tmp_path):
+    saved = make({"lr": 0.1, "hidden": (64, 64)})
+    saved.save(tmp_path / "new" / "run")
+    loaded = Checkpoint.load(tmp_path / "new" / "run", {"hidden": (64, 64), "lr": 0.1}, CPU)
+    assert torch.equal(loaded.model["w"], saved.model["w"])
+    assert loaded.optimizer == saved.optimizer
+    assert (loaded.epoch, loaded.batch, loaded.ema) == (3, 2, None)
+    assert (loaded.loss_sum, loaded.seconds) == (1.25, 9.5)
+    assert loaded.history[0]["loss"] == 0.1
+    drawn = torch.rand(3)
+    set_random(loaded.random, CPU)
+    assert torch.equal(torch.rand(3), drawn)
+    assert [file.name for file in (tmp_path / "new" / "run").iterdir()] == ["checkpoint.pt"]
+
+
+def test_none_where_there_is_none(tmp_path):
+    assert Checkpoint.load(tmp_path, {}, CPU) is None
+    assert Checkpoint.load(tmp_path / "absent", {}, CPU) is None
+    assert Checkpoint.identity_in(tmp_path) is None
+
+
+def test_identity_can_be_read_alone(tmp_path):
+    make({"seed": 7}).save(tmp_path)
+    assert Checkpoint.identity_in(tmp_path) == {"seed": 7}
+    (tmp_path / "checkpoint.pt").write_bytes(b"")
+    assert Checkpoint.identity_in(tmp_path) is None
+
+
+@pytest.mark.parametrize("kept", [0, 10, 1000, -1])
+def test_truncated(tmp_path, kept):
+    make({}).save(tmp_path)
+    path = tmp_path / "checkpoint.pt"
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(CheckpointError, match=r"checkpoint\.pt is damaged.*Delete .*checkpoint\.pt"):
+        Checkpoint.load(tmp_path, {}, CPU)
+
+
+def test_damaged(tmp_path):
+    make({}).save(tmp_path)
+    path = tmp_path / "checkpoint.pt"
+    data = bytearray(path.read_bytes())
+    data[: len(data) // 2] = b"?" * (len(data) // 2)
+    path.write_bytes(data)
+    with pytest.raises(CheckpointError, match="damaged"):
+        Checkpoint.load(tmp_path, {}, CPU)
+
+
+def test_a_file_of_another_kind_is_no_checkpoint(tmp_path):
+    torch.save({"format": 1, "weights": torch.ones(3)}, tmp_path / "checkpoint.pt")
+    with pytest.raises(CheckpointError, match="damaged: it lacks"):
+        Checkpoint.load(tmp_path, {}, CPU)
+    torch.save([1, 2], tmp_path / "checkpoint.pt")
+    with pytest.raises(CheckpointError, match="damaged"):
+        Checkpoint.load(tmp_path, {}, CPU)
+
+
+def test_objects_are_never_unpickled(tmp_path):
+    torch.save({"format": 1, "model": torch.nn.Linear(2, 2)}, tmp_path / "checkpoint.pt")
+    with pytest.raises(CheckpointError, match="UnpicklingError"):
+        Checkpoint.load(tmp_path, {}, CPU)
+
+
+def test_a_newer_format_is_named(tmp_path):
+    torch.save({"format": 9, "shape of the future": 1}, tmp_path / "checkpoint.pt")
+    with pytest.raises(CheckpointError, match="has format 9; this version of lossdial reads 1"):
+        Checkpoint.load(tmp_path, {}, CPU)
+
+
+def test_other_settings_are_named(tmp_path):
+    make({"lr": 0.1, "epochs": 5, "data": 1, "gone": 2}).save(tmp_path)
+    with pytest.raises(CheckpointError, match="other settings") as caught:
+        Checkpoint.load(tmp_path, {"lr": 0.2, "epochs": 5, "data": 1, "new": "x"}, CPU)
+    message = str(caught.value)
+    assert "lr: 0.1 then, 0.2 now" in message
+    assert "gone: 2 then, None now" in message
+    assert "new: None then, 'x' now" in message
+    assert "epochs" not in message
+    assert "Delete" in message
+
+
+def test_a_failed_write_keeps_the_earlier_checkpoint_and_leaves_nothing_half(tmp_path, full_disk):
+    make({}, weight=1.0).save(tmp_path)
+    with full_disk(2000), pytest.raises((OSError, RuntimeError)):
+        make({}, weight=2.0).save(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.pt"]
+    assert Checkpoint.load(tmp_path, {}, CPU).model["w"][0] == 1
+    make({}, weight=3.0).save(tmp_path)  # and the next one succeeds
+    assert Checkpoint.load(tmp_path, {}, CPU).model["w"][0] == 3
+
+
+def test_what_a_killed_write_left_is_written_over(tmp_path):
+    (tmp_path / ".checkpoint.pt.partial").write_bytes(b"half")
+    make({}).save(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.pt"]
+
+
+def test_remove(tmp_path):
+    make({}).save(tmp_path)
+    Checkpoint.remove(tmp_path)
+    Checkpoint.remove(tmp_path)  # nothing to remove is no error
+    assert not list(tmp_path.iterdir())
