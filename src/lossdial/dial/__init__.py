@@ -11,14 +11,17 @@ from lossdial.dial.prevalence import estimate_prevalence, move_prevalence
 from lossdial.dial.registry import PAPER_METRICS, Metric, as_metric, known_metrics
 from lossdial.dial.surface import FoldedScores, Scores, Surface
 from lossdial.dial.tuning import REPORT, choose, crossfit
+from lossdial.dial.verdict import AIMS, Gain, Verdict, verdict
 
 __all__ = [
+    "AIMS",
     "PAPER_METRICS",
     "REPORT",
     "Calibration",
     "Envelope",
     "Estimate",
     "FoldedScores",
+    "Gain",
     "Metric",
     "Objective",
     "OperatingPoint",
@@ -26,6 +29,7 @@ __all__ = [
     "Scores",
     "Selection",
     "Surface",
+    "Verdict",
     "Vertex",
     "adapt",
     "as_metric",
@@ -42,4 +46,5 @@ __all__ = [
     "move_prevalence",
     "resample",
     "select",
+    "verdict",
 ]

@@ -1,0 +1,92 @@
+import numpy as np
+import pytest
+
+from lossdial.dial import metrics
+from lossdial.dial.objectives import Objective, select
+from lossdial.dial.points import Estimate
+from lossdial.dial.surface import Surface
+from lossdial.dial.tuning import swapped_halves
+from lossdial.dial.verdict import AIMS, Gain, Verdict, verdict
+
+
+def alike(seed, n_positive=100, n_negative=900, m=10):
+    """λ that differ by noise only."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat([1, 0], [n_positive, n_negative])
+    base = rng.standard_normal((y.size, 1)) * 0.95 + 1.5 * y[:, None]
+    scores = base + 0.3 * rng.standard_normal((y.size, m))
+    return Surface(y, scores.astype(np.float32), tuple({"tau": float(k)} for k in range(m)))
+
+
+def crossing(seed, n_positive=400, n_negative=4000):
+    """Two λ whose ROC curves cross: positives spread wide (found early, and missed late), or narrow."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat([1, 0], [n_positive, n_negative])
+    noise = rng.standard_normal((y.size, 2))
+    scores = np.where(y[:, None] == 1, np.array([2.4, 1.7]) + np.array([2.0, 0.6]) * noise, noise)
+    return Surface(y, scores.astype(np.float32), ({"tau": 0.0}, {"tau": 1.0}))
+
+
+def test_crossing_curves_reward_moving_lam():
+    surface = crossing(0)
+    early, late = (
+        Objective(maximize="recall", subject_to={"fpr": 0.001}),
+        Objective(maximize="precision", subject_to={"recall": 0.95}),
+    )
+    found = verdict(surface, (early, late))
+    # One of the two aims wants the λ that AUC does not, whichever that is.
+    assert sum(gain.measurable for gain in found.gains) == 1
+    assert "beats moving only the threshold for 1 of 2 aims" in str(found)
+
+
+def test_lams_alike_give_no_measurable_gain():
+    # A gain is called measurable by chance in at most one of twenty verdicts of an aim; of 20 x 6, seldom over 16.
+    found = [verdict(alike(seed), resamples=200, seed=seed) for seed in range(20)]
+    assert sum(gain.measurable for v in found for gain in v.gains) <= 16
+    quiet = next(v for v in found if not any(gain.measurable for gain in v.gains))
+    assert str(quiet).startswith("No measurable gain for any of 6 aims")
+
+
+def test_one_aim_is_one_sentence():
+    found = verdict(alike(1), (Objective(maximize="auc"),))
+    assert found.gains[0].gain.value == 0  # the fixed λ is the best by AUC
+    assert str(found) == "no measurable gain here: 0.000 [0.000, 0.000] auc."
+
+
+def test_figures_come_from_the_half_that_did_not_choose():
+    surface, objective = alike(2), Objective(maximize="f1")
+    found = verdict(surface, (objective,), resamples=50, seed=3).gains[0]
+    fixed, moved = [], []
+    for selecting, measuring in swapped_halves(surface.labels, seed=3):
+        chooser, judge = surface.take(selecting), surface.take(measuring)
+        anchor = int(np.argmax(chooser.metric("auc")))
+        held, free = select(chooser.at(anchor), objective), select(chooser, objective)
+        fixed.append(metrics.f1(judge.y, judge.score(anchor), held.threshold))
+        moved.append(metrics.f1(judge.y, judge.score(free.index), free.threshold))
+    assert (found.fixed, found.moved) == pytest.approx((np.mean(fixed), np.mean(moved)))
+    assert found.gain.value == pytest.approx(np.mean(moved) - np.mean(fixed))
+
+
+def test_less_is_better_counts_as_gain():
+    rng = np.random.default_rng(4)
+    y = np.repeat([1, 0], [200, 800])
+    score = rng.standard_normal(1000) + 2 * y
+    surface = Surface(y, np.stack([score * 1.001 + 3, 2 * score - 3.4], axis=1), ({"tau": 0.0}, {"tau": 1.0}))
+    gain = verdict(surface, (Objective(minimize="brier"),)).gains[0]
+    # Both columns rank alike, so AUC takes the more central (the first of two), whose probabilities are far off.
+    assert gain.measurable
+    assert gain.moved < gain.fixed
+
+
+def test_wording():
+    gain = Gain("maximise f1", "f1", 0.5, 0.55, Estimate(0.05, 0.01, 0.09))
+    assert str(gain) == "moving λ gains 0.050 [0.010, 0.090] f1"
+    worse = Gain("maximise f1", "f1", 0.5, 0.45, Estimate(-0.05, -0.09, -0.01))
+    assert str(worse) == "moving λ loses here: -0.050 [-0.090, -0.010] f1"
+    assert str(Verdict((gain, worse), 50, 100)).endswith("for 1 of 2 aims: 0.050 [0.010, 0.090] to maximise f1.")
+
+
+def test_few_positives_refuse():
+    with pytest.raises(ValueError, match="4 positives"):
+        verdict(alike(0, n_positive=4))
+    assert len(AIMS) == 6
