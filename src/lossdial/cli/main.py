@@ -17,13 +17,14 @@ from rich.console import Console
 from lossdial.cli.data import data
 from lossdial.cli.demo import demo
 from lossdial.cli.dialing import tune
+from lossdial.cli.embedding import embed
 from lossdial.cli.predicting import predict
 from lossdial.cli.training import train
 from lossdial.training import DivergedError
 
 __all__ = ["main"]
 
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (demo, data, train, tune, predict)
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (demo, data, embed, train, tune, predict)
 #: parameters given by place, as in `lossdial tune RUN …`; the others are options
 _BY_PLACE: Final[dict[str, tuple[str, ...]]] = {"tune": ("run",), "predict": ("run",), "data": ("action", "name")}
 

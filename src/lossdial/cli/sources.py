@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from lossdial.data import (
     save_contact_sheet,
     split_images,
     split_target,
+    subsample_minority,
 )
 
 __all__ = ["Images", "Rows", "checksum_of", "images_from", "is_image_data", "rows_from", "show_images"]
@@ -49,10 +50,20 @@ class Rows:
 
 @dataclass(frozen=True)
 class Images:
-    """Images of two classes, split, with the data set's name where it has one."""
+    """Images of two classes, split, all of them; ``kept`` are the training samples that remain at the β asked for."""
 
     split: ImageSplit
-    name: str | None
+    kept: NDArray[np.intp]
+    beta: float
+    name: str | None  # of a data set
+
+    def at_beta(self) -> ImageSplit:
+        """The split as it is trained on."""
+        s = self.split
+        groups = None if s.groups_train is None else s.groups_train[self.kept]
+        return replace(
+            s, beta=self.beta, x_train=s.x_train[self.kept], y_train=s.y_train[self.kept], groups_train=groups
+        )
 
 
 def is_image_data(data: str, path_column: str | None) -> bool:
@@ -105,20 +116,24 @@ def images_from(
         entry = data_set(data)
         if isinstance(entry, TableDataSet):
             raise ValueError(f"{data} is a table.")
-        split = entry.load(data_root(), beta if beta is not None else entry.default_beta, seed, image_size)
-        return Images(split, data)
+        split = entry.load(data_root(), None, seed, image_size)
+        wanted = beta if beta is not None else entry.default_beta
+        kept = np.arange(len(split.y_train)) if wanted is None else entry.subsample(split.y_train, wanted, seed)
+        return Images(split, kept, wanted or split.ratio, data)
     files = list_image_folder(data) if path_column is None else list_image_csv(data, path_column, target or "label")
     found = load_images(files, image_size or 64, positive)
     for path, reason in found.corrupt:
         Console(stderr=True).print(f"left out: {path} ({reason})", style="yellow", markup=False)
-    return Images(split_images(found, Path(data).stem, beta, seed, share), None)
+    split = split_images(found, Path(data).stem, None, seed, share)
+    kept = np.arange(len(split.y_train)) if beta is None else subsample_minority(split.y_train, beta, seed)
+    return Images(split, kept, beta or split.ratio, None)
 
 
-def show_images(images: Images, out: Path) -> None:
+def show_images(split: ImageSplit, out: Path) -> None:
     """Print the counts, and leave a contact sheet to look at in the run's folder."""
-    Console().print(counts_table(images.split))
+    Console().print(counts_table(split))
     out.mkdir(parents=True, exist_ok=True)
-    save_contact_sheet(images.split, out / "contact_sheet.png")
+    save_contact_sheet(split, out / "contact_sheet.png")
 
 
 def checksum_of(path: str | None) -> int | None:

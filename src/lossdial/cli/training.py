@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lightning_fabric.loggers.tensorboard import TensorBoardLogger
+from numpy.typing import NDArray
 from rich.console import Console
 
 from lossdial import experiments
 from lossdial.bundle import Bundle, BundleError
+from lossdial.cli.embedding import frozen_features
 from lossdial.cli.sources import Rows, checksum_of, images_from, is_image_data, rows_from, show_images
 from lossdial.estimator import LCTClassifier
-from lossdial.models import build_backbone
+from lossdial.models import FrozenEncoder
 from lossdial.spaces import Constant, Space
 from lossdial.training import Checkpoint, Recipe
 
@@ -37,6 +39,8 @@ def train(
     method: _METHODS = "vs+lct",
     space: dict[str, list[float]] | None = None,
     preset: Literal["cpu", "frozen", "paper"] = "cpu",
+    features: str | None = None,
+    weights: str | None = None,
     image_size: int | None = None,
     hidden: list[int] | None = None,
     head_widths: list[int] | None = None,
@@ -83,6 +87,10 @@ def train(
     preset
         For images: cpu, a small ResNet; frozen, a head on the features of a pretrained network; paper, as the paper
         trains, which wants a GPU.
+    features
+        With --preset frozen: the folder of features that `lossdial embed` wrote, or is to write. By default in --out.
+    weights
+        With --preset paper: a file with the ImageNet weights. By default they are fetched over the network.
     image_size
         Side in pixels to which image files are brought.
     hidden
@@ -130,15 +138,18 @@ def train(
     encoder = None
     if is_image_data(data, path_column):
         images = images_from(data, target, positive, path_column, beta, image_size, validation_fraction, seed)
-        show_images(images, folder)
+        split = images.at_beta()
+        show_images(split, folder)
         plan = experiments.preset(images.name or "images", preset)
-        classifier.set_params(
-            backbone=build_backbone(plan.backbone),
-            augment=plan.augment,
-            **_recipe(recipe or plan.recipe, epochs, chosen),
-        )
-        split = images.split
-        classifier.fit(split.x_train, split.y_train, split.x_test, split.y_test)
+        backbone = plan.build(weights)
+        classifier.set_params(backbone=backbone, augment=plan.augment, **_recipe(recipe or plan.recipe, epochs, chosen))
+        x_train: NDArray[Any] = split.x_train
+        x_test: NDArray[Any] = split.x_test
+        if isinstance(backbone, FrozenEncoder):
+            at = Path(features) if features is not None else folder / "features"
+            everything, x_test = frozen_features(images, backbone, at, console)
+            x_train = everything[images.kept]
+        classifier.fit(x_train, split.y_train, x_test, split.y_test)
         training["class_names"] = list(split.class_names)
     else:
         rows = rows_from(data, target, drop or (), positive, validation, beta)

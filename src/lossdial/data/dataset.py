@@ -129,8 +129,12 @@ class ImageDataSet(ABC):
             test = grouped_split(strata, listing.groups, shares, SPLIT_SEED)
         train = np.flatnonzero(~test)
         if beta is not None:
-            train = train[subsample_minority(y[train], beta, seed, self._paper_minority(y[train], beta))]
+            train = train[self.subsample(y[train], beta, seed)]
         return train, np.flatnonzero(test)
+
+    def subsample(self, y: NDArray[np.int64], beta: float, seed: int) -> NDArray[np.intp]:
+        """Which of all training labels y (n,) remain at `beta`: what `load(beta=None)` must keep to be `load(beta)`."""
+        return subsample_minority(y, beta, seed, self._paper_minority(y, beta))
 
     def _paper_minority(self, y: NDArray[np.int64], beta: float) -> int | None:
         # The paper's table departs from n₋/β in places (11,500 / 10 is given as 1,500): on its data it rules,

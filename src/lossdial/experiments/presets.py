@@ -9,7 +9,10 @@ import fnmatch
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from torch import nn
+
 from lossdial.data.batches import Augment
+from lossdial.models import EfficientNetLite0, FrozenEncoder, TimmBackbone, build_backbone
 from lossdial.training import Cosine, OptimizerConfig, Recipe, Steps
 
 __all__ = ["PRESETS", "Preset", "preset"]
@@ -26,6 +29,18 @@ class Preset:
     frozen: bool = False  # the backbone runs once over the data; only the head is trained
     batch_size: int = 128
     run_time: str = field(default="", compare=False)
+
+    def build(self, weights: str | None = None) -> nn.Module:
+        """The backbone as training starts with it: pretrained where the recipe names a pretrained network.
+
+        weights: a file to take the weights of a timm network from, where they cannot be fetched.
+        """
+        name = self.backbone["name"]
+        if name == "timm":
+            return TimmBackbone(self.backbone["model"], pretrained=weights is None, weights=weights)
+        if weights is not None:
+            raise ValueError(f"weights are for a network of timm; this preset's backbone is {name}.")
+        return FrozenEncoder(EfficientNetLite0()) if self.frozen else build_backbone(self.backbone)
 
 
 _CIFAR_AUGMENT: Final = Augment(crop_padding=4, flip_horizontal=True)

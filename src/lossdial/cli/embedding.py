@@ -1,0 +1,83 @@
+"""``lossdial embed``: a pretrained network runs once over the images; heads are then trained in seconds."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from lossdial.cli.sources import Images, images_from, show_images
+from lossdial.data.embedding import embed as embed_images
+from lossdial.models import EfficientNetLite0, FrozenEncoder, TimmBackbone
+from lossdial.training import ProgressBar
+
+__all__ = ["embed", "frozen_features"]
+
+
+def embed(
+    data: str,
+    out: str,
+    encoder: str = "efficientnet_lite0",
+    weights: str | None = None,
+    target: str | None = None,
+    positive: str | None = None,
+    path_column: str | None = None,
+    image_size: int | None = None,
+    validation_fraction: float = 0.2,
+    seed: int = 0,
+) -> None:
+    """Run a pretrained network once over images and keep its features, for `lossdial train --preset frozen --features`.
+
+    Interrupted, the same command goes on where it stopped.
+
+    Parameters
+    ----------
+    data
+        A data set by name (`lossdial data list`), a folder with one folder of images per class, or a table of paths.
+    out
+        The folder to write the features to, float16 with their provenance.
+    encoder
+        efficientnet_lite0, whose weights come with the package, or the name of a timm network.
+    weights
+        A file with the weights of a timm network. By default they are fetched over the network.
+    target
+        In a table of paths: the column with the class.
+    positive
+        The class to look for. By default the rarer one.
+    path_column
+        The table names image files in this column.
+    image_size
+        Side in pixels to which image files are brought.
+    validation_fraction
+        The share of your own images that is kept from training. A data set by name brings its own test data.
+    seed
+        Of that split.
+    """
+    console, folder = Console(soft_wrap=True), Path(out)
+    if encoder == "efficientnet_lite0":
+        frozen = FrozenEncoder(EfficientNetLite0())
+    else:
+        frozen = FrozenEncoder(TimmBackbone(encoder, pretrained=weights is None, weights=weights))
+    images = images_from(data, target, positive, path_column, None, image_size, validation_fraction, seed)
+    show_images(images.split, folder)
+    frozen_features(images, frozen, folder, console)
+
+
+def frozen_features(
+    images: Images, encoder: FrozenEncoder, folder: Path, console: Console
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Features of all training and of all test images, computed once and kept in ``folder``."""
+    x = np.concatenate([images.split.x_train, images.split.x_test])
+    started = time.perf_counter()
+    with ProgressBar("embedding", len(x)) as bar:
+        store = embed_images(encoder, x, folder, advance=lambda done: bar.advance(done, {}))
+    features = store.load()
+    console.print(
+        f"{len(x):,} images as {features.shape[1]:,} features each in {folder} "
+        f"({store.n_bytes / 2**20:.1f} MiB, {time.perf_counter() - started:.1f} s)"
+    )
+    n = len(images.split.x_train)
+    return features[:n], features[n:]
