@@ -27,7 +27,10 @@ class Stream(IntEnum):
 
 def stream_seed(seed: int, purpose: Stream, *counters: int) -> int:
     """A 63-bit seed for one purpose, as far from every other as a hash can make it."""
-    words = np.random.SeedSequence([seed, int(purpose), *counters]).generate_state(1, np.uint64)
+    if seed < 0:
+        raise ValueError(f"seed must be 0 or more; got {seed}.")
+    # As a spawn key, not as more words of entropy: there a trailing 0 would be no name of its own.
+    words = np.random.SeedSequence(seed, spawn_key=(int(purpose), *counters)).generate_state(1, np.uint64)
     return int(words[0] >> np.uint64(1))
 
 
