@@ -1,0 +1,134 @@
+import io
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from lossdial.dial import metrics
+from lossdial.dial.figures import (
+    decision_curve_figure,
+    heat_map_figure,
+    precision_recall_figure,
+    reliability_figure,
+    roc_figure,
+)
+from lossdial.dial.objectives import Objective
+from lossdial.dial.points import OperatingPoint
+from lossdial.dial.surface import Surface
+from lossdial.dial.tuning import choose
+
+LAMS = tuple({"gamma": g, "tau": t} for g in (0.0, 0.1) for t in (0.0, 1.0, 2.0))
+
+
+@pytest.fixture(scope="module")
+def surface():
+    rng = np.random.default_rng(0)
+    y = np.repeat([1, 0], [60, 400])
+    scores = rng.standard_normal((y.size, 6)) + y[:, None] * np.linspace(1, 2, 6) - 1
+    return Surface(y, scores.astype(np.float32), LAMS)
+
+
+@pytest.fixture(scope="module")
+def points(surface):
+    aims = {
+        "balance": Objective(maximize="f1"),
+        "screening": Objective(maximize="precision", subject_to={"recall": 0.9}),
+    }
+    return [choose(surface, aim, name, resamples=20, calibration="platt") for name, aim in aims.items()]
+
+
+def render(figure):
+    assert isinstance(figure, Figure)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    assert buffer.getvalue().startswith(b"\x89PNG")
+    return figure.axes[0]
+
+
+def lines(axes):
+    return {line.get_label(): line.get_xydata() for line in axes.get_lines()}
+
+
+def marked(axes, name):
+    return next(data[0] for label, data in lines(axes).items() if label.startswith(f"{name}:"))
+
+
+def test_precision_recall_marks_the_points_where_they_are(surface, points):
+    axes = render(precision_recall_figure(surface, points))
+    for point in points:
+        score = surface.score(LAMS.index(point.lam))
+        expected = [f(surface.y, score, point.threshold) for f in (metrics.recall, metrics.precision)]
+        np.testing.assert_allclose(marked(axes, point.name), expected)
+    frontier = lines(axes)["best over λ at each recall"]
+    for recall in (0.5, 0.9, 1.0):
+        best = surface.metric(f"precision_at_recall@{recall}").max()
+        assert frontier[frontier[:, 0] >= recall - 1e-9, 1].max() == pytest.approx(best)
+    assert axes.get_xlabel() == "recall"
+    assert axes.get_ylabel() == "precision"
+
+
+def test_roc_marks_the_points_on_or_below_the_envelope(surface, points):
+    axes = render(roc_figure(surface, points))
+    hull = next(data for label, data in lines(axes).items() if label.startswith("envelope (area 0."))
+    for point in points:
+        score = surface.score(LAMS.index(point.lam))
+        fpr, tpr = marked(axes, point.name)
+        assert fpr == pytest.approx(metrics.fpr(surface.y, score, point.threshold))
+        assert tpr == pytest.approx(metrics.recall(surface.y, score, point.threshold))
+        assert tpr <= np.interp(fpr, hull[:, 0], hull[:, 1]) + 1e-9
+
+
+def test_heat_map_shows_every_value(surface, points):
+    axes = render(heat_map_figure(surface, "auc", points))
+    values = surface.metric("auc").reshape(2, 3).T  # rows tau, columns gamma
+    np.testing.assert_allclose(axes.collections[0].get_array().reshape(3, 2), values)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("gamma", "tau")
+    assert {"balance", "screening"} <= set(lines(axes))
+
+
+def test_heat_map_of_other_shapes_of_lam(surface, points):
+    scores = surface.scores
+    line = Surface(surface.y, scores[:, :3], LAMS[:3])
+    assert render(heat_map_figure(line, "brier")).get_xlabel() == "tau"
+    one = Surface(surface.y, scores[:, :1], LAMS[:1])
+    render(heat_map_figure(one, "auc"))
+    scattered = Surface(surface.y, scores[:, :5], LAMS[:5])
+    assert "more is better" in render(heat_map_figure(scattered, "max_f1", points[:1])).get_title(loc="left")
+    three = Surface(surface.y, np.repeat(scores, 2, axis=1), [{"phi": p, **lam} for lam in LAMS for p in (0.0, 2.0)])
+    assert render(heat_map_figure(three, "recall", threshold=0.5)).get_xlabel().startswith("gamma (phi = ")
+
+
+def test_reliability_of_calibrated_points_is_near_the_diagonal(surface, points):
+    axes = render(reliability_figure(surface, points))
+    bars = axes.containers[0]
+    x, y = bars.lines[0].get_xydata().T
+    assert len(x) == 10
+    np.testing.assert_allclose(x, y, atol=0.12)
+    assert y.mean() == pytest.approx(surface.prevalence)  # bins of equal numbers
+
+
+def test_decision_curve_is_net_benefit_of_the_calibrated_probabilities(surface, points):
+    probabilities = np.array([0.05, 0.2, 0.5])
+    axes = render(decision_curve_figure(surface, points, probabilities))
+    for point in points:
+        margin = point.margin(surface.score(LAMS.index(point.lam)))
+        expected = [metrics.net_benefit(surface.y, margin, p) for p in probabilities]
+        np.testing.assert_allclose(lines(axes)[point.name][:, 1], expected)
+    everyone = lines(axes)["act on everyone"][:, 1]
+    odds = probabilities / (1 - probabilities)
+    np.testing.assert_allclose(everyone, surface.prevalence - (1 - surface.prevalence) * odds)
+    with pytest.raises(ValueError, match="probabilities of the decision curve"):
+        decision_curve_figure(surface, points, np.array([0.0, 0.5]))
+
+
+def test_pictures_without_points_and_of_many_lam(surface):
+    many = Surface(surface.y, np.repeat(surface.scores, 15, axis=1), [{"tau": float(k)} for k in range(90)])
+    labels = set(lines(render(precision_recall_figure(many))))
+    assert "60 of 90 λ" in labels
+    render(roc_figure(many))
+
+
+def test_a_point_off_the_surface_is_named(surface):
+    point = OperatingPoint("elsewhere", {"gamma": 0.7, "tau": 9.0}, 0.0, "", {}, 1, 1)
+    with pytest.raises(ValueError, match=r"point 'elsewhere' has λ = .*not on the surface"):
+        roc_figure(surface, [point])
