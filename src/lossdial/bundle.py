@@ -1,8 +1,9 @@
 """A trained model on disk: weights as safetensors, everything else as JSON, nothing that can run code.
 
-A folder holds ``bundle.json`` and the weights file it names. The JSON file is written last and by renaming, so at any
-moment the folder is either the old bundle or the new one. ``validation.safetensors``, where present, keeps the features
-of the samples held out in training, so that the dial can be turned without data; a bundle is complete without it.
+A folder holds ``bundle.json`` and the files it names, each under a name made from its content. The JSON file is written
+last and by renaming, so at any moment the folder is either the old bundle or the new one. ``weights-….safetensors`` is
+the network. ``validation-….safetensors`` keeps the features of the samples held out in training, so that the dial can
+be turned without data; a bundle is complete without it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -26,8 +27,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
 from lossdial.data import TableEncoder
-from lossdial.dial import FoldedScores, OperatingPoint, Scores, Surface
-from lossdial.dial.envelope import Envelope
+from lossdial.dial import Envelope, FoldedScores, OperatingPoint, Scores, Surface
 from lossdial.models import ConditionalClassifier, FiLMHead, Head, PlainHead, build_backbone
 from lossdial.spaces import Lam, Space
 
@@ -35,7 +35,6 @@ __all__ = ["Bundle", "BundleError", "Holdout"]
 
 _FORMAT: Final = 1
 _JSON: Final = "bundle.json"
-_HOLDOUT: Final = "validation.safetensors"
 _LIBRARIES: Final = ("lossdial", "torch", "numpy", "scikit-learn", "safetensors")
 
 
@@ -111,18 +110,25 @@ class Bundle:
         if folder.exists() and not folder.is_dir():
             raise BundleError(f"{folder} is a file; a bundle is a folder. Choose another name.")
         folder.mkdir(parents=True, exist_ok=True)
-        weights = save_tensors({k: v.detach().cpu().contiguous() for k, v in self.model.state_dict().items()})
-        digest = hashlib.sha256(weights).hexdigest()
-        name = f"weights-{digest[:12]}.safetensors"
-        _write(folder / name, weights)
+        # Cloned, because tied weights share memory, which safetensors refuses.
+        files = {"weights": save_tensors({k: v.detach().cpu().clone() for k, v in self.model.state_dict().items()})}
         if self.holdout is not None:
             y = torch.from_numpy(self.holdout.y.astype(np.int64))
-            _write(folder / _HOLDOUT, save_tensors({"features": self.holdout.features.contiguous(), "y": y}))
-        content = self._to_json() | {"weights": {"file": name, "bytes": len(weights), "sha256": digest}}
+            files["validation"] = save_tensors({"features": self.holdout.features.contiguous(), "y": y})
+        content = self._to_json() | {kind: _describe(kind, data) for kind, data in files.items()}
         content["sha256"] = _digest(content)
-        _write(folder / _JSON, json.dumps(content, indent=1, ensure_ascii=False).encode())
-        for old in folder.glob("weights-*.safetensors"):
-            if old.name != name:
+        before = {file.name for file in folder.iterdir()}
+        names = {content[kind]["file"] for kind in files}
+        try:
+            for kind, data in files.items():
+                _write(folder / content[kind]["file"], data)
+            _write(folder / _JSON, json.dumps(content, indent=1, ensure_ascii=False).encode())
+        except BaseException:
+            for name in names - before:
+                (folder / name).unlink(missing_ok=True)
+            raise
+        for old in (*folder.glob("weights-*.safetensors"), *folder.glob("validation-*.safetensors")):
+            if old.name not in names:
                 old.unlink()
 
     @classmethod
@@ -147,7 +153,7 @@ class Bundle:
             envelope=None if content["envelope"] is None else Envelope.from_json(content["envelope"]),
             encoder=None if encoder is None else TableEncoder.from_json(encoder),
             feature_names=None if content["feature_names"] is None else tuple(content["feature_names"]),
-            holdout=_read_holdout(folder),
+            holdout=_read_holdout(folder, content["validation"]),
             training=content["training"],
         )
 
@@ -171,6 +177,7 @@ class Bundle:
             "encoder": None if self.encoder is None else self.encoder.to_json(),
             "feature_names": None if self.feature_names is None else list(self.feature_names),
             "training": dict(self.training),
+            "validation": None,
             "versions": {"python": platform.python_version()} | {name: version(name) for name in _LIBRARIES},
         }
 
@@ -195,13 +202,22 @@ class _HeadScores:
         return replace(self, features=self.features[torch.from_numpy(index)])
 
 
+def _describe(kind: str, data: bytes) -> dict[str, Any]:
+    digest = hashlib.sha256(data).hexdigest()
+    return {"file": f"{kind}-{digest[:12]}.safetensors", "bytes": len(data), "sha256": digest}
+
+
 def _write(path: Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def _digest(content: Mapping[str, Any]) -> str:
@@ -225,7 +241,7 @@ def _read_json(folder: Path) -> dict[str, Any]:
         content: dict[str, Any] = json.loads(path.read_bytes())
     except ValueError as error:
         raise BundleError(f"{path} is truncated or not JSON ({error}). Copy the bundle again.") from error
-    if not isinstance(content, dict) or "format" not in content:
+    if not isinstance(content, dict) or not isinstance(content.get("format"), int):
         raise BundleError(f"{path} is not a bundle of lossdial.")
     if content["format"] > _FORMAT:
         raise BundleError(
@@ -240,28 +256,30 @@ def _read_json(folder: Path) -> dict[str, Any]:
 
 
 def _read_weights(folder: Path, entry: Mapping[str, Any]) -> dict[str, Tensor]:
-    path = folder / Path(entry["file"]).name  # never outside the folder
+    path = _path(folder, entry)
     if not path.exists():
         raise BundleError(f"{path} is missing: a bundle is {_JSON} and the weights it names. Copy the bundle again.")
+    return _read_tensors(path, entry, "Copy the bundle again.")
+
+
+def _read_holdout(folder: Path, entry: Mapping[str, Any] | None) -> Holdout | None:
+    if entry is None or not _path(folder, entry).exists():
+        return None
+    tensors = _read_tensors(_path(folder, entry), entry, "Delete it: only tuning without data needs it.")
+    return Holdout(tensors["features"], tensors["y"].numpy())
+
+
+def _path(folder: Path, entry: Mapping[str, Any]) -> Path:
+    return folder / Path(entry["file"]).name  # never outside the folder
+
+
+def _read_tensors(path: Path, entry: Mapping[str, Any], remedy: str) -> dict[str, Tensor]:
     data = path.read_bytes()
     if len(data) < entry["bytes"]:
-        raise BundleError(f"{path} is truncated: {len(data):,} of {entry['bytes']:,} bytes. Copy the bundle again.")
+        raise BundleError(f"{path} is truncated: {len(data):,} of {entry['bytes']:,} bytes. {remedy}")
     if hashlib.sha256(data).hexdigest() != entry["sha256"]:
-        raise BundleError(
-            f"{path} was altered after it was written: its checksum does not match. Copy the bundle again."
-        )
+        raise BundleError(f"{path} was altered after it was written: its checksum does not match. {remedy}")
     return load_tensors(data)
-
-
-def _read_holdout(folder: Path) -> Holdout | None:
-    path = folder / _HOLDOUT
-    if not path.exists():
-        return None
-    try:
-        tensors = load_tensors(path.read_bytes())
-        return Holdout(tensors["features"], tensors["y"].numpy())
-    except Exception as error:  # safetensors has errors of its own, and a key may be missing
-        raise BundleError(f"{path} is damaged ({error}). Delete it: only tuning without data needs it.") from error
 
 
 def _build_model(content: Mapping[str, Any], backbone: nn.Module | None) -> ConditionalClassifier:
@@ -282,10 +300,15 @@ def _build_model(content: Mapping[str, Any], backbone: nn.Module | None) -> Cond
 
 
 def _encode_classes(classes: tuple[Any, Any]) -> dict[str, Any]:
-    array = np.array(classes)
-    return {"values": array.tolist(), "dtype": array.dtype.str if array.dtype != object else "object"}
+    array = class_array(classes)
+    return {"values": array.tolist(), "dtype": "object" if array.dtype == object else array.dtype.str}
 
 
 def _decode_classes(data: Mapping[str, Any]) -> tuple[Any, Any]:
     array = np.array(data["values"], dtype=data["dtype"])
     return array[0], array[1]
+
+
+def class_array(classes: Sequence[Any]) -> NDArray[Any]:
+    """Labels as an array of the kind that they came from: Python's own text and numbers from one of objects."""
+    return np.array(classes, dtype=None if isinstance(classes[0], np.generic) else object)

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.datasets import load_digits
-from sklearn.metrics import precision_recall_curve
 
 from lossdial.cli.report import Sheet, write_report
 from lossdial.data.batches import Augment
-from lossdial.dial import OperatingPoint, Surface
+from lossdial.dial import OperatingPoint
+from lossdial.dial.figures import precision_recall_figure
 from lossdial.estimator import LCTClassifier
 from lossdial.models import CifarResNet
 
@@ -24,7 +23,6 @@ __all__ = ["demo"]
 
 _NEGATIVES, _POSITIVES = 800, 16  # of the training set: 50 to 1
 
-_COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")  # told apart by colour-blind eyes too
 _GREEK: Final = {"gamma": "γ", "tau": "τ", "alpha": "α", "phi": "φ"}
 
 #: name, what to tune for, and the metric to show
@@ -87,9 +85,8 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
     summary = f"training took {seconds:.1f} s, once; the four choices took {spent:.0f} ms together, with no retraining."
     console.print(summary)
 
-    lams = classifier.bundle_.model.space.stack([answer.point.lam for answer in answers])
-    surface = classifier.surface(images[test], labels[test], lams)
-    figure = _picture(surface, answers)
+    figure = precision_recall_figure(classifier.surface(images[test], labels[test]), [a.point for a in answers])
+    figure.axes[0].set(xlim=(0.5, 1.005), ylim=(0.4, 1.02), title="One model, four aims (test images)")
     classifier.save(folder / "model")
     written = write_report(folder, "Is it an 8? One model, four aims", summary, [sheet], {"precision_recall": figure})
     console.print("look at: " + "  ".join(str(path) for path in written))
@@ -145,25 +142,3 @@ def _sheet(answers: list[_Answer]) -> Sheet:
         rows,
         "λ and t were chosen on the tuning images; the test images took no part in any choice. recall: on the test.",
     )
-
-
-def _picture(surface: Surface, answers: list[_Answer]) -> Figure:
-    """Precision and recall on the test images at each chosen λ, the chosen thresholds marked."""
-    figure = Figure(figsize=(7.2, 5.0), layout="constrained")
-    axes = figure.subplots()
-    for i, (answer, marker, size, colour) in enumerate(zip(answers, "osD^", (17, 11, 9, 10), _COLOURS, strict=True)):
-        precision, recall, _ = precision_recall_curve(surface.y, surface.score(i))
-        at = surface.at(i).metrics(["precision", "recall"], answer.point.threshold)
-        lam = ", ".join(f"{_GREEK.get(name, name)} = {value:.2f}" for name, value in answer.point.lam.items())
-        axes.step(recall, precision, where="pre", color=colour, linewidth=1.5, alpha=0.8)
-        axes.plot(
-            at["recall"], at["precision"], marker, color=colour, markersize=size, markeredgecolor="white",
-            label=f"{answer.point.name}\n{lam}, t = {answer.point.threshold:.2f}",
-        )  # fmt: skip
-    low = min(0.75, *(float(surface.at(i).metric("precision", a.point.threshold)[0]) for i, a in enumerate(answers)))
-    axes.set(xlabel="recall", ylabel="precision", xlim=(0.5, 1.01), ylim=(low - 0.08, 1.02))
-    axes.set_title("One model: each aim picks its own λ and threshold t (test images)", loc="left", fontsize=11)
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="lower left", frameon=True, fontsize=8.5, labelspacing=0.8)
-    return figure

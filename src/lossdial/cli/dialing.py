@@ -1,9 +1,9 @@
-"""``lossdial tune``: choose again, without training."""
+"""``lossdial tune`` and ``lossdial adapt``: choose again, without training."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Literal
 
 from numpy.typing import NDArray
 from rich.console import Console
@@ -14,7 +14,7 @@ from lossdial.data import read_table, split_target
 from lossdial.dial import OperatingPoint
 from lossdial.estimator import LCTClassifier
 
-__all__ = ["tune"]
+__all__ = ["adapt", "labelled", "point_sheet", "tune"]
 
 
 def tune(
@@ -27,6 +27,7 @@ def tune(
     cost_fp: float | None = None,
     prevalence: float | None = None,
     name: str = "default",
+    calibration: Literal["temperature", "platt", "beta", "isotonic"] | None = None,
 ) -> None:
     """Choose λ and threshold for an aim, in milliseconds, and keep them in the model under a name.
 
@@ -50,6 +51,8 @@ def tune(
         With --minimize expected_cost: the share of positives where the model will be used. By default that of the data.
     name
         What to call the point; `lossdial predict --point NAME` uses it.
+    calibration
+        Calibrate the probabilities at the chosen λ, and keep the map with the point.
     """
     bundle = Bundle.load(run)
     classifier = LCTClassifier.from_bundle(bundle)
@@ -65,12 +68,60 @@ def tune(
         cost_fp=cost_fp,
         prevalence=prevalence,
         name=name,
+        calibration=calibration,
     )
     elapsed = time.perf_counter() - started
     classifier.save(run)
     console = Console(soft_wrap=True)
     console.print(point_sheet(point).rich())
     console.print(f"tuned in {1000 * elapsed:.0f} ms; kept in {run} as {name!r}. Next: lossdial predict {run} --data …")
+
+
+def adapt(
+    run: str,
+    prevalence: float | None = None,
+    cost_fn: float = 1.0,
+    cost_fp: float = 1.0,
+    unlabelled: str | None = None,
+    data: str | None = None,
+    name: str = "default",
+) -> None:
+    """Move to another prevalence and other costs, in closed form: no labels from there, no training.
+
+    λ and threshold of least expected cost come from the ROC envelope over all λ, and probabilities are moved to the new
+    prevalence.
+
+    Parameters
+    ----------
+    run
+        The folder that `lossdial train` wrote.
+    prevalence
+        The share of positives where the model will be used.
+    cost_fn
+        The cost of a missed positive.
+    cost_fp
+        The cost of a false alarm.
+    unlabelled
+        In place of --prevalence: a table from there, without labels, to estimate it from.
+    data
+        A labelled table that training has not seen, to take the envelope from. By default the rows held out.
+    name
+        What to call the point; `lossdial predict --point NAME` uses it.
+    """
+    bundle = Bundle.load(run)
+    classifier = LCTClassifier.from_bundle(bundle)
+    console = Console(soft_wrap=True)
+    X, y = labelled(bundle, data)
+    if (prevalence is None) == (unlabelled is None):
+        raise ValueError("give one of --prevalence and --unlabelled.")
+    if prevalence is None:
+        estimate = classifier.estimate_prevalence(bundle.encode(read_table(str(unlabelled))), X, y)
+        prevalence = estimate.value
+        console.print(f"prevalence in {unlabelled}: {estimate}")
+    point = classifier.adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name, X=X, y=y)
+    classifier.save(run)
+    console.print(point_sheet(point).rich())
+    console.print(f"kept in {run} as {name!r}. Next: lossdial predict {run} --data …")
 
 
 def labelled(bundle: Bundle, data: str | None) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:

@@ -16,17 +16,21 @@ from rich.console import Console
 
 from lossdial.cli.data import data
 from lossdial.cli.demo import demo
-from lossdial.cli.dialing import tune
+from lossdial.cli.dialing import adapt, tune
 from lossdial.cli.embedding import embed
+from lossdial.cli.evaluating import evaluate
 from lossdial.cli.predicting import predict
 from lossdial.cli.training import train
 from lossdial.training import DivergedError
 
 __all__ = ["main"]
 
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (demo, data, embed, train, tune, predict)
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (demo, data, embed, train, tune, adapt, evaluate, predict)
 #: parameters given by place, as in `lossdial tune RUN …`; the others are options
-_BY_PLACE: Final[dict[str, tuple[str, ...]]] = {"tune": ("run",), "predict": ("run",), "data": ("action", "name")}
+_BY_PLACE: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("tune", "adapt", "evaluate", "predict"), ("run",)),
+    "data": ("action", "name"),
+}
 
 
 def build_parser() -> ArgumentParser:
@@ -96,9 +100,13 @@ def _underscored(word: str) -> str:
 def _show_warning(console: Console, fallback: Callable[..., None]) -> Callable[..., None]:
     """Our own warnings as a line of text; those of others as Python shows them."""
 
+    shown = set()
+
     def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
         if category is UserWarning:
-            console.print(f"note: {message}", style="yellow", markup=False)
+            if str(message) not in shown:
+                shown.add(str(message))
+                console.print(f"note: {message}", style="yellow", markup=False)
         else:
             fallback(message, category, filename, lineno, file, line)
 

@@ -43,7 +43,7 @@ class Sheet:
         table.collapse_padding = True
         table.caption_justify = "left"
         for i, column in enumerate(self.columns):
-            table.add_column(column, justify="right" if i else "left", no_wrap=True)
+            table.add_column(column, justify="right" if i else "left", no_wrap=not i)
         for row in self.rows:
             table.add_row(*row)
         return table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
 
@@ -18,11 +18,20 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from lossdial.bundle import Bundle, Holdout
-from lossdial.dial import Estimate, Objective, OperatingPoint, Surface, choose
-from lossdial.dial.adapt import adapt
-from lossdial.dial.envelope import envelope
-from lossdial.dial.prevalence import estimate_prevalence
+from lossdial.bundle import Bundle, Holdout, class_array
+from lossdial.dial import (
+    AIMS,
+    Estimate,
+    Objective,
+    OperatingPoint,
+    Surface,
+    Verdict,
+    adapt,
+    choose,
+    envelope,
+    estimate_prevalence,
+    verdict,
+)
 from lossdial.models import MLP
 from lossdial.spaces import Lam
 
@@ -90,7 +99,9 @@ class TrainedClassifier(ClassifierMixin, BaseEstimator):
         ``Space.grid(gamma=[...], tau=[...])``.
         """
         check_is_fitted(self)
-        if X is None or y is None:
+        if (X is None) != (y is None):
+            raise ValueError("pass X and y together, or neither to use the data held out in fit.")
+        if X is None:
             if self.bundle_.holdout is None:
                 raise ValueError("fit held out no validation data; pass X and y that training has not seen.")
             return self.bundle_.surface(self.bundle_.holdout, lams)
@@ -107,7 +118,7 @@ class TrainedClassifier(ClassifierMixin, BaseEstimator):
     def _cached_features(self, X: NDArray[Any]) -> Tensor:
         """Features of the arrays asked about last, so that the next question does not call the backbone again."""
         model = self.bundle_.model
-        key = (id(model), X.shape, checksum(X))
+        key = (model, X.shape, checksum(X))  # the model itself: the id of one forgotten may come again
         cache: dict[Any, Tensor] = self.__dict__.setdefault("_feature_cache", {})
         if key not in cache:
             while len(cache) >= 2:  # validation and test
@@ -175,6 +186,15 @@ class TrainedClassifier(ClassifierMixin, BaseEstimator):
         known = self.surface(X, y, lam)
         return estimate_prevalence(self.bundle_.margins(self._features(X_new), lam.at(0)), known.y, known.score(0))
 
+    def verdict(
+        self, X: Any = None, y: Any = None, objectives: Sequence[Objective] = AIMS, lams: Lam | None = None
+    ) -> Verdict:
+        """Does moving λ beat moving only the threshold at the best single λ, and by how much?
+
+        Cross-fitted, with an interval for each aim; ``print`` it for a sentence. Without data, on those held out.
+        """
+        return verdict(self.surface(X, y, lams), objectives)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trained model into a folder; see :class:`~lossdial.bundle.Bundle`."""
         check_is_fitted(self)
@@ -196,9 +216,11 @@ class TrainedClassifier(ClassifierMixin, BaseEstimator):
             space=model.space,
             backbone=None if table is not None else model.backbone,
             hidden=table.hidden if table is not None else (64, 64),
+            head_widths=getattr(model.head, "widths", ()),
+            film_scale=getattr(model.head, "scale", "1+sigma"),
             pos_label=positive,
         )
-        estimator.classes_ = np.sort(np.array([negative, positive]))
+        estimator.classes_ = np.sort(class_array([negative, positive]))
         estimator.history_ = list(bundle.training.get("history", []))
         if table is not None:
             estimator.n_features_in_ = table.in_features

@@ -67,7 +67,8 @@ def threads_for(model: ConditionalClassifier, batches: ArrayBatches | DataLoader
 
     On a busy machine waiting threads spin, and a step of a small MLP becomes ten times slower, not faster.
     """
-    work = sum(p.numel() for p in model.backbone.parameters())  # per row of a table; images do more
+    trained = sum(p.numel() for p in model.backbone.parameters() if p.requires_grad)
+    work = trained + 2 * model.n_features  # per row of a table; images do more
     small = isinstance(batches, ArrayBatches) and batches.x.dim() == 2 and batches.batch_size * work < _SMALL_STEP
     before = torch.get_num_threads()
     torch.set_num_threads(1 if small else before)
