@@ -30,7 +30,7 @@ def test_the_rarer_label_is_positive_and_the_folder_is_complete(run: Path) -> No
     assert [row["epoch"] for row in rows] == [1, 2, 3, 4]
     assert rows[-1]["auc"] > 0.8
     names = {p.name.split("-")[0] for p in run.iterdir()}
-    assert names == {"bundle.json", "weights", "log.jsonl", "validation.safetensors"}
+    assert names == {"bundle.json", "weights", "log.jsonl", "validation"}
 
 
 def test_a_finished_run_is_not_trained_again(run: Path, tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
