@@ -86,7 +86,8 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
     console.print(summary)
 
     figure = precision_recall_figure(classifier.surface(images[test], labels[test]), [a.point for a in answers])
-    figure.axes[0].set(xlim=(0.5, 1.005), ylim=(0.4, 1.02), title="One model, four aims (test images)")
+    figure.axes[0].set(xlim=(0.5, 1.005), ylim=(0.6, 1.02))
+    figure.axes[0].set_title("One model, four aims: precision and recall on the test images", loc="left", fontsize=11)
     classifier.save(folder / "model")
     written = write_report(folder, "Is it an 8? One model, four aims", summary, [sheet], {"precision_recall": figure})
     console.print("look at: " + "  ".join(str(path) for path in written))
