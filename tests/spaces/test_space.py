@@ -159,6 +159,15 @@ def test_even_grid_covers_the_range(space: Space) -> None:
         space.even_grid(0)
 
 
+def test_stack_keeps_the_order_of_its_points(space: Space) -> None:
+    points = [{"tau": 3.0, "gamma": 0.1}, {"gamma": 0.0, "tau": 1.0}, {"gamma": 0.1, "tau": 3.0}]
+    lam = space.stack(points)
+    assert lam.shape == (3,)
+    assert [one.as_dict() for one in lam] == [{"gamma": p["gamma"], "alpha": 0.25, "tau": p["tau"]} for p in points]
+    with pytest.warns(UserWarning, match="tau by 5"):
+        space.stack([{"gamma": 0.1, "tau": 9.0}])
+
+
 def test_nearest_stays_inside(space: Space) -> None:
     near = space.nearest({"gamma": -1, "tau": 9, "alpha": 0.5})
     assert near.as_dict() == {"gamma": 0.0, "alpha": 0.25, "tau": 4.0}
