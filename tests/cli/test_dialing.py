@@ -87,3 +87,45 @@ def test_predict_answers_mistakes(own: Path, tables: Path, tmp_path: Path, capsy
     assert main(["predict", str(own), "--data", str(tmp_path / "new.csv"), "--out", str(tmp_path / "o.csv")]) == 2
     assert "'heat'" in capsys.readouterr().err
     assert sorted(p.name for p in tmp_path.iterdir()) == ["new.csv", "own"]
+
+
+def test_adapt_needs_no_data_and_moves_probabilities(
+    own: Path, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    costs = ["--cost-fn", "500", "--cost-fp", "1"]
+    assert main(["adapt", str(own), "--prevalence", "0.002", *costs, "--name", "clinic"]) == 0
+    assert "at prevalence 0.002" in capsys.readouterr().out
+    bundle = Bundle.load(own)
+    assert bundle.points["clinic"].prevalence == 0.002
+    assert bundle.envelope is not None
+
+    mean = {}
+    for name, prevalence in (("clinic", "0.002"), ("hospital", "0.4")):
+        assert main(["adapt", str(own), "--prevalence", prevalence, *costs, "--name", name]) == 0
+        out = tmp_path / "scored.csv"
+        assert (
+            main(["predict", str(own), "--data", str(tables / "new.parquet"), "--out", str(out), "--point", name]) == 0
+        )
+        mean[name] = pd.read_csv(out).probability.mean()
+    assert mean["clinic"] < 0.02 < mean["hospital"]
+
+
+def test_adapt_from_an_unlabelled_table(own: Path, tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["adapt", str(own), "--unlabelled", str(tables / "new.parquet"), "--cost-fn", "10"]) == 0
+    assert "prevalence in" in capsys.readouterr().out
+    assert Bundle.load(own).points["default"].prevalence == pytest.approx(0.12, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--prevalence", "1.2"], "prevalence must lie"),
+        (["--prevalence", "0.1", "--cost-fn", "0"], "cost_fn"),
+        ([], "give one of --prevalence and --unlabelled"),
+    ],
+)
+def test_adapt_answers_mistakes(
+    arguments: list[str], message: str, own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["adapt", str(own), *arguments]) == 2
+    assert message in capsys.readouterr().err.replace("\n", " ")

@@ -1,0 +1,104 @@
+"""Images on the command line: a folder per class, a table of paths, data sets by name."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from lossdial import Bundle, LCTClassifier
+from lossdial.cli import main
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """120 noisy images, 40 of them with a bright spot."""
+    folder = tmp_path_factory.mktemp("photos")
+    rng = np.random.default_rng(0)
+    for i in range(120):
+        kind = "spot" if i % 3 == 0 else "plain"
+        image = rng.integers(0, 90, (20, 20, 3), dtype=np.uint8)
+        if kind == "spot":
+            image[5:15, 5:15] = 250
+        (folder / kind).mkdir(exist_ok=True)
+        Image.fromarray(image).save(folder / kind / f"{i}.png")
+    return folder
+
+
+def test_a_folder_of_images(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "run"
+    arguments = ["--image-size", "16", "--epochs", "8", "--batch-size", "16", "--recipe.optimizer.lr", "0.01"]
+    assert main(["train", "--data", str(photos), "--out", str(out), *arguments]) == 0
+    assert "spot" in capsys.readouterr().out
+    bundle = Bundle.load(out)
+    assert bundle.training["class_names"] == ["plain", "spot"]
+    assert bundle.training["history"][-1]["auc"] > 0.9
+    assert Image.open(out / "contact_sheet.png").size[0] > 500
+    with pytest.warns(UserWarning, match="advisable"):
+        LCTClassifier.load(out).tune(maximize="f1")
+
+
+def test_a_table_of_paths_with_groups(photos: Path, tmp_path: Path) -> None:
+    files = sorted(photos.rglob("*.png"))
+    frame = pd.DataFrame({"file": files, "what": [f.parent.name for f in files], "group": range(len(files))})
+    frame.to_csv(tmp_path / "photos.csv", index=False)
+    arguments = ["--path-column", "file", "--target", "what", "--image-size", "16", "--epochs", "1"]
+    assert main(["train", "--data", str(tmp_path / "photos.csv"), "--out", str(tmp_path / "run"), *arguments]) == 0
+    assert Bundle.load(tmp_path / "run").training["class_names"] == ["plain", "spot"]
+
+
+def test_frozen_features_and_then_images(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("efficientnet_lite_pytorch")
+    features = str(tmp_path / "features")
+    images = ["--data", str(photos), "--image-size", "32"]
+    assert main(["embed", *images, "--out", features]) == 0
+    assert "120 images as 1,280 features each" in capsys.readouterr().out
+    stamp = (tmp_path / "features" / "features.npy").stat().st_mtime_ns
+    out = tmp_path / "run"
+    arguments = ["--preset", "frozen", "--features", features, "--epochs", "20", "--batch-size", "32"]
+    assert main(["train", *images, "--out", str(out), *arguments]) == 0
+    assert (tmp_path / "features" / "features.npy").stat().st_mtime_ns == stamp  # not computed again
+    assert Bundle.load(out).training["history"][-1]["auc"] > 0.95
+
+    # The model was trained on features and takes images.
+    spot, plain = (
+        np.asarray(Image.open(photos / f).resize((32, 32))).transpose(2, 0, 1) for f in ("spot/0.png", "plain/1.png")
+    )
+    probability = LCTClassifier.load(out).predict_proba(np.stack([spot, plain]))[:, 1]
+    assert probability[0] > probability[1]
+
+
+@pytest.mark.skipif(not os.environ.get("LOSSDIAL_DATA"), reason="LOSSDIAL_DATA names no folder with the real data")
+def test_tables_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["train", "--data", "wilt", "--out", str(tmp_path / "run"), "--epochs", "2", "--method", "focal+lct"]) == 0
+    )
+    bundle = Bundle.load(tmp_path / "run")
+    assert bundle.loss == {"name": "focal"}
+    assert bundle.holdout is not None
+    assert len(bundle.holdout.y) == pytest.approx(4819 / 5, abs=2)
+    assert "positive" in capsys.readouterr().out
+
+
+def test_mistakes_are_answered(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ["--out", str(tmp_path / "run")]
+    assert main(["train", "--data", "cifar10-auto-trukc", *out]) == 2
+    assert "truck" in capsys.readouterr().err
+    assert main(["train", "--data", str(photos / "spot"), *out]) == 2
+    assert "class" in capsys.readouterr().err
+    assert main(["train", "--data", str(photos), "--preset", "frozen", "--weights", "w.pt", *out]) == 2
+    assert "weights are for a network of timm" in capsys.readouterr().err
+    assert main(["data", "fetch"]) == 2
+    assert "needs the name of a data set" in capsys.readouterr().err
+    assert main(["data", "fetch", "aptos", "--root", str(tmp_path)]) == 2
+    assert "account" in capsys.readouterr().err
+    assert not (tmp_path / "run" / "bundle.json").exists()
+
+
+def test_data_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "list", "--root", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "melanoma" in text
+    assert "yes" not in text  # nothing is present in an empty folder
