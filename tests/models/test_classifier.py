@@ -29,7 +29,13 @@ def images(n: int = 6) -> Tensor:
 
 @pytest.mark.parametrize("kind", ["mlp", "resnet"])
 def test_folded_head_is_the_full_forward(kind: str) -> None:
-    model, x = (mlp_model(), torch.randn(40, 5)) if kind == "mlp" else (resnet_model(), images())
+    if kind == "mlp":
+        model, x = mlp_model(), torch.randn(40, 5)
+    else:
+        model, x = ConditionalClassifier(CifarResNet(32), 64, SPACE), images(8)
+        with torch.no_grad():
+            for _ in range(20):  # batch-norm statistics as after training; fresh ones let 32 layers grow without bound
+                model.features(x)
     lams = SPACE.even_grid(6)
     with evaluating(model), torch.no_grad():
         features = model.features(x)
