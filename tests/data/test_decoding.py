@@ -110,8 +110,11 @@ def test_processes_give_what_one_file_at_a_time_gives(
     decoded.x[0] = 0  # the caller owns the array
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_corrupt_files_are_named_and_left_out(folder: list[Path], workers: int) -> None:
+@pytest.mark.parametrize(("workers", "shared"), [(1, False), (2, decoding.SHARED), (2, False)])
+def test_corrupt_files_are_named_and_left_out(
+    folder: list[Path], workers: int, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoding, "SHARED", shared)
     folder[3].write_bytes(folder[3].read_bytes()[:200])
     folder[149].write_text("not an image")
     with pytest.warns(

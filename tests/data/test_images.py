@@ -155,6 +155,7 @@ def test_corrupt_files_keep_labels_and_groups_aligned(table: Path) -> None:
     with pytest.warns(UserWarning, match="1 of 50 image files cannot be read"):
         images = load_images(files, 8, max_corrupt=0.05)
     assert len(images.x) == len(images.y) == 49
+    assert images.y.sum() == 9  # the first file was a positive
     assert images.groups is not None
     assert images.groups.tolist() == list(files.groups or ())[1:]
     assert [path for path, _ in images.corrupt] == [files.paths[0]]

@@ -90,6 +90,7 @@ def test_shares_are_exact_without_groups(strata: list[int], share: float) -> Non
 
 
 def test_share_per_stratum_and_exact_fractions() -> None:
+    assert grouped_split(np.zeros(100), None, 0.29, seed=0).sum() == 29  # in binary, 0.29 · 100 < 29
     strata = np.array(["a"] * 53351 + ["b"] * 5106)
     test = grouped_split(strata, None, {"a": Fraction(12300, 53351), "b": Fraction(1035, 5106)}, seed=0)
     assert test[strata == "a"].sum() == 12300

@@ -54,3 +54,16 @@ def test_real_positive_counts(real_data: Path) -> None:
     for name, positives in expected.items():
         split = BY_NAME[name].load(real_data, beta=None)
         assert split.y_train.sum() + split.y_test.sum() == positives
+
+
+def test_what_gives_the_label_away_is_dropped(real_data: Path) -> None:
+    failure = BY_NAME["machine_failure"].load(real_data, beta=None).x_train.columns
+    assert [name.split(" [")[0] for name in failure] == [
+        "Type",
+        "Air temperature",
+        "Process temperature",
+        "Rotational speed",
+        "Torque",
+        "Tool wear",
+    ]
+    assert "ID" not in BY_NAME["credit_default"].load(real_data, beta=None).x_train.columns

@@ -53,10 +53,10 @@ def decode_file(path: str | Path, size: int) -> NDArray[np.uint8]:
         opened.draft(None, (2 * size, 2 * size))
         ImageOps.exif_transpose(opened, in_place=True)
         image = _to_rgb(opened)
-    side = min(image.size)
-    left, top = (image.width - side) / 2, (image.height - side) / 2
-    box = (left, top, left + side, top + side)
-    pixels = np.asarray(image.resize((size, size), Image.Resampling.BILINEAR, box=box))
+        side = min(image.size)
+        left, top = (image.width - side) / 2, (image.height - side) / 2
+        box = (left, top, left + side, top + side)
+        pixels = np.asarray(image.resize((size, size), Image.Resampling.BILINEAR, box=box))
     return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 

@@ -117,7 +117,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
             # index_col=False: a longer row must not silently turn the first column into an index.
-            frame = pd.read_csv(path, sep=separator, encoding="utf-8-sig", index_col=False, low_memory=False)
+            frame = pd.read_csv(path, sep=separator, encoding="utf-8", index_col=False, low_memory=False)
     except pd.errors.EmptyDataError as error:
         raise ValueError(f"{path} is empty; a header and at least one row are needed") from error
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
@@ -143,7 +143,7 @@ def _lines(path: Path, last: bool) -> str:
     """The first, or the last non-blank, line of a text file."""
     opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
     found = ""
-    with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
+    with opener(path, "rt", encoding="utf-8", newline="") as file:
         for line in file:
             if line.strip():
                 found = line.rstrip("\r\n")
