@@ -85,15 +85,19 @@ def test_ends_and_blocks(monkeypatch):
     first, last = hull.vertices[0], hull.vertices[-1]
     assert (first.fpr, first.tpr, first.threshold) == (0, 0, math.inf)
     assert (last.fpr, last.tpr, last.threshold) == (1, 1, -math.inf)
-    monkeypatch.setattr(
-        Surface, "blocks", lambda self: ((slice(k, k + 1), self.score_rows(k, k + 1)) for k in range(9))
-    )
+    monkeypatch.setattr(Surface, "blocks", one_by_one)
     assert envelope(surface).vertices == hull.vertices
 
 
-def test_equal_points_belong_to_the_central_lam():
+def one_by_one(surface):
+    return ((slice(k, k + 1), surface.score_rows(k, k + 1)) for k in range(surface.n_lams))
+
+
+def test_equal_points_belong_to_the_central_lam(monkeypatch):
     scores = np.repeat(np.float32([[0.0], [1.0], [2.0], [3.0]]), 5, axis=1)
     surface = Surface([0, 1, 0, 1], scores, tuple({"tau": float(k)} for k in range(5)))
+    assert {vertex.index for vertex in envelope(surface).vertices} == {2}
+    monkeypatch.setattr(Surface, "blocks", one_by_one)
     assert {vertex.index for vertex in envelope(surface).vertices} == {2}
 
 

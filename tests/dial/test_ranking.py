@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -46,8 +47,10 @@ def test_threshold_accepts_exactly_what_scores_at_least(score, pick):
     np.testing.assert_array_equal(score > np.float32(threshold), score >= accepted)
 
 
-def test_threshold_between_neighbouring_floats_stays_exact():
-    low = np.float32(1.0)
+@pytest.mark.parametrize("steps", [0, 1])
+def test_threshold_between_neighbouring_floats_stays_exact(steps):
+    # The midpoint of two neighbours rounds to the one with the even mantissa: the lower, or, a step on, the upper.
+    low = np.float32(1 + steps * np.finfo(np.float32).eps)
     high = np.nextafter(low, np.float32(2))
     threshold = np.float32(threshold_below(np.array([low, high]), float(high)))
     assert low <= threshold < high
