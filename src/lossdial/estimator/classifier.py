@@ -29,8 +29,8 @@ from lossdial.estimator.trained import Labels, TrainedClassifier, as_tensor, che
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
 from lossdial.models import MLP, ConditionalClassifier, FiLMHead, Standardize, feature_size
 from lossdial.models.film import Scale
-from lossdial.spaces import Lam, Space
-from lossdial.training import Cosine, LamPer, OptimizerConfig, Recipe, Schedule, fit
+from lossdial.spaces import Space
+from lossdial.training import Checkpoint, Cosine, LamPer, OptimizerConfig, Recipe, Schedule, fit
 
 __all__ = ["LCTClassifier"]
 
@@ -156,10 +156,13 @@ class LCTClassifier(TrainedClassifier):
             raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
-            raise ValueError(f"y holds one class only, {self.classes_[0]!r}; two are needed to tell them apart.")
+            raise ValueError(f"y holds one class only, {self.classes_.tolist()[0]!r}; two are needed to tell apart.")
         labels = self._labels(y)
         crc = checksum(X)
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        seed = self._seed()
+        identity = self._identity(zlib.crc32(labels.tobytes(), crc), seed)
+        if (X_val is None) != (y_val is None):
+            raise ValueError("pass X_val and y_val together, or neither to hold out a share of X and y.")
         if X_val is None:
             train, held = _hold_out(labels, self.validation_fraction, seed)
             x_val, labels_val = as_tensor(X[held]), labels[held]
@@ -175,8 +178,11 @@ class LCTClassifier(TrainedClassifier):
         neutral = model.space.nearest(loss.neutral)
 
         def validate(current: ConditionalClassifier) -> dict[str, float]:
-            margin = current.margins(current.embed(x_val), Lam(neutral.names, neutral.values[None]))
-            return {"auc": float(auc(labels_val, margin[:, 0].detach().numpy()))}
+            like = next(current.head.parameters())  # the device and, where precision is 'true', another dtype
+            with torch.no_grad():
+                features = current.embed(x_val if x_val.dtype == torch.uint8 else x_val.to(like.dtype)).to(like)
+                margin = current.margins(features, neutral.at(None))[:, 0]
+            return {"auc": float(auc(labels_val, margin.float().cpu().numpy()))}
 
         watch = 0 < labels_val.sum() < len(labels_val)
         result = fit(
@@ -188,11 +194,11 @@ class LCTClassifier(TrainedClassifier):
             validate=validate if watch else None,
             fabric=Fabric(accelerator=self.accelerator, devices=1, precision=self.precision),
             run_dir=None if self.run_dir is None else Path(self.run_dir),
-            identity=self._identity(x, labels, seed),
+            identity=identity,
             logger=self.logger,
             progress=self.progress,
         )
-        model.cpu()
+        model.cpu().float()
         negative, positive = self.classes_[::-1] if self._flipped else self.classes_
         default = OperatingPoint(
             name="default",
@@ -221,9 +227,17 @@ class LCTClassifier(TrainedClassifier):
         )
         return self
 
+    def _seed(self) -> int:
+        """Of this run; without random_state, that of an interrupted run which waits in run_dir."""
+        if self.random_state is None and self.run_dir is not None:
+            waiting = Checkpoint.identity_in(Path(self.run_dir)) or {}
+            if isinstance(waiting.get("seed"), int):
+                return int(waiting["seed"])
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+
     def _warn_of_majority(self, labels: Labels) -> None:
         if labels.mean() > 0.5:
-            other = self.classes_[1 if self._flipped else 0]
+            other = self.classes_.tolist()[1 if self._flipped else 0]  # 'ill', where NumPy would say np.str_('ill')
             warnings.warn(
                 f"the positive class is the majority ({labels.mean():.0%}). If the rare class is the one you look for, "
                 f"set pos_label={other!r}.",
@@ -260,14 +274,11 @@ class LCTClassifier(TrainedClassifier):
         schedule = self.schedule if self.schedule is not None else Cosine()
         return Recipe(self.epochs, optimizer, schedule, self.clip_norm, self.ema_decay, self.lam_per)
 
-    def _identity(self, x: Tensor, labels: Labels, seed: int) -> dict[str, Any]:
-        """What must be the same for a checkpoint to be resumed."""
-        if self.run_dir is None:
-            return {}
-        data = zlib.crc32(labels.tobytes(), checksum(x.numpy()))
-        settings = {
-            k: v for k, v in self.get_params().items() if k not in {"run_dir", "logger", "progress", "accelerator"}
-        }
+    def _identity(self, data: int, seed: int) -> dict[str, Any]:
+        """What must be the same for a checkpoint to be resumed; ``data`` is a checksum of X and y."""
+        # The seed stands for random_state, whose repr may hold an address.
+        apart = {"run_dir", "logger", "progress", "accelerator", "random_state"}
+        settings = {name: value for name, value in self.get_params().items() if name not in apart}
         return {name: repr(value) for name, value in settings.items()} | {"seed": seed, "data": data}
 
 

@@ -248,7 +248,9 @@ class TrainedClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"pos_label={self.pos_label!r} is not one of the labels {self.classes_.tolist()}.")
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
-            raise ValueError(f"y holds {unknown[0]!r}, which was not seen in training: {self.classes_.tolist()}.")
+            raise ValueError(
+                f"y holds {unknown.tolist()[0]!r}, which was not seen in training: {self.classes_.tolist()}."
+            )
         return (y == self.classes_[0 if self._flipped else 1]).astype(np.int64)
 
     def __sklearn_tags__(self) -> Tags:
