@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["MLP", "CifarResNet", "Standardize", "build_backbone"]
+__all__ = ["MLP", "CifarResNet", "Standardize", "build_backbone", "register_backbone"]
 
 
 class Standardize(nn.Module):
@@ -140,6 +140,11 @@ class CifarResNet(nn.Module):
 
 
 _BACKBONES: dict[str, Callable[..., nn.Module]] = {"mlp": MLP, "cifar_resnet": CifarResNet}
+
+
+def register_backbone(name: str, build: Callable[..., nn.Module]) -> None:
+    """Let :func:`build_backbone` know a name: ``build(**recipe)``, the recipe less its name, gives the module."""
+    _BACKBONES[name] = build
 
 
 def build_backbone(recipe: Mapping[str, Any]) -> nn.Module:

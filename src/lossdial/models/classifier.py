@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from lossdial.models.heads import FiLMHead, Head, PlainHead
+from lossdial.models.timm_adapter import TimmBackbone
 from lossdial.spaces import Lam, Space
 
-__all__ = ["ConditionalClassifier", "evaluating", "feature_size"]
+__all__ = ["ConditionalClassifier", "evaluating", "feature_size", "pooled"]
 
 
 class ConditionalClassifier(nn.Module):
@@ -52,13 +54,24 @@ class ConditionalClassifier(nn.Module):
             raise ValueError(f"the head reads n_features={head.n_features}, the classifier was given {n_features}.")
         self.head = head
 
+    @classmethod
+    def from_timm(
+        cls,
+        name: str,
+        space: Space,
+        pretrained: bool = False,
+        weights: str | os.PathLike[str] | None = None,
+        in_channels: int = 3,
+    ) -> ConditionalClassifier:
+        """The paper's head on a network of timm; the arguments are those of :class:`TimmBackbone`."""
+        backbone = TimmBackbone(name, pretrained, weights, in_channels)
+        return cls(backbone, backbone.n_features, space)
+
     def features(self, x: Tensor) -> Tensor:
         """(n, n_features). Images of type uint8 are scaled to [0, 1] first."""
         if x.dtype == torch.uint8:
             x = x.to(next(self.head.parameters()).dtype) / 255
-        out = _checked(self.backbone(x), x)
-        if out.dim() > 2:
-            out = out.flatten(2).mean(-1)
+        out = pooled(self.backbone, x)
         if out.shape[1:] != (self.n_features,):
             raise ValueError(
                 f"the backbone gave features of shape {tuple(out.shape)}; expected (n, {self.n_features}). "
@@ -130,6 +143,12 @@ def feature_size(backbone: nn.Module, x: Tensor) -> int:
     """How many features a backbone yields, by trying it on a sample or two."""
     with evaluating(backbone), torch.no_grad():
         return _checked(backbone(x / 255 if x.dtype == torch.uint8 else x), x).shape[1]
+
+
+def pooled(backbone: nn.Module, x: Tensor) -> Tensor:
+    """A backbone's features (n, c) of x; maps (n, c, h, w) are averaged over space."""
+    out = _checked(backbone(x), x)
+    return out.flatten(2).mean(-1) if out.dim() > 2 else out
 
 
 def _checked(out: object, x: Tensor) -> Tensor:

@@ -1,0 +1,178 @@
+"""Any network of timm, by name, as a backbone."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lossdial.models.backbones import Standardize, register_backbone
+
+__all__ = ["TimmBackbone"]
+
+
+class TimmBackbone(nn.Module):
+    """A network of timm without its classifier: images (n, in_channels, h, w) in [0, 1] -> (n, n_features).
+
+    The features are what the network's own classifier would read. They are pooled and, where a norm follows the pooling
+    (ConvNeXt), normed: FiLM then acts after the norm. Images are first standardised by the mean and deviation
+    that the network's published weights expect.
+
+    name: one of ``timm.list_models()``, with or without a tag, such as ``"convnext_tiny.fb_in22k"``.
+    pretrained: fetch the published weights over the network.
+    weights: take them from a file instead, in timm's own layout: ``.safetensors``, or a state dict by ``torch.save``,
+        which is read without running any code in it. A classifier in the file is left out.
+    in_channels: where it is not 3, the first layer of given weights is summed or repeated over the channels.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        pretrained: bool = False,
+        weights: str | os.PathLike[str] | None = None,
+        in_channels: int = 3,
+    ) -> None:
+        super().__init__()
+        if pretrained and weights is not None:
+            raise ValueError(f"give pretrained=True or weights={os.fspath(weights)!r}, not both.")
+        if in_channels < 1:
+            raise ValueError(f"in_channels must be at least 1; got {in_channels}.")
+        if weights is not None and not Path(weights).is_file():
+            raise FileNotFoundError(f"weights: there is no file {os.fspath(weights)}.")
+        timm = _import_timm()
+        _check_name(timm, name)
+        self.name, self.in_channels = name, in_channels
+        self.model = _create(timm, name, pretrained, in_channels)
+        if weights is not None:
+            _load(timm, self.model, Path(weights), in_channels)
+        self.n_features = int(getattr(self.model, "head_hidden_size", None) or self.model.num_features)
+        config = timm.data.resolve_model_data_config(self.model)
+        self._made_for = tuple(config["input_size"][1:])
+        self.normalize = Standardize(in_channels)  # not `standardize`: the weights fix it, not the data
+        self.normalize.mean.copy_(_per_channel(config["mean"], in_channels))
+        self.normalize.scale.copy_(_per_channel(config["std"], in_channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dim() != 4 or x.shape[1] != self.in_channels:
+            raise ValueError(
+                f"images must have shape (n, {self.in_channels}, height, width); got {tuple(x.shape)}. "
+                f"Channels come second; TimmBackbone(..., in_channels=…) sets their number."
+            )
+        try:
+            out: Tensor = self.model(self.normalize(x))
+        except (AssertionError, RuntimeError) as error:  # each network of timm has its own way to refuse a size
+            if tuple(x.shape[2:]) == self._made_for or isinstance(error, torch.OutOfMemoryError):
+                raise
+            height, width = self._made_for
+            raise ValueError(
+                f"{self.name} failed on images of {x.shape[2]} × {x.shape[3]} px ({error}). It was made for "
+                f"{height} × {width} px: resize to that, or take another network."
+            ) from error
+        if out.shape[1:] != (self.n_features,):
+            raise ValueError(
+                f"{self.name} gave {tuple(out.shape)} in place of (n, {self.n_features}) without its classifier; "
+                "it cannot serve as a backbone. Take another network."
+            )
+        return out
+
+    def recipe(self) -> dict[str, object]:
+        """What it takes to build the network again; its weights come from elsewhere, such as a bundle."""
+        return {"name": "timm", "model": self.name, "in_channels": self.in_channels}
+
+
+def _build(model: str, in_channels: int = 3) -> TimmBackbone:
+    return TimmBackbone(model, in_channels=in_channels)
+
+
+register_backbone("timm", _build)
+
+
+def _import_timm() -> ModuleType:
+    try:
+        import timm
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"a timm backbone needs the package {error.name}: pip install 'lossdial[vision]'", name=error.name
+        ) from error
+    except RuntimeError as error:
+        if "torchvision::" not in str(error):
+            raise
+        raise ImportError(
+            f"torchvision does not fit torch {torch.__version__} ({error}): one of them is built for a GPU and the "
+            "other is not, or their versions differ. Install both from the same index."
+        ) from error
+    return timm
+
+
+def _check_name(timm: ModuleType, name: str) -> None:
+    arch, _, tag = name.partition(".")
+    if not timm.is_model(arch):
+        raise ValueError(f"timm has no model {name!r}{_closest(arch, timm.list_models())}.")
+    tagged = timm.list_models(f"{arch}.*", include_tags=True)
+    if tag and name not in tagged:
+        raise ValueError(f"timm has no weights {tag!r} of {arch}{_closest(name, tagged)}.")
+
+
+def _closest(name: str, known: Sequence[str]) -> str:
+    plain = name.lower().replace("-", "_")  # ConvNeXt-Tiny
+    longer = [k for k in known if k.startswith(plain)]  # resnext50 for resnext50_32x4d
+    close = list(dict.fromkeys([*longer, *difflib.get_close_matches(plain, known)]))[:3]
+    return f"; closest are {', '.join(close)}" if close else "; timm.list_models() names them all"
+
+
+def _create(timm: ModuleType, name: str, pretrained: bool, in_channels: int) -> Any:
+    try:
+        return timm.create_model(name, pretrained=pretrained, num_classes=0, in_chans=in_channels)
+    except Exception as error:  # a failed download has no one type
+        if not pretrained:
+            raise
+        reason = str(error).strip().splitlines() or [""]
+        raise RuntimeError(
+            f"the published weights of {name} could not be had ({type(error).__name__}: {reason[0]}). "
+            "Give weights=FILE for a local copy, or pretrained=False for random ones."
+        ) from error
+
+
+def _load(timm: ModuleType, model: Any, path: Path, in_channels: int) -> None:
+    try:
+        state = dict(timm.models.load_state_dict(str(path), weights_only=True))
+    except Exception as error:  # torch, pickle, zip and safetensors each raise their own
+        raise ValueError(
+            f"weights: {path} is damaged, or neither .safetensors nor a state dict by torch.save ({error})."
+        ) from error
+    for layer in _names(model.pretrained_cfg.get("classifier")):
+        for part in ("weight", "bias"):
+            state.pop(f"{layer}.{part}", None)
+    for layer in _names(model.pretrained_cfg.get("first_conv")):
+        first = state.get(f"{layer}.weight")
+        if first is not None and first.dim() == 4 and first.shape[1] == 3 != in_channels:
+            state[f"{layer}.weight"] = timm.models.adapt_input_conv(in_channels, first)
+    try:
+        result = model.load_state_dict(state, strict=False)
+    except RuntimeError as error:
+        raise ValueError(f"weights: {path} does not fit the network: {error}") from error
+    if result.missing_keys or result.unexpected_keys:
+        raise ValueError(
+            f"weights: {path} does not fit the network: {_count(result.missing_keys)} missing and "
+            f"{_count(result.unexpected_keys)} unknown. Names must be those of timm's own state dict."
+        )
+
+
+def _names(entry: str | Iterable[str] | None) -> list[str]:
+    return [entry] if isinstance(entry, str) else list(entry or ())
+
+
+def _count(keys: Sequence[str]) -> str:
+    return f"{len(keys)} tensors ({', '.join(keys[:3])}{', …' if len(keys) > 3 else ''})" if keys else "none"
+
+
+def _per_channel(values: Sequence[float], in_channels: int) -> Tensor:
+    """The values of R, G and B, or their mean for every channel of images that are not RGB."""
+    given = torch.tensor(values, dtype=torch.float32)
+    return given if len(given) == in_channels else given.mean().expand(in_channels)
