@@ -12,6 +12,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 from rich.console import Console
@@ -134,8 +135,11 @@ def resampling(sizes: Sizes) -> list[Row]:
     drawn = resample(sizes.n_positive, sizes.n_negative, sizes.resamples)
     found = bootstrap(surface, PAPER_METRICS, drawn)
 
+    seeds = count(1)  # resamples of a seed are remembered; another one makes every turn draw
+
     def everything() -> None:
-        bootstrap(surface, PAPER_METRICS, resample(sizes.n_positive, sizes.n_negative, sizes.resamples))
+        again = resample(sizes.n_positive, sizes.n_negative, sizes.resamples, next(seeds))
+        bootstrap(surface, PAPER_METRICS, again)
 
     (ours,) = in_turns(2, everything)
     positive, negative = np.flatnonzero(surface.labels), np.flatnonzero(~surface.labels)
