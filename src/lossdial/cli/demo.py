@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.datasets import load_digits
@@ -59,6 +60,7 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
     seed
         One seed for everything that is random.
     """
+    torch.set_num_threads(1)  # an image of 8 × 8 pixels is too little work to share
     console = Console(soft_wrap=True)
     folder = Path(out)
     images, labels = _digits()
