@@ -42,6 +42,7 @@ class _Answer:
     metric: str
     point: OperatingPoint
     test: float
+    precision: float
     recall: float
     milliseconds: float
 
@@ -88,7 +89,8 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
     console.print(summary)
 
     figure = precision_recall_figure(classifier.surface(images[test], labels[test]), [a.point for a in answers])
-    figure.axes[0].set(xlim=(0.5, 1.005), ylim=(0.6, 1.02))
+    lowest = min(answer.precision for answer in answers)
+    figure.axes[0].set(xlim=(0.5, 1.005), ylim=(max(0.0, lowest - 0.1), 1.02))
     figure.axes[0].set_title("One model, four aims: precision and recall on the test images", loc="left", fontsize=11)
     classifier.save(folder / "model")
     written = write_report(folder, "Is it an 8? One model, four aims", summary, [sheet], {"precision_recall": figure})
@@ -121,8 +123,9 @@ def _answer(
     point = classifier.tune(**aim, name=name)
     elapsed = time.perf_counter() - started
     at_point = classifier.surface(images, labels, classifier.bundle_.model.space.stack([point.lam]))
-    figures = at_point.metrics([metric, "recall"], point.threshold)
-    return _Answer(metric, point, float(figures[metric][0]), float(figures["recall"][0]), 1000 * elapsed)
+    figures = at_point.metrics([metric, "precision", "recall"], point.threshold)
+    shown = (float(figures[m][0]) for m in (metric, "precision", "recall"))
+    return _Answer(metric, point, *shown, milliseconds=1000 * elapsed)
 
 
 def _sheet(answers: list[_Answer]) -> Sheet:
