@@ -40,6 +40,14 @@ def test_a_folder_of_images(photos: Path, tmp_path: Path, capsys: pytest.Capture
         LCTClassifier.load(out).tune(maximize="f1")
 
 
+def test_one_seed_drives_everything(photos: Path, tmp_path: Path) -> None:
+    arguments = ["--data", str(photos), "--image-size", "8", "--epochs", "2", "--batch-size", "16"]
+    for name, seed in (("first", "3"), ("again", "3"), ("other", "4")):
+        assert main(["train", *arguments, "--out", str(tmp_path / name), "--seed", seed]) == 0
+    first, again, other = (next((tmp_path / n).glob("weights-*")).name for n in ("first", "again", "other"))
+    assert first == again != other  # named by their content
+
+
 def test_a_table_of_paths_with_groups(photos: Path, tmp_path: Path) -> None:
     files = sorted(photos.rglob("*.png"))
     frame = pd.DataFrame({"file": files, "what": [f.parent.name for f in files], "group": range(len(files))})

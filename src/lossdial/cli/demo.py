@@ -62,6 +62,7 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
         One seed for everything that is random.
     """
     torch.set_num_threads(1)  # an image of 8 × 8 pixels is too little work to share
+    torch.manual_seed(seed)  # of the backbone's first weights
     console = Console(soft_wrap=True)
     folder = Path(out)
     images, labels = _digits()
@@ -124,8 +125,8 @@ def _answer(
     elapsed = time.perf_counter() - started
     at_point = classifier.surface(images, labels, classifier.bundle_.model.space.stack([point.lam]))
     figures = at_point.metrics([metric, "precision", "recall"], point.threshold)
-    shown = (float(figures[m][0]) for m in (metric, "precision", "recall"))
-    return _Answer(metric, point, *shown, milliseconds=1000 * elapsed)
+    test, precision, recall = (float(figures[m][0]) for m in (metric, "precision", "recall"))
+    return _Answer(metric, point, test, precision, recall, 1000 * elapsed)
 
 
 def _sheet(answers: list[_Answer]) -> Sheet:

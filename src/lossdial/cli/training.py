@@ -141,7 +141,7 @@ def train(
         split = images.at_beta()
         show_images(split, folder)
         plan = experiments.preset(images.name or "images", preset)
-        backbone = plan.build(weights)
+        backbone = plan.build(seed, weights)
         classifier.set_params(backbone=backbone, augment=plan.augment, **_recipe(recipe or plan.recipe, epochs, chosen))
         x_train: NDArray[Any] = split.x_train
         x_test: NDArray[Any] = split.x_test

@@ -9,9 +9,11 @@ import fnmatch
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import torch
 from torch import nn
 
 from lossdial.data.batches import Augment
+from lossdial.data.streams import Stream, stream_seed
 from lossdial.models import EfficientNetLite0, FrozenEncoder, TimmBackbone, build_backbone
 from lossdial.training import Cosine, OptimizerConfig, Recipe, Steps
 
@@ -30,17 +32,19 @@ class Preset:
     batch_size: int = 128
     run_time: str = field(default="", compare=False)
 
-    def build(self, weights: str | None = None) -> nn.Module:
+    def build(self, seed: int, weights: str | None = None) -> nn.Module:
         """The backbone as training starts with it: pretrained where the recipe names a pretrained network.
 
         weights: a file to take the weights of a timm network from, where they cannot be fetched.
         """
         name = self.backbone["name"]
-        if name == "timm":
-            return TimmBackbone(self.backbone["model"], pretrained=weights is None, weights=weights)
-        if weights is not None:
+        if weights is not None and name != "timm":
             raise ValueError(f"weights are for a network of timm; this preset's backbone is {name}.")
-        return FrozenEncoder(EfficientNetLite0()) if self.frozen else build_backbone(self.backbone)
+        with torch.random.fork_rng([]):
+            torch.manual_seed(stream_seed(seed, Stream.WEIGHTS))
+            if name == "timm":
+                return TimmBackbone(self.backbone["model"], pretrained=weights is None, weights=weights)
+            return FrozenEncoder(EfficientNetLite0()) if self.frozen else build_backbone(self.backbone)
 
 
 _CIFAR_AUGMENT: Final = Augment(crop_padding=4, flip_horizontal=True)
