@@ -12,8 +12,7 @@ from lossdial.dial import metrics
 from lossdial.dial.calibration import calibrate
 from lossdial.dial.envelope import Envelope, envelope
 from lossdial.dial.objectives import Objective, select
-from lossdial.dial.surface import Surface
-from lossdial.dial.tuning import swapped_halves
+from lossdial.dial.surface import Surface, swapped_halves
 
 
 def make(seed=0, n=80, m=4, ties=False):

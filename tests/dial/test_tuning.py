@@ -1,3 +1,6 @@
+import copy
+import dataclasses
+import pickle
 import warnings
 
 import numpy as np
@@ -5,8 +8,8 @@ import pytest
 
 from lossdial.dial import metrics
 from lossdial.dial.objectives import Objective, select
-from lossdial.dial.surface import Surface
-from lossdial.dial.tuning import REPORT, choose, crossfit, swapped_halves
+from lossdial.dial.surface import FoldedScores, Surface, swapped_halves
+from lossdial.dial.tuning import REPORT, choose, crossfit
 
 
 def make(seed=0, n_positive=80, n_negative=500, m=4, gap=1.5):
@@ -59,6 +62,42 @@ def test_halves_are_stratified_and_disjoint():
     assert labels[first].sum() == labels[second].sum() == 5
     assert swapped[0] is second
     assert swapped[1] is first
+
+
+def test_figures_are_computed_when_looked_at_and_a_copy_carries_them():
+    calls = []
+
+    def count(y, score):
+        calls.append(1)
+        return float(score[y == 1].mean())
+
+    point = choose(make(2), Objective(maximize=count), resamples=10)
+    chosen = len(calls)
+    assert len(point.metrics) > len(point.crossfit) > 0
+    looked = len(calls)
+    assert looked > chosen
+    assert dict(point.metrics) == dict(pickle.loads(pickle.dumps(point)).metrics) == dict(copy.deepcopy(point).metrics)
+    assert len(calls) == looked
+    assert point == dataclasses.replace(point)
+
+
+def test_surface_remembers_its_rows_ranking_and_halves():
+    class Counted(FoldedScores):
+        calls = 0
+
+        def columns(self, start, stop):
+            Counted.calls += 1
+            return super().columns(start, stop)
+
+    rng = np.random.default_rng(0)
+    y = np.repeat([1, 0], [60, 300])
+    folded = Counted(rng.normal(size=(360, 4)), rng.normal(size=(5, 4)), np.zeros(5))
+    surface = Surface(y, folded, [{"tau": float(k)} for k in range(5)])
+    first = [select(surface, Objective(maximize=m)).value for m in ("f1", "auc", "balanced_accuracy")]
+    assert Counted.calls == 1
+    fresh = Surface(y, np.asarray(folded.columns(0, 5)), surface.lams)
+    assert first == [select(fresh, Objective(maximize=m)).value for m in ("f1", "auc", "balanced_accuracy")]
+    assert surface.swapped_halves(3) is surface.swapped_halves(3)
 
 
 def test_few_positives_warn_and_fewer_refuse():

@@ -4,8 +4,7 @@ import pytest
 from lossdial.dial import metrics
 from lossdial.dial.objectives import Objective, select
 from lossdial.dial.points import Estimate
-from lossdial.dial.surface import Surface
-from lossdial.dial.tuning import swapped_halves
+from lossdial.dial.surface import Surface, swapped_halves
 from lossdial.dial.verdict import AIMS, Gain, Verdict, verdict
 
 

@@ -70,10 +70,11 @@ def tune(
         name=name,
         calibration=calibration,
     )
+    sheet = point_sheet(point)  # computes the figures, which are part of the time
     elapsed = time.perf_counter() - started
     classifier.save(run)
     console = Console(soft_wrap=True)
-    console.print(point_sheet(point).rich())
+    console.print(sheet.rich())
     console.print(f"tuned in {1000 * elapsed:.0f} ms; kept in {run} as {name!r}. Next: lossdial predict {run} --data …")
 
 

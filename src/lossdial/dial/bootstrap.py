@@ -37,6 +37,9 @@ class Resamples:
         return self.positive.shape[1]
 
 
+_DRAWS = 2**20  # at a time
+
+
 @lru_cache(maxsize=4)  # tuning for several aims on the same data draws once; all of the data and its two halves
 def resample(n_positive: int, n_negative: int, size: int = 1000, seed: int = 0) -> Resamples:
     """Draw `size` resamples with replacement within each class: every one has n₊ positives and n₋ negatives."""
@@ -147,7 +150,10 @@ def _score(metric: ScoreMetric, positive: FloatArray, negative: FloatArray, weig
 
 def draw_counts(rng: np.random.Generator, n: int, size: int) -> NDArray[np.uint8]:
     """How often each of n samples occurs in each of `size` draws of n with replacement, (n, size)."""
-    counts = np.empty((size, n), dtype=np.uint8)
-    for row in counts:
-        row[:] = np.bincount(rng.integers(0, n, size=n, dtype=np.uint32), minlength=n)
-    return np.ascontiguousarray(counts.T)
+    counts = np.empty((n, size), dtype=np.uint8)
+    step = max(1, _DRAWS // max(n, 1))
+    for start in range(0, size, step):
+        drawn = rng.integers(0, n, size=(min(step, size - start), n), dtype=np.uint32)
+        cell = drawn + n * np.arange(len(drawn))[:, None]
+        counts[:, start : start + step] = np.bincount(cell.ravel(), minlength=n * len(drawn)).reshape(-1, n).T
+    return counts

@@ -24,7 +24,6 @@ from lossdial.dial.checks import FloatArray, require_costs, require_prevalence
 from lossdial.dial.points import encode_float
 from lossdial.dial.ranking import rank, split, threshold_below
 from lossdial.dial.surface import Surface
-from lossdial.dial.tuning import swapped_halves
 
 
 @dataclass(frozen=True)
@@ -129,8 +128,8 @@ def envelope(surface: Surface, calibration: str = "platt", seed: int = 0) -> Env
     require_kind(calibration)
     whole = _envelope(surface, calibration)
     halves = []
-    for selecting, measuring in swapped_halves(surface.labels, seed):
-        half, other = _envelope(surface.take(selecting), None), surface.take(measuring)
+    for selecting, other in surface.swapped_halves(seed):
+        half = _envelope(selecting, None)
         held_out = np.array([_rates(other, vertex) for vertex in half.vertices])
         halves.append(replace(half, n_positive=other.n_positive, n_negative=other.n_negative, held_out=held_out))
     return replace(whole, halves=tuple(halves))

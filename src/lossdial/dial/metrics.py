@@ -12,22 +12,26 @@ from numpy.typing import ArrayLike
 
 from lossdial.dial import registry
 from lossdial.dial.checks import BoolArray, FloatArray, as_labels, as_rows, require_both_classes, require_finite
-from lossdial.dial.ranking import Counts, rank, split
+from lossdial.dial.ranking import Counts, Ranking, rank, split
 from lossdial.dial.registry import CountMetric, LossMetric, Metric, RankMetric
 
 Result = float | FloatArray
 
 
 def evaluate(
-    metrics: Sequence[Metric], labels: BoolArray, rows: FloatArray, threshold: float | FloatArray | None = None
+    metrics: Sequence[Metric],
+    labels: BoolArray,
+    rows: FloatArray,
+    threshold: float | FloatArray | None = None,
+    ranking: Ranking | None = None,
 ) -> dict[str, FloatArray]:
     """Several metrics of score rows (k, n) at once, the ranking shared: name -> (k,).
 
-    `threshold` is one for all rows, or (k,), for the count metrics; None leaves each at its own.
+    `threshold` is one for all rows, or (k,), for the count metrics; None leaves each at its own. `ranking` is that of
+    the rows, where it is known already.
     """
     positive, negative = split(labels, rows)
-    ranking = None
-    if any(isinstance(metric, RankMetric) for metric in metrics):
+    if ranking is None and any(isinstance(metric, RankMetric) for metric in metrics):
         require_both_classes(labels)
         ranking = rank(positive, negative)
     result: dict[str, FloatArray] = {}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lossdial.dial import registry
 from lossdial.dial.checks import BoolArray, FloatArray, require_prevalence
 from lossdial.dial.metrics import evaluate
-from lossdial.dial.ranking import Counts, rank, split, threshold_below
+from lossdial.dial.ranking import Counts, Ranking, threshold_below
 from lossdial.dial.registry import CountMetric, Metric, RankMetric, ScoreMetric, as_metric
 from lossdial.dial.surface import Surface
 
@@ -168,11 +168,10 @@ def _search(surface: Surface, metric: Metric, bounds: tuple[Bound, ...]) -> tupl
     of_lam = [(m, bound) for m, bound in bounds if not isinstance(m, CountMetric)]
     m = surface.n_lams
     gain, violation, column = np.empty(m), np.zeros(m), np.empty(m, dtype=np.intp)
-    for part, rows in surface.blocks():
-        per_lam = evaluate(
-            [f for f in (metric, *(f for f, _ in of_lam)) if not isinstance(f, CountMetric)], surface.labels, rows
-        )
-        candidates = _candidates(surface.labels, rows)
+    figures = [f for f in (metric, *(f for f, _ in of_lam)) if not isinstance(f, CountMetric)]
+    for part, rows, ranking in surface.ranked_blocks():
+        per_lam = evaluate(figures, surface.labels, rows, ranking=ranking) if figures else {}
+        candidates = _candidates(ranking)
         short = np.zeros(candidates.fp.shape)
         for constraint, bound in at_threshold:
             short += _shortfall(constraint.function(candidates), constraint, bound)
@@ -198,9 +197,8 @@ def _search(surface: Surface, metric: Metric, bounds: tuple[Bound, ...]) -> tupl
     return index, _threshold(surface, index, int(column[index])), sign * float(gain[index]), feasible
 
 
-def _candidates(labels: BoolArray, rows: FloatArray) -> Counts:
+def _candidates(ranking: Ranking) -> Counts:
     """Counts (k, P+1) at every positive's score in ascending order, then of 'predict none'."""
-    ranking = rank(*split(labels, rows))
     tp = np.broadcast_to(ranking.tp, ranking.fp.shape)
     end = ((0, 0), (0, 1))
     return Counts(np.pad(tp, end), np.pad(ranking.fp, end), ranking.n_positive, ranking.n_negative)

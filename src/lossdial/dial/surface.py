@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_both_classes, require_finite
 from lossdial.dial.metrics import evaluate
+from lossdial.dial.ranking import Ranking, rank, split
 from lossdial.dial.registry import Metric, as_metric
 
 BLOCK_BYTES = 32 * 2**20
@@ -140,14 +141,46 @@ class Surface:
 
     def score(self, index: int) -> FloatArray:
         """Scores (n,) of one λ."""
+        if "_all_rows" in self.__dict__:
+            return np.asarray(self._all_rows[index])
         return np.asarray(self.score_rows(index, index + 1)[0])
 
     def blocks(self, block_bytes: int = BLOCK_BYTES) -> Iterator[tuple[slice, FloatArray]]:
         """Walk the surface: a slice of λ and its score rows (k, n), at most `block_bytes` of them at a time."""
         step = max(1, block_bytes // (4 * self.labels.size))
+        if step >= self.n_lams:
+            yield slice(0, self.n_lams), self._all_rows
+            return
         for start in range(0, self.n_lams, step):
             stop = min(start + step, self.n_lams)
             yield slice(start, stop), self.score_rows(start, stop)
+
+    def ranked_blocks(self) -> Iterator[tuple[slice, FloatArray, Ranking]]:
+        """`blocks`, each with its ranking; that of a surface of one block is kept for the next question."""
+        for part, rows in self.blocks():
+            whole = len(rows) == self.n_lams
+            yield part, rows, self._ranking if whole else rank(*split(self.labels, rows))
+
+    @cached_property
+    def _all_rows(self) -> FloatArray:
+        rows = self.score_rows(0, self.n_lams)
+        rows.setflags(write=False)
+        return rows
+
+    @cached_property
+    def _ranking(self) -> Ranking:
+        return rank(*split(self.labels, self._all_rows))
+
+    @cached_property
+    def _halves(self) -> dict[int, tuple[tuple["Surface", "Surface"], ...]]:
+        return {}
+
+    def swapped_halves(self, seed: int = 0) -> tuple[tuple["Surface", "Surface"], ...]:
+        """The surfaces of two stratified random halves, as (selecting, measuring) and the other way round."""
+        if seed not in self._halves:
+            first, second = (self.take(half) for half in swapped_halves(self.labels, seed)[0])
+            self._halves[seed] = (first, second), (second, first)
+        return self._halves[seed]
 
     def metric(self, metric: str | Metric, threshold: float | FloatArray | None = None) -> FloatArray:
         """One metric for every λ, (m,); `threshold`, one or (m,), is for those that need one (0 unless they differ)."""
@@ -181,3 +214,15 @@ class Surface:
     def at(self, index: int) -> "Surface":
         """The surface of one λ only."""
         return Surface(self.labels, self.score(index)[:, None], (self.lams[index],))
+
+
+def swapped_halves(labels: BoolArray, seed: int = 0) -> tuple[tuple[NDArray[np.intp], NDArray[np.intp]], ...]:
+    """Two stratified random halves of the samples, as indices (selecting, measuring) and the other way round."""
+    rng = np.random.default_rng(seed)
+    parts: tuple[list[NDArray[np.intp]], list[NDArray[np.intp]]] = ([], [])
+    for members in (np.flatnonzero(labels), np.flatnonzero(~labels)):
+        shuffled = rng.permutation(members)
+        parts[0].append(shuffled[: members.size // 2])
+        parts[1].append(shuffled[members.size // 2 :])
+    first, second = (np.sort(np.concatenate(part)) for part in parts)
+    return (first, second), (second, first)

@@ -12,7 +12,6 @@ from lossdial.dial.objectives import Objective, select
 from lossdial.dial.points import Estimate
 from lossdial.dial.registry import CountMetric, Goal, Metric, best
 from lossdial.dial.surface import Surface
-from lossdial.dial.tuning import swapped_halves
 
 AIMS = (
     Objective(maximize="f1"),
@@ -82,7 +81,7 @@ def verdict(surface: Surface, objectives: Sequence[Objective] = AIMS, resamples:
     """
     require_positives(surface.n_positive)
     gains = []
-    halves = [(surface.take(a), surface.take(b)) for a, b in swapped_halves(surface.labels, seed)]
+    halves = surface.swapped_halves(seed)
     fixed_indices = [select(chooser, Objective(maximize="auc")).index for chooser, _ in halves]
     for objective in objectives:
         metric = _measure(objective, surface.prevalence)

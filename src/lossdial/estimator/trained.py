@@ -7,7 +7,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 import torch
@@ -38,6 +38,7 @@ from lossdial.spaces import Lam
 __all__ = ["TrainedClassifier"]
 
 Labels = NDArray[np.int64]
+T = TypeVar("T")
 
 
 class TrainedClassifier(ClassifierMixin, BaseEstimator):
@@ -101,29 +102,34 @@ class TrainedClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if (X is None) != (y is None):
             raise ValueError("pass X and y together, or neither to use the data held out in fit.")
+        model = self.bundle_.model  # part of every key: the id of a model forgotten may come again
+        key: tuple[Any, ...] = (model, None if lams is None else checksum(lams.values.numpy()))
         if X is None:
             if self.bundle_.holdout is None:
                 raise ValueError("fit held out no validation data; pass X and y that training has not seen.")
-            return self.bundle_.surface(self.bundle_.holdout, lams)
-        X, y = self._validate(X, y, reset=False)
-        if checksum(X) == self.bundle_.training.get("data_crc32"):
-            warnings.warn(
-                "these are the data that the model was trained on: figures will be too good, and the choice of λ and "
-                "threshold wrong. Pass validation data, or none to use the share that fit held out.",
-                UserWarning,
-                stacklevel=3,
-            )
-        return self.bundle_.surface(Holdout(self._cached_features(X), self._labels(y)), lams)
+            data = self.bundle_.holdout
+        else:
+            X, y = self._validate(X, y, reset=False)
+            labels, crc = self._labels(y), checksum(X)
+            if crc == self.bundle_.training.get("data_crc32"):
+                warnings.warn(
+                    "these are the data that the model was trained on: figures will be too good, and the choice of λ "
+                    "and threshold wrong. Pass validation data, or none to use the share that fit held out.",
+                    UserWarning,
+                    stacklevel=3,
+                )
+            key = (*key, X.shape, crc, checksum(labels))
+            features = self._kept("features", (model, X.shape, crc), lambda: model.embed(as_tensor(X)))
+            data = Holdout(features, labels)
+        return self._kept("surfaces", key, lambda: self.bundle_.surface(data, lams))
 
-    def _cached_features(self, X: NDArray[Any]) -> Tensor:
-        """Features of the arrays asked about last, so that the next question does not call the backbone again."""
-        model = self.bundle_.model
-        key = (model, X.shape, checksum(X))  # the model itself: the id of one forgotten may come again
-        cache: dict[Any, Tensor] = self.__dict__.setdefault("_feature_cache", {})
+    def _kept(self, kind: str, key: tuple[Any, ...], make: Callable[[], T]) -> T:
+        """What was made for this key before, so that the next question about the same data does no work twice."""
+        cache: dict[tuple[Any, ...], T] = self.__dict__.setdefault("_cache", {}).setdefault(kind, {})
         if key not in cache:
-            while len(cache) >= 2:  # validation and test
+            while len(cache) >= 3:  # held-out, validation and test data
                 cache.pop(next(iter(cache)))
-            cache[key] = model.embed(as_tensor(X))
+            cache[key] = make()
         return cache[key]
 
     def tune(
