@@ -167,8 +167,13 @@ def train(
     console.print(
         f"trained {bundle.training['steps']:,} steps in {bundle.training['seconds']:.1f} s; "
         + (f"AUC {last['auc']:.4f} on data that training has not seen; " if "auc" in last else "")
-        + f"model in {out}\nNext: lossdial tune {out} --maximize f1"
+        + f"model in {out} ({_mebibytes(folder):.1f} MiB)\nNext: lossdial tune {out} --maximize f1"
     )
+
+
+def _mebibytes(folder: Path) -> float:
+    """The size of the weights in a run's folder."""
+    return sum(path.stat().st_size for path in folder.glob("weights-*.safetensors")) / 2**20
 
 
 def _space(chosen: experiments.Method, given: dict[str, list[float]] | None) -> Space | None:
