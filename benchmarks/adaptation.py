@@ -5,8 +5,8 @@
 A model is trained on credit default. Half of its test rows make the envelope; the other half, resampled to prevalences
 from 0.1 % to 50 %, stand for other places. There the cost of the adapted point, chosen without a label from there, is
 compared with that of the best point chosen with labels from there, cross-fitted: chosen on one half, measured on the
-other. The bar: that cost lies in the 95 % bootstrap interval of the adapted point's cost, or above it. The least cost of
-any (λ, threshold) on the very rows it was found on is printed too; it flatters.
+other. The bar: that cost lies in the 95 % bootstrap interval of the adapted point's cost, or above it. The least cost
+of any (λ, threshold) on the very rows it was found on is printed too; it flatters.
 """
 
 from __future__ import annotations
