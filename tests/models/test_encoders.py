@@ -220,3 +220,11 @@ def test_encode_takes_any_array_and_refuses_other_shapes() -> None:
         encoder(torch.rand(5, 1))
     assert isinstance(build_backbone(encoder.recipe()), FrozenEncoder)
     assert isinstance(encoder.standardize, Standardize)
+
+
+def test_a_feature_that_hardly_fired_cannot_dominate() -> None:
+    frozen = FrozenEncoder(CifarResNet(8))
+    features = torch.zeros(100, 64)
+    features[0, 0] = 1e-3
+    frozen.standardize.fit(features)
+    assert frozen(torch.full((1, 64), 7.0))[0, 0] == 5.0

