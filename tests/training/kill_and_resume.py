@@ -4,6 +4,7 @@ A script of its own, so that the parent process can import torch, never run it, 
 or ends for real, without paying for the import.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -191,16 +192,23 @@ def train(case: Case, run_dir: Path, deadline: int = -1, every: float = 0.0) -> 
 
 
 def in_child(function: Callable[[], Any], answer: Path) -> int:
-    """Run in a forked child that leaves its answer in a file; the child's wait status."""
+    """Run in a forked child that leaves its answer in a file; the child's wait status.
+
+    The workers of a DataLoader outlive a parent that was killed, now and then for good; they go with their group.
+    """
     child = os.fork()
     if child == 0:
+        os.setpgid(0, 0)
         status = 1
         try:
             answer.write_text(json.dumps(function()))
             status = 0
         finally:
             os._exit(status)
-    return os.waitpid(child, 0)[1]
+    status = os.waitpid(child, 0)[1]
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    return status
 
 
 def kill_in_the_middle_of_a_checkpoint(after: int) -> None:
