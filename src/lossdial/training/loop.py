@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -30,7 +29,7 @@ from lossdial.training.checkpoint import Checkpoint, CheckpointError
 from lossdial.training.environment import forked_random, get_random, seed_random, set_random, threads_for
 from lossdial.training.progress import ProgressBar
 from lossdial.training.recipe import Recipe
-from lossdial.training.source import Source
+from lossdial.training.source import Source, warn_of_empty_batches
 
 __all__ = ["DivergedError", "FitResult", "Validate", "fit"]
 
@@ -86,22 +85,25 @@ def fit(
     The global generators are left as they were found.
     """
     loss.check_space(model.space)
-    _warn_of_empty_batches(batches)
+    warn_of_empty_batches(batches)
     fabric = fabric or Fabric(accelerator="cpu", devices=1)
     if fabric.strategy.precision.precision == "16-mixed":
         raise ValueError("float16 scaling cannot be used with step(closure); use precision='bf16-mixed' or '32-true'.")
     optimizer = optimizer or recipe.optimizer.build(model)
     for group in optimizer.param_groups:
         group.setdefault("initial_lr", group["lr"])
-    wrapped, optimizer = fabric.setup(model, optimizer)
-    # On one device at full precision Fabric's wrapper only passes on, which is 5 % of a small network's step.
-    direct = type(fabric.strategy) is SingleDeviceStrategy and type(fabric.strategy.precision) is Precision
+    wrapped: Callable[[Tensor, Lam], Tensor] = model
+    backward: Callable[[Tensor], None] = Tensor.backward
+    through_fabric = fabric.setup(model, optimizer)
+    # On one device at full precision Fabric's wrappers only pass on, which is 5 % of a small network's step.
+    if type(fabric.strategy) is not SingleDeviceStrategy or type(fabric.strategy.precision) is not Precision:
+        (wrapped, optimizer), backward = through_fabric, fabric.backward
     average = get_ema_multi_avg_fn(recipe.ema_decay) if recipe.ema_decay else None
     with threads_for(model, batches), forked_random(fabric.device):
         return _Run(
             model=model,
-            forward=model if direct else wrapped,
-            backward=Tensor.backward if direct else fabric.backward,
+            wrapped=wrapped,
+            backward=backward,
             loss=loss,
             source=Source(batches, fabric, seed),
             recipe=recipe,
@@ -123,7 +125,7 @@ class _Run:
     """The state of one call of fit."""
 
     model: ConditionalClassifier
-    forward: Callable[[Tensor, Lam], Tensor]
+    wrapped: Callable[[Tensor, Lam], Tensor]
     backward: Callable[[Tensor], None]
     loss: ConditionalLoss
     source: Source
@@ -161,8 +163,7 @@ class _Run:
     def _epoch(self, epoch: int, start: int, random: dict[str, Any] | None) -> None:
         # The global generators serve dropout and, where it has none of its own, a DataLoader.
         seed_random(stream_seed(self.seed, Stream.DROPOUT, epoch, self.fabric.global_rank))
-        lams = self._draw(epoch)
-        count = len(self.source)
+        lams, count, shown = self._draw(epoch), len(self.source), self._shown()
 
         def resume() -> None:
             if random is not None:
@@ -178,7 +179,7 @@ class _Run:
             self.loss_sum += self._step(x, y, lam, epoch, i)
             if self.ema is not None:
                 self.ema.update_parameters(self.model)
-            self.bar.advance(epoch * count + i + 1, {"loss": self.loss_sum / (i + 1), **self._shown()})
+            self.bar.advance(epoch * count + i + 1, {"loss": self.loss_sum / (i + 1)} | shown)
             # Each process has a random state of its own, so several of them save between epochs only.
             if i + 1 < count and self.fabric.world_size == 1 and self._due():
                 self._save(epoch, i + 1)
@@ -195,7 +196,7 @@ class _Run:
 
         def closure() -> float:
             self.optimizer.zero_grad()
-            losses = self.loss.per_sample(self.forward(x, lam), y, lam)
+            losses = self.loss.per_sample(self.wrapped(x, lam), y, lam)
             # Processes average their gradients. Their parts of a batch may differ in size, one may even be empty:
             # weighted so, the average is the mean over the whole batch.
             mean = losses.mean() if world == 1 or size is None else losses.sum() * (world / size)
@@ -294,13 +295,3 @@ class _Run:
 def _identity(model: ConditionalClassifier, loss: ConditionalLoss, recipe: Recipe, seed: int) -> dict[str, Any]:
     settings = {setting.name: repr(getattr(recipe, setting.name)) for setting in fields(recipe)}
     return settings | {"loss": repr(loss), "space": repr(model.space), "seed": seed}
-
-
-def _warn_of_empty_batches(batches: ArrayBatches | DataLoader[Any]) -> None:
-    if isinstance(batches, ArrayBatches) and (share := batches.share_without_positives()) > 0.5:
-        warnings.warn(
-            f"{int(batches.y.sum())} of {len(batches.y)} training samples are positive, so about {share:.0%} of the "
-            f"batches of {batches.batch_size} see none. Use a larger batch_size.",
-            UserWarning,
-            stacklevel=3,
-        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch.utils.data import DataLoader
 from lossdial.data.batches import ArrayBatches
 from lossdial.data.streams import Stream, stream_seed
 
-__all__ = ["Source"]
+__all__ = ["Source", "warn_of_empty_batches"]
 
 
 class Source:
@@ -73,3 +74,14 @@ class Source:
         for sampler in samplers[1:]:
             if hasattr(sampler, "set_epoch"):
                 sampler.set_epoch(epoch)
+
+
+def warn_of_empty_batches(batches: ArrayBatches | DataLoader[Any]) -> None:
+    """Warn the caller's caller, with the numbers, where most batches will see no positive sample."""
+    if isinstance(batches, ArrayBatches) and (share := batches.share_without_positives()) > 0.5:
+        warnings.warn(
+            f"{int(batches.y.sum())} of {len(batches.y)} training samples are positive, so about {share:.0%} of the "
+            f"batches of {batches.batch_size} see none. Use a larger batch_size.",
+            UserWarning,
+            stacklevel=3,
+        )
