@@ -1,7 +1,7 @@
 """How each data set is trained: the paper's recipe, and budgets that two CPU cores can carry.
 
-Run times are of one training run on two idle cores. A ResNet-8 of width 16 trains at about 1,000 images of 32 px a second
-there, at a quarter of that at 64 px; the times of `cpu` follow from that.
+Run times are of one training run on two idle cores. A ResNet-8 of width 16 trains at about 1,000 images of 32 px a
+second there, at a quarter of that at 64 px; the times of `cpu` follow from that.
 """
 
 from __future__ import annotations
