@@ -6,12 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
 
 from lossdial import Bundle, Constant, LCTClassifier, Space
 from lossdial.bundle import BundleError, Holdout
+from lossdial.data import TableEncoder
 from lossdial.data.batches import Augment
 from lossdial.models import MLP, CifarResNet
 
@@ -115,6 +117,15 @@ def test_nothing_is_lost(classifier, saved):
     with pytest.warns(UserWarning, match="positives"):
         point = again.tune(maximize="f1", name="screening")
     assert point == before.points["screening"]
+
+
+def test_the_encoder_of_a_table_comes_along(classifier, tmp_path):
+    frame = pd.DataFrame({"age": [30.0, None, 51.0], "city": ["Kyiv", "Ghent", None], "dose": [1, 2, 3]})
+    bundle = replace(classifier.bundle_, encoder=TableEncoder().fit(frame))
+    bundle.save(tmp_path)
+    assert np.array_equal(Bundle.load(tmp_path).encode(frame), bundle.encode(frame))
+    with pytest.raises(BundleError, match="trained on arrays, not on a table"):
+        classifier.bundle_.encode(frame)
 
 
 def test_a_loaded_estimator_can_be_trained_again(tmp_path):
