@@ -28,5 +28,9 @@ lint: install
 test: install lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
+# Ratios against named peers; each exits with 1 when its bar is missed.
+bench: install
+	for name in training fit sweep pipeline decode aims adaptation; do $(BIN)/python benchmarks/$$name.py; done
+
 clean:
 	rm -rf $(VENV) demo build dist *.egg-info

@@ -269,7 +269,7 @@ def test_weights_are_never_read_from_outside_the_folder(saved, tmp_path):
 def test_without_its_validation_file_a_bundle_is_complete(saved):
     validation_file(saved).unlink()
     assert Bundle.load(saved).holdout is None
-    with pytest.raises(ValueError, match="fit held out no validation data; pass X and y"):
+    with pytest.raises(ValueError, match="there are no held-out data"):
         LCTClassifier.load(saved).tune(maximize="f1")
 
 

@@ -39,6 +39,14 @@ def test_a_folder_of_images(photos: Path, tmp_path: Path, capsys: pytest.Capture
     with pytest.warns(UserWarning, match="advisable"):
         LCTClassifier.load(out).tune(maximize="f1")
 
+    # New images need no labels, and labelled ones are a folder per class again.
+    scored = tmp_path / "scored.csv"
+    assert main(["predict", str(out), "--data", str(photos / "spot"), "--out", str(scored)]) == 0
+    assert len(pd.read_csv(scored)) == 40
+    assert main(["evaluate", str(out), "--data", str(photos)]) == 0
+    assert main(["predict", str(out), "--data", str(scored), "--out", str(scored)]) == 2
+    assert "must be a folder" in capsys.readouterr().err
+
 
 def test_one_seed_drives_everything(photos: Path, tmp_path: Path) -> None:
     arguments = ["--data", str(photos), "--image-size", "8", "--epochs", "2", "--batch-size", "16"]

@@ -107,6 +107,16 @@ def test_mistakes_are_answered(
     assert not out.exists()
 
 
+def test_beta_leaves_out_positives(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    common = ["train", "--data", str(tables / "train.csv"), *TRAIN, "--epochs", "1", "--out", str(tmp_path / "run")]
+    assert main([*common, "--beta", "30"]) == 0
+    assert Bundle.load(tmp_path / "run").prevalence == pytest.approx(1 / 31, abs=0.003)
+    assert main([*common, "--beta", "0"]) == 2
+    assert "different: beta" in capsys.readouterr().err
+    assert main([*common[:-1], str(tmp_path / "other"), "--beta", "0"]) == 2
+    assert "beta must be greater than 0" in capsys.readouterr().err
+
+
 def test_wrong_file_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "table.xlsx").write_bytes(b"PK")
     assert main(["train", "--data", str(tmp_path / "table.xlsx"), "--out", str(tmp_path / "o"), "--target", "y"]) == 2

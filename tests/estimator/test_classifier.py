@@ -215,7 +215,7 @@ def test_nothing_is_held_out_where_there_is_nothing_to_share(positives, share):
     clf = quick(validation_fraction=share, batch_size=240).fit(X, y)
     assert clf.bundle_.holdout is None
     assert "auc" not in clf.history_[0]
-    with pytest.raises(ValueError, match="fit held out no validation data; pass X and y"):
+    with pytest.raises(ValueError, match="there are no held-out data"):
         clf.tune(maximize="f1")
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from lossdial.bundle import Bundle
 from lossdial.cli.report import Sheet
-from lossdial.data import read_table, split_target
+from lossdial.data import list_image_folder, load_images, read_table, split_target
 from lossdial.dial import OperatingPoint
 from lossdial.estimator import LCTClassifier
 
@@ -75,7 +75,7 @@ def tune(
     classifier.save(run)
     console = Console(soft_wrap=True)
     console.print(sheet.rich())
-    console.print(f"tuned in {1000 * elapsed:.0f} ms; kept in {run} as {name!r}. Next: lossdial predict {run} --data …")
+    console.print(f"tuned in {1000 * elapsed:.0f} ms; kept in {run} as {name!r}. {_next(run, name)}")
 
 
 def adapt(
@@ -122,15 +122,22 @@ def adapt(
     point = classifier.adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name, X=X, y=y)
     classifier.save(run)
     console.print(point_sheet(point).rich())
-    console.print(f"kept in {run} as {name!r}. Next: lossdial predict {run} --data …")
+    console.print(f"kept in {run} as {name!r}. {_next(run, name)}")
 
 
 def labelled(bundle: Bundle, data: str | None) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
-    """Matrix and labels of a table, by the columns that training used; two Nones without a table."""
+    """X and y of a table, by the columns that training used, or of a folder per class of images; Nones without data."""
     if data is None:
         return None, None
+    if "image_size" in bundle.training:
+        found = load_images(list_image_folder(data), bundle.training["image_size"], bundle.training["class_names"][1])
+        return found.x, found.y
     frame, y = split_target(read_table(data), bundle.training["target"])
     return bundle.encode(frame), y
+
+
+def _next(run: str, name: str) -> str:
+    return f"Next: lossdial predict {run} --data … --out …" + (f" --point {name}" if name != "default" else "")
 
 
 def point_sheet(point: OperatingPoint) -> Sheet:
@@ -139,7 +146,7 @@ def point_sheet(point: OperatingPoint) -> Sheet:
     rows = [(metric, str(estimate), str(point.crossfit.get(metric, ""))) for metric, estimate in point.metrics.items()]
     return Sheet(
         f"{point.name}: {point.objective}\nλ: {lam}   threshold: {point.threshold:.4g}",
-        ("metric", "on the tuning data", "cross-fitted"),
+        ("metric", "where it was chosen", "cross-fitted"),
         rows,
         f"{point.n_positive} positives, {point.n_negative} negatives; 95 % intervals. "
         "Cross-fitted: chosen on one half, measured on the other.",

@@ -11,7 +11,7 @@ from rich.console import Console
 from lossdial.bundle import Bundle
 from lossdial.cli.dialing import labelled
 from lossdial.cli.report import Sheet, write_report, write_text
-from lossdial.dial import REPORT, Surface, estimates
+from lossdial.dial import REPORT, OperatingPoint, Surface, estimates
 from lossdial.dial.figures import (
     decision_curve_figure,
     heat_map_figure,
@@ -24,6 +24,17 @@ from lossdial.estimator import LCTClassifier
 __all__ = ["evaluate"]
 
 _OF_PROBABILITIES = ("brier", "log_loss", "calibration_error@15")
+
+
+def _notes(points: list[OperatingPoint], surface: Surface, data: str | None) -> list[str]:
+    """What a reader must know of these figures."""
+    notes = ["These rows may have been tuned on: the figures flatter."] if data is None else []
+    return notes + [
+        f"{p.name} is adapted to prevalence {p.prevalence:g} and states its probabilities there; figures are of these "
+        f"rows, prevalence {surface.prevalence:.3g}."
+        for p in points
+        if p.prevalence is not None
+    ]
 
 
 def evaluate(run: str, data: str | None = None, out: str | None = None, heat_map: str = "auc") -> None:
@@ -55,7 +66,7 @@ def evaluate(run: str, data: str | None = None, out: str | None = None, heat_map
         f"{at_points.n_positive} positives, {at_points.n_negative} negatives",
         ("metric", *(p.name for p in points)),
         [(metric, *(str(e) for e in values)) for metric, values in figures.items()],
-        "95 % intervals. " + ("These rows may have been tuned on: the figures flatter." if data is None else ""),
+        " ".join(["95 % intervals.", *_notes(points, at_points, data)]),
     )
     space = bundle.model.space
     grid = classifier.surface(X, y)

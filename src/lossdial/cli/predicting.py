@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from rich.console import Console
 
 from lossdial.bundle import Bundle
-from lossdial.data import read_table
+from lossdial.data import decode_images, read_table
+from lossdial.data.images import SUFFIXES
 from lossdial.estimator import LCTClassifier
 
 __all__ = ["predict"]
 
 
 def predict(run: str, data: str, out: str, point: str = "default") -> None:
-    """Score new rows with a trained model.
+    """Score new rows, or new images, with a trained model.
 
     The table --out is the input with two columns more: `probability` of the positive label, at the λ of the operating
-    point, and `prediction`, by its threshold.
+    point, and `prediction`, by its threshold. For images it has a row for each file.
 
     Parameters
     ----------
     run
         The folder that `lossdial train` wrote.
     data
-        The table to score (CSV, Parquet or NPZ).
+        The table to score (CSV, Parquet or NPZ), or a folder of images.
     out
         The table to write (CSV or Parquet).
     point
@@ -38,8 +41,7 @@ def predict(run: str, data: str, out: str, point: str = "default") -> None:
         raise ValueError(f"out must end in .csv or .parquet; got {out!r}.")
     bundle = Bundle.load(run)
     classifier = LCTClassifier.from_bundle(bundle)
-    frame = read_table(data)
-    matrix = bundle.encode(frame)
+    frame, matrix = _images(data, bundle) if "image_size" in bundle.training else _rows(data, bundle)
     columns = classifier.predict_proba(matrix, point=point)
     positive = classifier.classes_.tolist().index(bundle.classes[1])
     predictions = classifier.predict(matrix, point=point)
@@ -47,8 +49,24 @@ def predict(run: str, data: str, out: str, point: str = "default") -> None:
     _write(scored, target)
     flagged = int(np.sum(predictions == bundle.classes[1]))
     Console(soft_wrap=True).print(
-        f"{len(frame):,} rows scored at point {point!r}, {flagged:,} flagged {bundle.classes[1]}; in {out}"
+        f"{len(frame):,} scored at point {point!r}, {flagged:,} flagged {bundle.classes[1]}; in {out}"
     )
+
+
+def _rows(data: str, bundle: Bundle) -> tuple[pd.DataFrame, NDArray[Any]]:
+    frame = read_table(data)
+    return frame, bundle.encode(frame)
+
+
+def _images(data: str, bundle: Bundle) -> tuple[pd.DataFrame, NDArray[Any]]:
+    """The images at any depth below a folder, and their paths; files that cannot be read are left out and named."""
+    if not Path(data).is_dir():
+        raise ValueError(f"this model scores images: data must be a folder of them; got {data!r}.")
+    paths = sorted(p for p in Path(data).rglob("*") if p.suffix.lower() in SUFFIXES)
+    if not paths:
+        raise ValueError(f"there are no images in {data}; known are {', '.join(sorted(SUFFIXES))}.")
+    decoded = decode_images(paths, bundle.training["image_size"], max_corrupt=1.0)
+    return pd.DataFrame({"path": [str(paths[i]) for i in decoded.kept]}), decoded.x
 
 
 def _write(frame: pd.DataFrame, target: Path) -> None:

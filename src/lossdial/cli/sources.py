@@ -76,14 +76,22 @@ def is_image_data(data: str, path_column: str | None) -> bool:
 
 
 def rows_from(
-    data: str, target: str | None, drop: Sequence[str], positive: str | None, validation: str | None, beta: float | None
+    data: str,
+    target: str | None,
+    drop: Sequence[str],
+    positive: str | None,
+    validation: str | None,
+    beta: float | None,
+    seed: int,
 ) -> Rows:
-    """A table from a file, or by name."""
+    """A table from a file, or by name; training positives are left out to reach ``beta``."""
+    if beta is not None and not beta > 0:
+        raise ValueError(f"beta must be greater than 0, negatives per positive; got {beta}.")
     if not Path(data).exists() and not data.lower().endswith(_TABLE_ENDINGS):
         entry = data_set(data)
         if not isinstance(entry, TableDataSet):
             raise ValueError(f"{data} is a data set of images.")
-        split = entry.load(data_root(), beta)
+        split = entry.load(data_root(), beta, seed)
         Console().print(counts_table(split))
         encoder = TableEncoder().fit(split.x_train)
         X, X_val = encoder.transform(split.x_train), encoder.transform(split.x_test)
@@ -92,9 +100,12 @@ def rows_from(
     if target is None:
         raise ValueError(f"target is needed for a table: --target COLUMN. There are {', '.join(table.columns)}.")
     frame, y = split_target(table, target, drop)
+    label = _positive(y, positive)
+    if beta is not None:
+        kept = subsample_minority((y == label).astype(np.int64), beta, seed)
+        frame, y = frame.iloc[kept], y[kept]
     encoder = TableEncoder().fit(frame)
     X = encoder.transform(frame)
-    label = _positive(y, positive)
     if validation is None:
         return Rows(X, y, None, None, encoder, label, target, tuple(drop))
     val_frame, y_val = split_target(read_table(validation), target)
@@ -112,6 +123,8 @@ def images_from(
     seed: int,
 ) -> Images:
     """Images by name, from a folder per class, or from a table of paths and labels."""
+    if beta is not None and not beta > 0:
+        raise ValueError(f"beta must be greater than 0, negatives per positive; got {beta}.")
     if path_column is None and not Path(data).is_dir():
         entry = data_set(data)
         if isinstance(entry, TableDataSet):

@@ -150,9 +150,9 @@ def train(
             everything, x_test = frozen_features(images, backbone, at, console)
             x_train = everything[images.kept]
         classifier.fit(x_train, split.y_train, x_test, split.y_test)
-        training["class_names"] = list(split.class_names)
+        training |= {"class_names": list(split.class_names), "image_size": int(split.x_train.shape[-1])}
     else:
-        rows = rows_from(data, target, drop or (), positive, validation, beta)
+        rows = rows_from(data, target, drop or (), positive, validation, beta, seed)
         _describe(rows, console)
         classifier.set_params(
             hidden=tuple(hidden or (64, 64)), pos_label=rows.positive, **_recipe(recipe or Recipe(), epochs, chosen)

@@ -60,7 +60,7 @@ def data_sets_table(root: str | Path | None = None) -> Table:
     folder = Path(root) if root is not None else data_root()
     table = Table(title=f"data sets, looked for in {folder}", title_justify="left")
     for heading in ("name", "size", "majority / minority", "β", "source", "licence", "present"):
-        table.add_column(heading)
+        table.add_column(heading, no_wrap=heading == "name")  # it is what one must type
     for entry in DATA_SETS:
         if isinstance(entry, TableDataSet):
             size = f"{entry.rows:,} rows"

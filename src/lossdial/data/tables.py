@@ -31,6 +31,7 @@ def closest(name: str, names: Iterable[str]) -> str:
     known = [str(n) for n in names]
     folded = {n.casefold(): n for n in reversed(known)}
     near = difflib.get_close_matches(str(name).casefold(), list(folded), n=1, cutoff=0.5)
+    near = near or [n for n in folded if str(name).casefold() in n]  # 'default' for 'default.payment.next.month'
     if near:
         return f"did you mean {folded[near[0]]!r}?"
     shown = ", ".join(repr(n) for n in known[:20])

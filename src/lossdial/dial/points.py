@@ -21,6 +21,9 @@ class Estimate:
     low: float
     high: float
 
+    def __float__(self) -> float:
+        return self.value
+
     def __str__(self) -> str:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
@@ -78,6 +81,12 @@ class OperatingPoint:
     calibration: Calibration | None = None
     prevalence: float | None = None
     shift: float = 0.0
+
+    def __str__(self) -> str:
+        lam = ", ".join(f"{name} {value:.3g}" for name, value in self.lam.items())
+        figures = ", ".join(f"{name} {estimate}" for name, estimate in self.crossfit.items())
+        held_out = f"; cross-fitted: {figures}" if figures else ""
+        return f"{self.name}: {self.objective}; λ: {lam}; threshold {self.threshold:.4g}{held_out}"
 
     def predict(self, score: ArrayLike) -> NDArray[np.bool_]:
         """Which of the scores (…) at this point's λ are predicted positive."""

@@ -153,7 +153,10 @@ class LCTClassifier(TrainedClassifier):
         check_classification_targets(y)
         kind = type_of_target(y, input_name="y")
         if kind != "binary":
-            raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
+            raise ValueError(
+                f"Only binary classification is supported. The type of the target is {kind}. "
+                f"It holds {len(np.unique(y))} values; two are needed."
+            )
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
             raise ValueError(f"y holds one class only, {self.classes_.tolist()[0]!r}; two are needed to tell apart.")

@@ -32,6 +32,7 @@ from lossdial.dial import (
     estimate_prevalence,
     verdict,
 )
+from lossdial.dial.checks import require_positives
 from lossdial.models import MLP
 from lossdial.spaces import Lam
 
@@ -106,7 +107,10 @@ class TrainedClassifier(ClassifierMixin, BaseEstimator):
         key: tuple[Any, ...] = (model, None if lams is None else checksum(lams.values.numpy()))
         if X is None:
             if self.bundle_.holdout is None:
-                raise ValueError("fit held out no validation data; pass X and y that training has not seen.")
+                raise ValueError(
+                    "there are no held-out data: fit had none to spare, or their file was removed from the bundle. "
+                    "Pass X and y that training has not seen."
+                )
             data = self.bundle_.holdout
         else:
             X, y = self._validate(X, y, reset=False)
@@ -160,7 +164,7 @@ class TrainedClassifier(ClassifierMixin, BaseEstimator):
     def adapt(
         self,
         *,
-        prevalence: float,
+        prevalence: float | Estimate,
         cost_fn: float,
         cost_fp: float,
         name: str = "default",
@@ -178,7 +182,8 @@ class TrainedClassifier(ClassifierMixin, BaseEstimator):
             self.bundle_ = replace(self.bundle_, envelope=envelope(self.surface(X, y, lams)))
         if self.bundle_.envelope is None:
             raise ValueError("there is no envelope to choose from; pass X and y.")
-        point = adapt(self.bundle_.envelope, prevalence, cost_fn, cost_fp, name)
+        require_positives(self.bundle_.envelope.n_positive)
+        point = adapt(self.bundle_.envelope, float(prevalence), cost_fn, cost_fp, name)
         self.bundle_ = self.bundle_.with_point(point)
         return point
 
