@@ -19,9 +19,12 @@ AIMS = (
     Objective(maximize="average_precision"),
     Objective(maximize="precision", subject_to={"recall": 0.95}),
     Objective(maximize="recall", subject_to={"fpr": 0.05}),
-    Objective(minimize="brier"),
 )
-"""The aims of a verdict when none are given: two of balance, one of ranking, two constrained, one of probability."""
+"""The aims of a verdict when none are given: two of balance, one of ranking, two constrained.
+
+None is of the probabilities: a threshold cannot move those, so λ would win by default. Calibration at one λ can, and is
+the rival to compare with.
+"""
 
 
 @dataclass(frozen=True)
