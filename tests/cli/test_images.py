@@ -1,6 +1,7 @@
 """Images on the command line: a folder per class, a table of paths, data sets by name."""
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,17 @@ def test_tables_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert bundle.holdout is not None
     assert len(bundle.holdout.y) == pytest.approx(4819 / 5, abs=2)
     assert "positive" in capsys.readouterr().out
+
+
+def test_an_unreadable_image(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(shutil.copytree(photos, tmp_path / "photos"))
+    for i in range(3):
+        (folder / "plain" / f"broken{i}.png").write_bytes(b"no image")
+    arguments = ["train", "--data", str(folder), "--out", str(tmp_path / "run"), "--image-size", "8", "--epochs", "1"]
+    assert main(arguments) == 2
+    assert "broken0.png" in capsys.readouterr().err.replace("\n", "")
+    assert main([*arguments, "--max-corrupt", "0.05"]) == 0
+    assert "left out" in capsys.readouterr().err
 
 
 def test_mistakes_are_answered(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

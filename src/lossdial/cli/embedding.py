@@ -26,6 +26,7 @@ def embed(
     positive: str | None = None,
     path_column: str | None = None,
     image_size: int | None = None,
+    max_corrupt: float = 0.01,
     validation_fraction: float = 0.2,
     seed: int = 0,
 ) -> None:
@@ -51,6 +52,8 @@ def embed(
         The table names image files in this column.
     image_size
         Side in pixels to which image files are brought.
+    max_corrupt
+        The share of your own image files that may be unreadable; they are named and left out.
     validation_fraction
         The share of your own images that is kept from training. A data set by name brings its own test data.
     seed
@@ -61,7 +64,7 @@ def embed(
         frozen = FrozenEncoder(EfficientNetLite0())
     else:
         frozen = FrozenEncoder(TimmBackbone(encoder, pretrained=weights is None, weights=weights))
-    images = images_from(data, target, positive, path_column, None, image_size, validation_fraction, seed)
+    images = images_from(data, target, positive, path_column, None, image_size, validation_fraction, seed, max_corrupt)
     show_images(images.split, folder)
     frozen_features(images, frozen, folder, console)
 

@@ -121,6 +121,7 @@ def images_from(
     image_size: int | None,
     share: float,
     seed: int,
+    max_corrupt: float,
 ) -> Images:
     """Images by name, from a folder per class, or from a table of paths and labels."""
     if beta is not None and not beta > 0:
@@ -134,7 +135,7 @@ def images_from(
         kept = np.arange(len(split.y_train)) if wanted is None else entry.subsample(split.y_train, wanted, seed)
         return Images(split, kept, wanted or split.ratio, data)
     files = list_image_folder(data) if path_column is None else list_image_csv(data, path_column, target or "label")
-    found = load_images(files, image_size or 64, positive)
+    found = load_images(files, image_size or 64, positive, max_corrupt=max_corrupt)
     for path, reason in found.corrupt:
         Console(stderr=True).print(f"left out: {path} ({reason})", style="yellow", markup=False)
     split = split_images(found, Path(data).stem, None, seed, share)

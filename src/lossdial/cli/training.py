@@ -42,6 +42,7 @@ def train(
     features: str | None = None,
     weights: str | None = None,
     image_size: int | None = None,
+    max_corrupt: float = 0.01,
     hidden: list[int] | None = None,
     head_widths: list[int] | None = None,
     film_scale: Literal["1+sigma", "sigma"] = "1+sigma",
@@ -93,6 +94,8 @@ def train(
         With --preset paper: a file with the ImageNet weights. By default they are fetched over the network.
     image_size
         Side in pixels to which image files are brought.
+    max_corrupt
+        The share of your own image files that may be unreadable; they are named and left out.
     hidden
         For tables: widths of the network's hidden layers. By default [64, 64].
     head_widths
@@ -137,7 +140,9 @@ def train(
     training: dict[str, Any] = {"settings": settings}
     encoder = None
     if is_image_data(data, path_column):
-        images = images_from(data, target, positive, path_column, beta, image_size, validation_fraction, seed)
+        images = images_from(
+            data, target, positive, path_column, beta, image_size, validation_fraction, seed, max_corrupt
+        )
         split = images.at_beta()
         show_images(split, folder)
         plan = experiments.preset(images.name or "images", preset)
