@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from lightning_fabric import Fabric
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
@@ -66,11 +67,11 @@ def plain_epoch(sizes: Sizes, data: ArrayBatches) -> None:
         optimizer.step()
 
 
-def conditional_epoch(sizes: Sizes, data: ArrayBatches, sam_rho: float | None) -> None:
+def conditional_epoch(sizes: Sizes, data: ArrayBatches, sam_rho: float | None, fabric: Fabric) -> None:
     """The same through `fit`: λ drawn, FiLM, the Vector Scaling loss, the schedule, the checks."""
     loss = VSLoss(beta=9.0)
     model = ConditionalClassifier(CifarResNet(sizes.depth, sizes.width), 4 * sizes.width, loss.default_space())
-    fit(model, loss, data, Recipe(1, OptimizerConfig("sgd", 0.1, sam_rho=sam_rho)))
+    fit(model, loss, data, Recipe(1, OptimizerConfig("sgd", 0.1, sam_rho=sam_rho)), fabric=fabric)
 
 
 def seconds(function: Callable[[], object]) -> float:
@@ -88,11 +89,12 @@ def in_turns(turns: int, *functions: Callable[[], object]) -> list[float]:
 def measure(sizes: Sizes) -> list[tuple[str, float, float]]:
     """What was measured, its value and the most it may be."""
     data = make_images(sizes)
+    fabric = Fabric(accelerator="cpu", devices=1)  # made once a run, which has more than these few steps
     plain, conditional, sharp = in_turns(
         sizes.turns,
         lambda: plain_epoch(sizes, data),
-        lambda: conditional_epoch(sizes, data, None),
-        lambda: conditional_epoch(sizes, data, 0.1),
+        lambda: conditional_epoch(sizes, data, None, fabric),
+        lambda: conditional_epoch(sizes, data, 0.1, fabric),
     )
     return [
         ("LCT step / plain cross-entropy step", conditional / plain, 1.05),
