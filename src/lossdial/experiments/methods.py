@@ -1,30 +1,34 @@
-"""The paper's six methods and their grids, as data."""
+"""The paper's six methods, its ablations and their grids, as data."""
 
 from __future__ import annotations
 
 import difflib
 import itertools
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
+from lossdial.models.film import Scale
 from lossdial.spaces import Constant, Lam, Linear, Space
+from lossdial.training import LamPer
 
-__all__ = ["METHODS", "Method", "method"]
+__all__ = ["ABLATIONS", "METHODS", "Method", "method"]
 
-_Axis = Sequence[Constant | Linear]
-
-_FOCAL_VALUES: Final = {"alpha": (0.1, 0.25, 0.5, 0.75), "phi": (0.0, 1.0, 2.0, 3.0)}
-_VS_VALUES: Final = {"gamma": (0.0, 0.1, 0.2, 0.3), "tau": (0.0, 1.0, 2.0, 3.0)}
-# L(1, 3, 1) stands for the paper's L(1, 3, 2), which is no density.
-_FOCAL_DENSITIES: Final = {
-    "alpha": ((0.25, 0.75, 2.0), (0.25, 0.75, 0.0), (0.25, 0.75, 4.0), (0.1, 0.9, 1.25)),
-    "phi": ((1.0, 3.0, 0.5), (1.0, 3.0, 0.0), (1.0, 3.0, 1.0), (1.0, 4.0, 0.33)),
+_VALUES: Final[dict[str, dict[str, tuple[float, ...]]]] = {
+    "focal": {"alpha": (0.1, 0.25, 0.5, 0.75), "phi": (0.0, 1.0, 2.0, 3.0)},
+    "vs": {"gamma": (0.0, 0.1, 0.2, 0.3), "tau": (0.0, 1.0, 2.0, 3.0)},
 }
-_VS_DENSITIES: Final = {
-    "gamma": ((0.0, 0.3, 0.0), (0.0, 0.3, 3.3), (0.0, 0.2, 5.0), (0.1, 0.3, 5.0)),
-    "tau": ((0.0, 3.0, 0.0), (0.0, 3.0, 0.33), (1.0, 4.0, 0.0), (1.0, 4.0, 0.33)),
+# L(1, 3, 1) stands for the paper's L(1, 3, 2), which is no density.
+_DENSITIES: Final[dict[str, dict[str, tuple[tuple[float, float, float], ...]]]] = {
+    "focal": {
+        "alpha": ((0.25, 0.75, 2.0), (0.25, 0.75, 0.0), (0.25, 0.75, 4.0), (0.1, 0.9, 1.25)),
+        "phi": ((1.0, 3.0, 0.5), (1.0, 3.0, 0.0), (1.0, 3.0, 1.0), (1.0, 4.0, 0.33)),
+    },
+    "vs": {
+        "gamma": ((0.0, 0.3, 0.0), (0.0, 0.3, 3.3), (0.0, 0.2, 5.0), (0.1, 0.3, 5.0)),
+        "tau": ((0.0, 3.0, 0.0), (0.0, 3.0, 0.33), (1.0, 4.0, 0.0), (1.0, 4.0, 0.33)),
+    },
 }
 _EVALUATION: Final[dict[str, dict[str, tuple[float, ...]]]] = {
     "focal": {"alpha": (0.1, 0.25, 0.5, 0.75), "phi": (0.0, 1.0, 2.0, 3.0)},
@@ -34,51 +38,85 @@ _EVALUATION: Final[dict[str, dict[str, tuple[float, ...]]]] = {
 
 @dataclass(frozen=True)
 class Method:
-    """A loss, an optimiser, and whether λ is one value or drawn from a distribution."""
+    """A loss, an optimiser, and which of λ is one value or drawn from a distribution.
+
+    free: the names of λ that vary; none is a baseline.
+    film: whether the network is told λ; without, it goes to the loss alone.
+    """
 
     name: str
     loss: Literal["focal", "vs"]
-    sam: bool
-    lct: bool
+    sam: bool = False
+    free: tuple[str, ...] = ()
+    film: bool = True
+    film_scale: Scale = "1+sigma"
+    lam_per: LamPer = "batch"
+
+    @property
+    def lct(self) -> bool:
+        """Whether any of λ varies."""
+        return bool(self.free)
+
+    def build_loss(self, beta: float) -> ConditionalLoss:
+        """The loss for n₋/n₊ = ``beta``."""
+        return FocalLoss() if self.loss == "focal" else VSLoss(beta)
 
     def spaces(self) -> tuple[Space, ...]:
         """The 16 training settings, the second name fastest."""
-        names, axes = _axes(self.loss, self.lct)
-        return tuple(Space(**dict(zip(names, pair, strict=True))) for pair in itertools.product(*axes))
+        axes = {name: _axis(self.loss, name, name in self.free) for name in _VALUES[self.loss]}
+        return tuple(Space(**dict(zip(axes, pair, strict=True))) for pair in itertools.product(*axes.values()))
 
     def evaluation(self, space: Space) -> Lam:
-        """The λ that a model trained on ``space`` is evaluated at: the paper's grid, or its one constant."""
+        """The λ that a model trained on ``space`` is evaluated at: the paper's grid, or its one constant.
+
+        A network that is not told λ has one answer; it is put down at the middle of the trained range.
+        """
+        if not self.film:
+            return space.nearest({}).at(None)
         grid = _EVALUATION[self.loss]
         with warnings.catch_warnings():  # the paper evaluates beyond the trained range too, and on purpose
             warnings.simplefilter("ignore", UserWarning)
             return space.grid(**{name: list(grid[name]) for name in space.free})
 
 
-def _axes(loss: str, lct: bool) -> tuple[tuple[str, ...], list[_Axis]]:
-    if lct:
-        densities = _FOCAL_DENSITIES if loss == "focal" else _VS_DENSITIES
-        return tuple(densities), [[Linear(*d) for d in axis] for axis in densities.values()]
-    values = _FOCAL_VALUES if loss == "focal" else _VS_VALUES
-    return tuple(values), [[Constant(v) for v in axis] for axis in values.values()]
+def _axis(loss: str, name: str, varies: bool) -> list[Constant | Linear]:
+    if varies:
+        return [Linear(*density) for density in _DENSITIES[loss][name]]
+    return [Constant(value) for value in _VALUES[loss][name]]
 
 
 METHODS: Final[dict[str, Method]] = {
     m.name: m
     for m in (
-        Method("focal", "focal", sam=False, lct=False),
-        Method("focal+lct", "focal", sam=False, lct=True),
-        Method("vs", "vs", sam=False, lct=False),
-        Method("vs+lct", "vs", sam=False, lct=True),
-        Method("vs+sam", "vs", sam=True, lct=False),
-        Method("vs+sam+lct", "vs", sam=True, lct=True),
+        Method("focal", "focal"),
+        Method("focal+lct", "focal", free=("alpha", "phi")),
+        Method("vs", "vs"),
+        Method("vs+lct", "vs", free=("gamma", "tau")),
+        Method("vs+sam", "vs", sam=True),
+        Method("vs+sam+lct", "vs", sam=True, free=("gamma", "tau")),
+    )
+}
+
+#: what a part of the method is worth: each is a method of the paper with one thing changed
+ABLATIONS: Final[dict[str, Method]] = {
+    m.name: m
+    for m in (
+        Method("focal+lct:no-film", "focal", free=("alpha", "phi"), film=False),
+        Method("vs+lct:no-film", "vs", free=("gamma", "tau"), film=False),
+        Method("vs+sam+lct:no-film", "vs", sam=True, free=("gamma", "tau"), film=False),
+        Method("vs+lct:gamma", "vs", free=("gamma",)),
+        Method("vs+lct:tau", "vs", free=("tau",)),
+        Method("vs+lct:sigma", "vs", free=("gamma", "tau"), film_scale="sigma"),
+        Method("vs+lct:per-sample", "vs", free=("gamma", "tau"), lam_per="sample"),
     )
 }
 
 
 def method(name: str) -> Method:
-    """The method of that name."""
-    if name not in METHODS:
-        close = difflib.get_close_matches(name.lower(), METHODS, n=1)
+    """The method or ablation of that name."""
+    known = METHODS | ABLATIONS
+    if name not in known:
+        close = difflib.get_close_matches(name.lower(), known, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"no method is called {name!r}; there are {', '.join(METHODS)}.{hint}")
-    return METHODS[name]
+        raise ValueError(f"no method is called {name!r}; there are {', '.join(known)}.{hint}")
+    return known[name]

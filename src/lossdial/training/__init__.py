@@ -6,6 +6,7 @@ from lossdial.training.progress import ProgressBar
 from lossdial.training.recipe import LamPer, OptimizerConfig, Recipe
 from lossdial.training.sam import SAM
 from lossdial.training.schedules import Cosine, Flat, Schedule, Steps
+from lossdial.training.stacked import StackedResult, fit_stacked, stackable
 
 __all__ = [
     "SAM",
@@ -20,6 +21,9 @@ __all__ = [
     "ProgressBar",
     "Recipe",
     "Schedule",
+    "StackedResult",
     "Steps",
     "fit",
+    "fit_stacked",
+    "stackable",
 ]

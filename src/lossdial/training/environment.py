@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader
 from lossdial.data.batches import ArrayBatches
 from lossdial.models import ConditionalClassifier
 
-__all__ = ["forked_random", "get_random", "seed_random", "set_random", "threads_for"]
+__all__ = ["forked_random", "get_random", "one_thread", "seed_random", "set_random", "threads_for"]
 
 _SMALL_STEP: Final = 2**24  # multiplications: about a millisecond on one core
 
@@ -63,15 +63,22 @@ def forked_random(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def threads_for(model: ConditionalClassifier, batches: ArrayBatches | DataLoader[Any]) -> Iterator[None]:
-    """One thread for a network whose step is less work than it takes several threads to meet.
-
-    On a busy machine waiting threads spin, and a step of a small MLP becomes ten times slower, not faster.
-    """
+    """One thread for a network whose step is less work than it takes several threads to meet."""
     trained = sum(p.numel() for p in model.backbone.parameters() if p.requires_grad)
     work = trained + 2 * model.n_features  # per row of a table; images do more
     small = isinstance(batches, ArrayBatches) and batches.x.dim() == 2 and batches.batch_size * work < _SMALL_STEP
+    with one_thread(small):
+        yield
+
+
+@contextmanager
+def one_thread(wanted: bool) -> Iterator[None]:
+    """One thread, if wanted, or as many as there were.
+
+    On a busy machine waiting threads spin, and a step of a small MLP becomes ten times slower, not faster.
+    """
     before = torch.get_num_threads()
-    torch.set_num_threads(1 if small else before)
+    torch.set_num_threads(1 if wanted else before)
     try:
         yield
     finally:

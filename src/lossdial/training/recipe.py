@@ -48,15 +48,16 @@ class OptimizerConfig:
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
         """The optimiser over every parameter of the model that asks for a gradient."""
-        parameters = [p for p in model.parameters() if p.requires_grad]
-        # Fused: one kernel for all parameters. On a small network the loop over them is a third of a step.
-        base: torch.optim.Optimizer
-        if self.name == "sgd":
-            base = torch.optim.SGD(parameters, self.lr, self.momentum, weight_decay=self.weight_decay, fused=True)
-        else:
-            rule = torch.optim.Adam if self.name == "adam" else torch.optim.AdamW
-            base = rule(parameters, self.lr, weight_decay=self.weight_decay, fused=True)
+        base = self.build_base([p for p in model.parameters() if p.requires_grad])
         return base if self.sam_rho is None else SAM(base, self.sam_rho, model)
+
+    def build_base(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+        """The same without SAM."""
+        # Fused: one kernel for all parameters. On a small network the loop over them is a third of a step.
+        if self.name == "sgd":
+            return torch.optim.SGD(parameters, self.lr, self.momentum, weight_decay=self.weight_decay, fused=True)
+        rule = torch.optim.Adam if self.name == "adam" else torch.optim.AdamW
+        return rule(parameters, self.lr, weight_decay=self.weight_decay, fused=True)
 
 
 @dataclass(frozen=True)
