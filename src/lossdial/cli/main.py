@@ -20,16 +20,22 @@ from lossdial.cli.dialing import adapt, tune
 from lossdial.cli.embedding import embed
 from lossdial.cli.evaluating import evaluate
 from lossdial.cli.predicting import predict
+from lossdial.cli.reproducing import reproduce
+from lossdial.cli.results import figure, results, table
 from lossdial.cli.training import train
 from lossdial.training import DivergedError
 
 __all__ = ["main"]
 
-COMMANDS: Final[tuple[Callable[..., None], ...]] = (demo, data, embed, train, tune, adapt, evaluate, predict)
+COMMANDS: Final[tuple[Callable[..., None], ...]] = (
+    *(demo, data, embed, train, tune, adapt, evaluate, predict),
+    *(reproduce, results, table, figure),
+)
 #: parameters given by place, as in `lossdial tune RUN …`; the others are options
 _BY_PLACE: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("tune", "adapt", "evaluate", "predict"), ("run",)),
     "data": ("action", "name"),
+    **dict.fromkeys(("table", "figure"), ("name",)),
 }
 
 

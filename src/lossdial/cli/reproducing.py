@@ -1,0 +1,140 @@
+"""``lossdial reproduce``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from lossdial import experiments
+from lossdial.cli.results import print_study
+from lossdial.experiments import Local, OnRay, Progress, Store, sweep
+
+__all__ = ["reproduce"]
+
+_QUIET_SECONDS = 30.0  # between lines, where there is no terminal to draw on
+
+
+def reproduce(
+    study: str,
+    preset: Literal["cpu", "frozen", "paper"] = "frozen",
+    store: str = "runs/store",
+    methods: list[str] | None = None,
+    settings: int = 16,
+    seeds: int = 3,
+    epochs: int | None = None,
+    jobs: int = 1,
+    backend: Literal["local", "ray"] = "local",
+    ray_address: str = "auto",
+    cpus_per_trial: float = 1,
+    gpus_per_trial: float = 0,
+    accelerator: str = "cpu",
+    features: str | None = None,
+) -> None:
+    """Run a part of the paper's study and print our numbers beside the paper's.
+
+    What the store has already is not run again, so an interrupted sweep goes on with the same command, and several
+    sweeps may share a store.
+
+    Parameters
+    ----------
+    study
+        auto-deer, auto-truck, animal-vehicle, household, melanoma, ham10000, aptos, ablations or heat-maps.
+    preset
+        frozen: heads on the features of a pretrained network. cpu: a small ResNet from scratch. paper: as the paper
+        trains, which wants a GPU.
+    store
+        The folder of results.
+    methods
+        In place of the study's own: --methods '[vs, vs+lct]'.
+    settings
+        How many of the 16 settings of each method; 4 hold each value of each hyperparameter once.
+    seeds
+        How many seeds, from 0 on.
+    epochs
+        Passes over the data, in place of the preset's.
+    jobs
+        Trials at once on this machine.
+    backend
+        local: processes of this machine. ray: a Ray cluster, such as `ray start --head` starts.
+    ray_address
+        With --backend ray: auto, host:port of the head, or ray://host:port.
+    cpus_per_trial
+        With --backend ray.
+    gpus_per_trial
+        With --backend ray.
+    accelerator
+        With --backend local: cpu, cuda, mps or auto.
+    features
+        With --preset frozen: where the features are, or are to go, a folder for each data set. By default in the store.
+    """
+    console = Console(soft_wrap=True)
+    chosen = experiments.study(study)
+    wanted = chosen.experiments(preset, None if methods is None else tuple(methods), settings, seeds, epochs)
+    there = Store.create(store)
+    on_ray = backend == "ray"
+    engine = OnRay(ray_address, cpus_per_trial, gpus_per_trial) if on_ray else Local(jobs, accelerator)
+    started = time.monotonic()
+    with _display(console) as show:
+        progress = sweep(wanted, there, engine, Path(features) if features else there.folder / "features", show)
+    for damaged in there.damaged:
+        console.print(f"damaged and run again: {damaged}", style="yellow", markup=False)
+    console.print(
+        f"{progress.total:,} runs: {progress.before:,} were there, {progress.ended['done']:,} done now, "
+        f"{progress.failed:,} failed{_kinds(progress)}, {progress.retried:,} retried; "
+        f"{time.monotonic() - started:.0f} s"
+    )
+    if progress.failed:
+        console.print(f"What failed and why: lossdial results --store {store} --failed", style="yellow")
+    print_study(there, chosen, wanted, console)
+
+
+def _kinds(progress: Progress) -> str:
+    kinds = [f"{count} {status}" for status, count in progress.ended.items() if status != "done"]
+    return f" ({', '.join(kinds)})" if kinds else ""
+
+
+@contextmanager
+def _display(console: Console) -> Iterator[Callable[[Progress], None]]:
+    """A live table on a terminal; a line now and then elsewhere."""
+    if console.is_terminal:
+        with Live(console=console, refresh_per_second=2, transient=True) as live:
+            yield lambda progress: live.update(_picture(progress))
+        return
+    last = [time.monotonic()]
+
+    def line(progress: Progress) -> None:
+        if time.monotonic() - last[0] >= _QUIET_SECONDS:
+            last[0] = time.monotonic()
+            console.print(_summary(progress))
+
+    yield line
+
+
+def _summary(progress: Progress) -> str:
+    left = progress.seconds_left()
+    running = sum(len(trial.experiments) for trial in progress.running)
+    return (
+        f"done {progress.done:,} of {progress.total:,}   running {running:,}   failed {progress.failed:,}   "
+        f"time left {'unknown yet' if left is None else _duration(left)}"
+    )
+
+
+def _picture(progress: Progress) -> Group:
+    table = Table("running", "since", box=None, padding=(0, 2, 0, 0))
+    for trial, since in progress.running.items():
+        table.add_row(str(trial), _duration(time.monotonic() - since))
+    return Group(Text(_summary(progress), style="bold"), table)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

@@ -1,0 +1,143 @@
+"""An experiment is a value: one training run of the paper's study, named by a hash of all that decides its result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+from lossdial.experiments.methods import Method, method
+from lossdial.experiments.presets import Preset, preset
+from lossdial.spaces import Space
+from lossdial.training import Recipe
+
+__all__ = ["SAM_RHO", "Experiment", "Trial", "grid", "spread_settings", "trials"]
+
+SAM_RHO: Final = 0.1  # the paper's radius
+_FORMAT: Final = 1  # of what is hashed
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One run: a data set at β, a preset, a method, one of its 16 settings, a seed, and how many epochs."""
+
+    data: str
+    beta: float
+    preset: str
+    method: str
+    setting: int
+    seed: int
+    epochs: int
+
+    @cached_property
+    def how(self) -> Method:
+        return method(self.method)
+
+    @cached_property
+    def plan(self) -> Preset:
+        return preset(self.data, self.preset)
+
+    @cached_property
+    def space(self) -> Space:
+        """The distribution that λ is drawn from."""
+        return self.how.spaces()[self.setting]
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """The preset's recipe with the method's own choices."""
+        optimizer = replace(self.plan.recipe.optimizer, sam_rho=SAM_RHO if self.how.sam else None)
+        return replace(self.plan.recipe, epochs=self.epochs, optimizer=optimizer, lam_per=self.how.lam_per)
+
+    @cached_property
+    def key(self) -> str:
+        """A hash of the fields and of what they stand for, so that a changed recipe is another experiment."""
+        content = {
+            "format": _FORMAT,
+            "fields": asdict(self),
+            "space": self.space.to_json(),
+            "recipe": repr(self.recipe),
+            "backbone": self.plan.backbone,
+            "data": [repr(self.plan.augment), self.plan.image_size, self.plan.frozen, self.plan.batch_size],
+            "head": [self.how.film, self.how.film_scale],
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def together(self) -> tuple[Any, ...]:
+        """What experiments share that can be trained as one stack; each its own where they cannot."""
+        if not (self.plan.frozen and self.how.lam_per == "batch"):
+            return (self.key,)
+        return (self.data, self.beta, self.preset, self.method, self.seed, self.epochs)
+
+    def __str__(self) -> str:
+        return f"{self.data} β={self.beta:g} {self.method} #{self.setting} seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Experiments that one worker runs at once: a single one, or the settings of one seed on frozen features."""
+
+    experiments: tuple[Experiment, ...]
+
+    @cached_property
+    def key(self) -> str:
+        keys = "".join(experiment.key for experiment in self.experiments)
+        return hashlib.sha256(keys.encode()).hexdigest()[:16]
+
+    @property
+    def work(self) -> float:
+        """How long it takes, compared with others of its study."""
+        first = self.experiments[0]
+        per_run = 1.0 if not first.plan.frozen or (first.how.lct and first.how.film) else 0.15
+        return len(self.experiments) * per_run * (2 if first.how.sam else 1)
+
+    def __str__(self) -> str:
+        first = self.experiments[0]
+        if len(self.experiments) == 1:
+            return str(first)
+        return f"{first.data} β={first.beta:g} {first.method} seed {first.seed} ({len(self.experiments)} settings)"
+
+
+def spread_settings(count: int) -> tuple[int, ...]:
+    """``count`` of the 4 × 4 settings, the diagonals first: four of them hold each value of each hyperparameter once.
+
+    >>> spread_settings(4), spread_settings(6)
+    ((0, 5, 10, 15), (0, 3, 4, 5, 10, 15))
+    """
+    if not 1 <= count <= 16:
+        raise ValueError(f"settings must be 1 to 16; got {count}.")
+    order = [4 * row + (row + shift) % 4 for shift in (0, 3, 1, 2) for row in range(4)]
+    return tuple(sorted(order[:count]))
+
+
+def grid(
+    cells: Iterable[tuple[str, float]],
+    preset_name: str,
+    methods: Sequence[str],
+    settings: Sequence[int] = tuple(range(16)),
+    seeds: Sequence[int] = (0, 1, 2),
+    epochs: int | None = None,
+) -> tuple[Experiment, ...]:
+    """Every combination: cells are (data set, β); ``epochs`` None takes the preset's."""
+    for name in methods:
+        method(name)  # says what is wrong before anything runs
+    return tuple(
+        Experiment(
+            data, float(beta), preset_name, name, setting, seed, epochs or preset(data, preset_name).recipe.epochs
+        )
+        for data, beta in cells
+        for seed in seeds
+        for name in methods
+        for setting in settings
+    )
+
+
+def trials(experiments: Iterable[Experiment]) -> tuple[Trial, ...]:
+    """The experiments as trials, in their own order."""
+    groups: dict[tuple[Any, ...], list[Experiment]] = {}
+    for experiment in experiments:
+        groups.setdefault(experiment.together, []).append(experiment)
+    return tuple(Trial(tuple(group)) for group in groups.values())

@@ -1,0 +1,200 @@
+"""One trial, from data to rows in the store: what a worker does."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from lossdial.data import ArrayBatches, ImageSplit, data_root
+from lossdial.data.feature_store import FeatureStore
+from lossdial.data.streams import Stream, stream_seed
+from lossdial.dial import Surface
+from lossdial.experiments.experiment import Experiment, Trial
+from lossdial.experiments.features import LABELS, image_set
+from lossdial.experiments.measuring import halves, measure
+from lossdial.experiments.store import FINAL, Store
+from lossdial.models import ConditionalClassifier, FiLMHead, FrozenEncoder, PlainHead
+from lossdial.models.backbones import Standardize
+from lossdial.training import DivergedError, fit, fit_stacked
+
+__all__ = ["Outcome", "Workplace", "run_trial"]
+
+_CHECKPOINT_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where a trial finds its data and leaves its results, and what it may use."""
+
+    store: Path
+    features: Path  # a folder for each data set, as `lossdial embed` writes them
+    accelerator: str = "cpu"
+    threads: int = 1
+    checkpoint_seconds: float = _CHECKPOINT_SECONDS
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a trial ended: its rows are in the store; another process is at it; or the store cannot be written."""
+
+    kind: Literal["finished", "busy", "stop"]
+    message: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """Arrays of one experiment: x as the backbone takes it, and the evaluation data with its halves."""
+
+    x: Tensor
+    y: NDArray[np.int64]
+    x_test: Tensor
+    y_test: NDArray[np.int64]
+    parts: tuple[NDArray[np.intp], NDArray[np.intp]]
+
+
+def run_trial(trial: Trial, place: Workplace) -> Outcome:
+    """Train and evaluate, and put the rows into the store; what goes wrong with the trial itself goes there too.
+
+    Only a store that cannot be written is the caller's business.
+    """
+    torch.set_num_threads(place.threads)
+    store = Store.create(place.store)
+    try:
+        with store.claim(trial.key) as run_dir:
+            if run_dir is None:
+                return Outcome("busy")
+            known = store.outcomes_of(e.key for e in trial.experiments)
+            if not all(known.get(e.key) in FINAL for e in trial.experiments):
+                _run(trial, place, store, run_dir)
+            store.release(trial.key)
+    except OSError as error:  # a full disk, a folder that may not be written
+        return Outcome("stop", f"{place.store} cannot be written ({error}); the rows that are there are whole.")
+    return Outcome("finished")
+
+
+def _run(trial: Trial, place: Workplace, store: Store, run_dir: Path) -> None:
+    try:
+        data = _load(trial.experiments[0], place)
+        models, messages, seconds = _train(trial, data, place, run_dir)
+    except OSError:
+        raise
+    except DivergedError as error:
+        _record(store, trial, "diverged", str(error))
+    except Exception as error:  # whatever it is, the sweep goes on and the store says what
+        out_of_memory = isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "allocate memory" in str(error)
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+        _record(store, trial, "out-of-memory" if out_of_memory else "failed", text)
+    else:
+        for experiment, model, message in zip(trial.experiments, models, messages, strict=True):
+            if message is not None:
+                store.record(experiment, "diverged", message)
+            else:
+                _evaluate(experiment, model, data, store, seconds / len(models))
+
+
+def _record(store: Store, trial: Trial, status: str, message: str) -> None:
+    for experiment in trial.experiments:
+        store.record(experiment, status, message)
+
+
+def _train(
+    trial: Trial, data: _Data, place: Workplace, run_dir: Path
+) -> tuple[list[ConditionalClassifier], list[str | None], float]:
+    first = trial.experiments[0]
+    fabric = Fabric(accelerator=place.accelerator, devices=1)
+    loss = first.how.build_loss(float((data.y == 0).sum() / (data.y == 1).sum()))
+    models = [_model(experiment, data.x) for experiment in trial.experiments]
+    batches = ArrayBatches(data.x, torch.from_numpy(data.y), first.plan.batch_size, first.plan.augment)
+    identity = {"trial": trial.key}
+    if len(first.together) > 1:
+        for model in models:
+            model.to(fabric.device)
+        stacked = fit_stacked(
+            models,
+            loss,
+            batches.to(fabric.device),
+            first.recipe,
+            seed=first.seed,
+            run_dir=run_dir,
+            identity=identity,
+            checkpoint_seconds=place.checkpoint_seconds,
+        )
+        return [model.cpu() for model in models], list(stacked.diverged), stacked.seconds
+    result = fit(
+        models[0],
+        loss,
+        batches,
+        first.recipe,
+        seed=first.seed,
+        fabric=fabric,
+        run_dir=run_dir,
+        identity=identity,
+        checkpoint_seconds=place.checkpoint_seconds,
+        progress=False,
+    )
+    return [models[0]], [None], result.seconds
+
+
+def _model(experiment: Experiment, x: Tensor) -> ConditionalClassifier:
+    how, space = experiment.how, experiment.space
+    backbone: nn.Module = nn.Identity()
+    n_features = x.shape[1]
+    if not experiment.plan.frozen:
+        backbone = experiment.plan.build(experiment.seed)
+        n_features = int(backbone.n_features)  # type: ignore[arg-type]  # every preset's backbone has it
+        if isinstance(standardize := getattr(backbone, "standardize", None), Standardize):
+            standardize.fit(x)
+    with torch.random.fork_rng([]):
+        torch.manual_seed(stream_seed(experiment.seed, Stream.WEIGHTS, 1))
+        head = FiLMHead(n_features, space.dim, scale=how.film_scale) if how.film and how.lct else PlainHead(n_features)
+        return ConditionalClassifier(backbone, n_features, space, head)
+
+
+@torch.no_grad()
+def _evaluate(experiment: Experiment, model: ConditionalClassifier, data: _Data, store: Store, seconds: float) -> None:
+    lams = experiment.how.evaluation(experiment.space)
+    scores = model.cpu().margins(model.embed(data.x_test), lams).numpy()
+    surface = Surface(data.y_test, scores, [lam.as_dict() for lam in lams])
+    store.write(experiment, measure(surface, data.parts), seconds, (data.y_test, scores))
+
+
+def _load(experiment: Experiment, place: Workplace) -> _Data:
+    if experiment.plan.frozen:
+        x_all, x_test, y_all, y_test, groups = _features(experiment.data, place.features)
+    else:
+        split = _images(experiment.data, experiment.plan.image_size)
+        x_all, x_test = torch.from_numpy(split.x_train), torch.from_numpy(split.x_test)
+        y_all, y_test, groups = split.y_train, split.y_test, split.groups_test
+    kept = image_set(experiment.data).subsample(y_all, experiment.beta, experiment.seed)
+    x = x_all[kept]
+    if experiment.plan.frozen:  # standardised once, not at every step
+        encoder = FrozenEncoder(nn.Identity(), x.shape[1])
+        encoder.standardize.fit(x)
+        x, x_test = encoder(x), encoder(x_test)
+    return _Data(x, y_all[kept], x_test, y_test, halves(y_test, groups))
+
+
+# A worker's trials come data set by data set: the last one is kept.
+@lru_cache(maxsize=1)
+def _images(name: str, size: int | None) -> ImageSplit:
+    return image_set(name).load(data_root(), None, 0, size)
+
+
+@lru_cache(maxsize=1)
+def _features(name: str, folder: Path) -> tuple[Tensor, Tensor, NDArray[np.int64], NDArray[np.int64], Any]:
+    """Features of all training and test images, with their labels and the groups of the test images."""
+    with np.load(folder / name / LABELS, allow_pickle=False) as archive:
+        y_train, y_test = archive["y_train"], archive["y_test"]
+        groups = archive.get("groups_test")
+    features = torch.from_numpy(FeatureStore.open(folder / name).load())
+    return features[: len(y_train)], features[len(y_train) :], y_train, y_test, groups

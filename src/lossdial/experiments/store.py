@@ -1,0 +1,286 @@
+"""Results on disk: JSON lines, one row per (run, λ), and beside them the scores that every metric came from.
+
+    STORE/store.json              the format, written first
+    STORE/rows/<run>.jsonl        all rows of a run, written under another name and renamed: whole, or not there
+    STORE/rows/*.jsonl.gz         rows of many runs, as `lossdial results --save` packs them
+    STORE/scores/<run>.npz        labels and scores (n, m) of the evaluation data, for metrics not thought of yet
+    STORE/unfinished/<trial>/     checkpoints of what is under way, and the lock of who is at it
+
+Each run has files of its own, so any number of processes may write at once.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+
+from lossdial.experiments.experiment import Experiment
+from lossdial.experiments.measuring import Measured
+
+__all__ = ["DamagedRow", "Store", "StoreError"]
+
+_FORMAT: Final = 1
+_LAM_NAMES: Final = ("gamma", "tau", "alpha", "phi")
+#: outcomes that giving the same command again would only repeat
+FINAL: Final = frozenset({"done", "diverged"})
+
+
+class StoreError(ValueError):
+    """A store that cannot be used, and what to do about it."""
+
+
+@dataclass(frozen=True)
+class DamagedRow:
+    """A line that is not a row, and why."""
+
+    path: Path
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line} ({self.reason})"
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder of results."""
+
+    folder: Path
+    damaged: list[DamagedRow] = field(default_factory=list, compare=False)
+
+    @classmethod
+    def create(cls, folder: str | os.PathLike[str]) -> Store:
+        """The store in a folder, made where there is none."""
+        path = Path(folder)
+        if path.exists() and not path.is_dir():
+            raise StoreError(f"a store is a folder; {path} is a file.")
+        path.mkdir(parents=True, exist_ok=True)
+        if not (path / "store.json").exists():
+            if (path / "rows").exists():
+                raise StoreError(f"{path} has rows but no store.json; copy that file too, or choose another folder.")
+            _write(path / "store.json", (json.dumps({"format": _FORMAT}) + "\n").encode())
+        return cls.open(path)
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str]) -> Store:
+        """The store in a folder, to read."""
+        path = Path(folder)
+        try:
+            version = int(json.loads((path / "store.json").read_text())["format"])
+        except FileNotFoundError:
+            raise StoreError(
+                f"{path} is no store: it has no store.json. `lossdial reproduce --store {path}` makes one."
+            ) from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{path / 'store.json'} is damaged ({error}); it should read {{'format': 1}}.") from error
+        _check_version(version, path)
+        return cls(path)
+
+    # --- writing
+
+    def write(
+        self,
+        experiment: Experiment,
+        measured: Iterable[Measured],
+        seconds: float,
+        scores: tuple[NDArray[np.integer[Any]], NDArray[np.float32]],
+    ) -> None:
+        """A finished run: labels (n,) and scores (n, m) first, then the rows, whose file says that all is there."""
+        measured = list(measured)
+        _write_scores(self.folder / "scores" / f"{experiment.key}.npz", *scores)
+        self._write_rows(
+            experiment,
+            [
+                {
+                    "status": "done",
+                    "of": len(measured),
+                    "seconds": round(seconds, 3),
+                    "lam": m.lam,
+                    "metrics": m.metrics,
+                    "on": list(m.on),
+                    "from": list(m.chosen_on),
+                }
+                for m in measured
+            ],
+        )
+
+    def record(self, experiment: Experiment, status: str, message: str) -> None:
+        """A run that gave no result: ``diverged``, ``out-of-memory``, ``died`` or ``failed``."""
+        self._write_rows(experiment, [{"status": status, "of": 1, "message": message}])
+
+    def _write_rows(self, experiment: Experiment, contents: list[dict[str, Any]]) -> None:
+        about = {"format": _FORMAT, "key": experiment.key, **asdict(experiment)}
+        lines = "".join(_line({**about, **content}) for content in contents)
+        _write(self.folder / "rows" / f"{experiment.key}.jsonl", lines.encode())
+
+    @contextmanager
+    def claim(self, key: str) -> Iterator[Path | None]:
+        """A folder for the checkpoints of a trial, this process's alone; None where another process is at it.
+
+        The lock goes with the process that holds it, however that ends.
+        """
+        unfinished = self.folder / "unfinished"
+        unfinished.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(unfinished / f"{key}.lock", timeout=0):
+                yield unfinished / key
+        except Timeout:
+            yield None
+
+    def release(self, key: str) -> None:
+        """Remove what a finished trial no longer needs."""
+        run_dir = self.folder / "unfinished" / key
+        for path in run_dir.glob("*"):
+            path.unlink(missing_ok=True)
+        if run_dir.exists():
+            run_dir.rmdir()
+        (self.folder / "unfinished" / f"{key}.lock").unlink(missing_ok=True)
+
+    # --- reading
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Every readable row; of those that are not, ``damaged`` keeps the place and the reason."""
+        self.damaged.clear()
+        seen = set()
+        for path in sorted((self.folder / "rows").glob("*.jsonl*")):  # 'x.jsonl.gz' after 'x.jsonl'
+            for row in self._read(path):
+                mark = (row["key"], row["status"], json.dumps(row.get("lam")))
+                if mark not in seen:
+                    seen.add(mark)
+                    yield row
+
+    def _read(self, path: Path) -> Iterator[dict[str, Any]]:
+        if path.name.startswith(".") or not path.name.endswith((".jsonl", ".jsonl.gz")):
+            return
+        number = 0
+        try:
+            with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
+                for number, line in enumerate(file, 1):
+                    row = self._parse(line, path, number)
+                    if row is not None:
+                        yield row
+        except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:  # a truncated or altered archive
+            self.damaged.append(DamagedRow(path, number + 1, f"unreadable from here on: {error}"))
+
+    def _parse(self, line: str, path: Path, number: int) -> dict[str, Any] | None:
+        try:
+            row = json.loads(line)
+            crc = row.pop("crc")
+            missing = {"format", "key", "status", "of", *(f.name for f in fields(Experiment))} - row.keys()
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            self.damaged.append(DamagedRow(path, number, f"not a row: {type(error).__name__}"))
+            return None
+        _check_version(int(row.get("format", _FORMAT)), path)
+        if missing or crc != _crc(row):
+            self.damaged.append(DamagedRow(path, number, "its checksum differs"))
+            return None
+        return dict(row)
+
+    def outcomes(self) -> dict[str, str]:
+        """What became of each run that has all its rows: key -> ``done``, ``diverged``, …; a result beats a failure."""
+        return _outcomes(self.rows())
+
+    def outcomes_of(self, keys: Iterable[str]) -> dict[str, str]:
+        """The same of a few runs, from their own files alone."""
+        paths = (self.folder / "rows" / f"{key}.jsonl" for key in keys)
+        return _outcomes(row for path in paths if path.exists() for row in self._read(path))
+
+    def frame(self) -> pd.DataFrame:
+        """Results as a table: the experiment's fields, λ, every metric, and the halves as ``auc_on_0``, ``auc_from_0``.
+
+        ``auc_on_0`` is the metric on half 0, ``auc_from_0`` that on half 1 at the threshold chosen on half 0.
+        """
+        return pd.DataFrame(
+            {
+                "key": row["key"],
+                **{f.name: row[f.name] for f in fields(Experiment)},
+                "seconds": row["seconds"],
+                **{name: row["lam"].get(name, np.nan) for name in _LAM_NAMES},
+                **row["metrics"],
+                **{f"{k}_on_{i}": v for i, half in enumerate(row["on"]) for k, v in half.items()},
+                **{f"{k}_from_{i}": v for i, half in enumerate(row["from"]) for k, v in half.items()},
+            }
+            for row in self.rows()
+            if row["status"] == "done"
+        )
+
+    def scores(self, key: str) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """Labels (n,) and scores (n, m) of a run, λ as in its rows."""
+        path = self.folder / "scores" / f"{key}.npz"
+        if not path.exists():
+            raise StoreError(
+                f"{path} is not there: packed results come without their scores; run it again to have them."
+            )
+        with np.load(path, allow_pickle=False) as archive:
+            return archive["y"], archive["scores"]
+
+    def save(self, path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+        """Pack rows into one compressed file; how many there were."""
+        lines = [_line(row) for row in rows]
+        _write(path, gzip.compress("".join(lines).encode(), mtime=0))  # the same rows, the same bytes
+        return len(lines)
+
+
+def _outcomes(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    count: dict[tuple[str, str], int] = {}
+    whole: dict[str, str] = {}
+    for row in rows:
+        mark = (row["key"], row["status"])
+        count[mark] = count.get(mark, 0) + 1
+        if count[mark] == row["of"] and whole.get(row["key"]) != "done":
+            whole[row["key"]] = row["status"]
+    return whole
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return json.dumps({**row, "crc": _crc(row)}) + "\n"
+
+
+def _crc(row: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(row).encode())
+
+
+def _check_version(version: int, path: Path) -> None:
+    if version > _FORMAT:
+        raise StoreError(
+            f"{path} has format {version}, of a newer lossdial; this one reads up to {_FORMAT}. Update it."
+        )
+
+
+def _write_scores(path: Path, y: NDArray[np.integer[Any]], scores: NDArray[np.float32]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.stem}-{uuid.uuid4().hex}.npz")
+    try:
+        np.savez(temporary, y=y.astype(np.uint8), scores=scores)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Under a name of its own, then renamed: other processes may be writing the same file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

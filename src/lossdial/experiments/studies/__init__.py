@@ -1,0 +1,33 @@
+"""The studies by name, one file each."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Final
+
+from lossdial.experiments.studies import (
+    ablations,
+    animal_vehicle,
+    aptos,
+    auto_deer,
+    auto_truck,
+    ham10000,
+    heat_maps,
+    household,
+    melanoma,
+)
+from lossdial.experiments.studies.study import Study
+
+__all__ = ["STUDIES", "Study", "study"]
+
+_FILES: Final = (auto_deer, auto_truck, animal_vehicle, household, melanoma, ham10000, aptos, ablations, heat_maps)
+STUDIES: Final[dict[str, Study]] = {file.STUDY.name: file.STUDY for file in _FILES}
+
+
+def study(name: str) -> Study:
+    """The study of that name."""
+    if name not in STUDIES:
+        close = difflib.get_close_matches(name.lower(), STUDIES, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"no study is called {name!r}; there are {', '.join(STUDIES)}.{hint}")
+    return STUDIES[name]

@@ -1,0 +1,12 @@
+"""What each part of the method is worth, on CIFAR-10 automobile against truck, β = 100.
+
+The six methods, LCT without FiLM (the paper's table), λ = γ or τ alone (its heat maps), FiLM's scale σ in place of 1+σ,
+and one λ per sample in place of one per batch.
+
+    lossdial reproduce --study ablations --preset frozen --jobs 2
+"""
+
+from lossdial.experiments.methods import ABLATIONS, METHODS
+from lossdial.experiments.studies.study import Study
+
+STUDY = Study("ablations", (("cifar10-auto-truck", 100),), (*METHODS, *ABLATIONS))

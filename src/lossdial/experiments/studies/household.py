@@ -1,0 +1,8 @@
+"""CIFAR-100, furniture against household electronics, β = 100. Needs CIFAR-100: `lossdial data fetch cifar100`.
+
+lossdial reproduce --study household --preset paper
+"""
+
+from lossdial.experiments.studies.study import Study
+
+STUDY = Study("household", (("cifar100-household", 100),))

@@ -1,0 +1,125 @@
+"""A sweep: every experiment that the store lacks, on any backend, until none is left."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from lossdial.experiments.backends import Backend
+from lossdial.experiments.experiment import Experiment, Trial, trials
+from lossdial.experiments.features import prepare
+from lossdial.experiments.running import Workplace
+from lossdial.experiments.store import FINAL, Store, StoreError
+
+__all__ = ["Progress", "sweep"]
+
+_ATTEMPTS: Final = 3  # how often a trial whose worker died is tried
+_TICK: Final = 0.5  # seconds between looks
+
+
+@dataclass
+class Progress:
+    """Where a sweep stands, in runs."""
+
+    total: int
+    #: finished when the sweep began
+    before: int = 0
+    #: how the runs of this sweep ended: ``done``, ``diverged``, ``out-of-memory``, ``failed``, ``died``
+    ended: Counter[str] = field(default_factory=Counter)
+    #: what is under way, and since when
+    running: dict[Trial, float] = field(default_factory=dict)
+    work_done: float = 0.0
+    work_left: float = 0.0
+    retried: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def done(self) -> int:
+        return self.before + self.ended["done"]
+
+    @property
+    def failed(self) -> int:
+        return self.ended.total() - self.ended["done"]
+
+    def seconds_left(self) -> float | None:
+        """From the work done so far; None before the first trial has ended."""
+        if not self.work_done:
+            return None
+        return (time.monotonic() - self.started) / self.work_done * max(0.0, self.work_left)
+
+
+def sweep(
+    experiments: Sequence[Experiment],
+    store: Store,
+    backend: Backend,
+    features: Path,
+    show: Callable[[Progress], None] = lambda _: None,
+    tick: float = _TICK,
+    checkpoint_seconds: float = 20.0,
+) -> Progress:
+    """Run what the store lacks. Settings that train as one stack do so again as a whole if any of them is missing,
+    so that an interrupted sweep ends with the very rows of one that was not.
+
+    show: called with the progress after each look at the workers.
+    """
+    known = store.outcomes()
+    waiting = deque(
+        trial
+        for trial in trials(experiments)
+        if not all(known.get(experiment.key) in FINAL for experiment in trial.experiments)
+    )
+    missing = sum(len(trial.experiments) for trial in waiting)
+    progress = Progress(len(experiments), len(experiments) - missing, work_left=sum(trial.work for trial in waiting))
+    if not waiting:
+        return progress
+    prepare(experiments, features)
+    place = Workplace(store.folder.resolve(), features.resolve(), checkpoint_seconds=checkpoint_seconds)
+    deaths: Counter[str] = Counter()
+    busy: list[Trial] = []
+    progress.started = time.monotonic()
+    with backend:
+        while waiting or busy or progress.running:
+            while waiting and len(progress.running) < backend.jobs:
+                trial = waiting.popleft()
+                backend.submit(trial, place)
+                progress.running[trial] = time.monotonic()
+            show(progress)
+            if progress.running:
+                ended = backend.poll(tick)
+            else:  # all that is left is in the hands of another sweep
+                time.sleep(tick)
+                ended = []
+            for trial, outcome in ended:
+                del progress.running[trial]
+                if outcome is not None and outcome.kind == "stop":
+                    raise StoreError(outcome.message)
+                if outcome is not None and outcome.kind == "busy":
+                    busy.append(trial)
+                    continue
+                if outcome is None:
+                    deaths[trial.key] += 1
+                    if deaths[trial.key] < _ATTEMPTS:
+                        progress.retried += 1
+                        waiting.append(trial)
+                        continue
+                    for experiment in trial.experiments:
+                        store.record(
+                            experiment, "died", f"its worker died {_ATTEMPTS} times, perhaps for want of memory"
+                        )
+                _count(progress, trial, store)
+            if not waiting and not ended:
+                waiting.extend(busy)
+                busy.clear()
+    show(progress)
+    return progress
+
+
+def _count(progress: Progress, trial: Trial, store: Store) -> None:
+    known = store.outcomes_of(experiment.key for experiment in trial.experiments)
+    progress.ended.update(known.get(experiment.key, "failed") for experiment in trial.experiments)
+    progress.work_done += trial.work
+    progress.work_left -= trial.work

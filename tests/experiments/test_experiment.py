@@ -1,0 +1,72 @@
+from dataclasses import replace
+
+import pytest
+
+from lossdial.experiments import METHODS, Experiment, experiment, grid, trials
+from lossdial.experiments.experiment import spread_settings
+from lossdial.experiments.presets import PRESETS
+
+ONE = Experiment("aptos", 100.0, "frozen", "vs+lct", 3, 0, 30)
+
+
+def test_a_key_is_of_the_content() -> None:
+    assert ONE.key == Experiment("aptos", 100.0, "frozen", "vs+lct", 3, 0, 30).key
+    others = [
+        replace(ONE, data="ham10000-melanoma"),
+        replace(ONE, beta=200.0),
+        replace(ONE, preset="cpu"),
+        replace(ONE, method="vs+lct:sigma"),
+        replace(ONE, setting=4),
+        replace(ONE, seed=1),
+        replace(ONE, epochs=31),
+    ]
+    assert len({ONE.key, *(other.key for other in others)}) == 8
+
+
+def test_a_changed_recipe_is_another_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = ONE.key
+    preset = PRESETS["aptos"]["frozen"]
+    changed = replace(preset, recipe=replace(preset.recipe, clip_norm=1.0))
+    monkeypatch.setitem(PRESETS["aptos"], "frozen", changed)
+    assert replace(ONE).key != before
+
+
+def test_the_recipe_is_the_preset_s_with_the_method_s_choices() -> None:
+    assert ONE.recipe.optimizer.sam_rho is None
+    sharp = replace(ONE, method="vs+sam+lct", epochs=7).recipe
+    assert (sharp.optimizer.sam_rho, sharp.epochs, sharp.lam_per) == (0.1, 7, "batch")
+    assert replace(ONE, method="vs+lct:per-sample").recipe.lam_per == "sample"
+    assert replace(sharp, epochs=30, optimizer=ONE.recipe.optimizer) == ONE.recipe
+
+
+def test_the_full_grid_of_a_data_set() -> None:
+    runs = grid([("aptos", 100)], "frozen", tuple(METHODS))
+    assert len(runs) == len({run.key for run in runs}) == 6 * 16 * 3
+    assert {run.epochs for run in runs} == {30}
+    groups = trials(runs)
+    assert len(groups) == 6 * 3
+    for trial in groups:
+        assert [run.setting for run in trial.experiments] == list(range(16))
+        assert len({(run.method, run.seed) for run in trial.experiments}) == 1
+    assert sorted(run.key for trial in groups for run in trial.experiments) == sorted(run.key for run in runs)
+
+
+def test_networks_and_λ_per_sample_train_one_by_one() -> None:
+    assert len(trials(grid([("aptos", 100)], "cpu", ["vs+lct"]))) == 48
+    assert len(trials(grid([("aptos", 100)], "frozen", ["vs+lct:per-sample"]))) == 48
+
+
+def test_four_settings_hold_each_value_once() -> None:
+    assert {s // 4 for s in spread_settings(4)} == {s % 4 for s in spread_settings(4)} == {0, 1, 2, 3}
+    assert spread_settings(16) == tuple(range(16))
+    assert [len(set(spread_settings(n))) for n in range(1, 17)] == list(range(1, 17))
+    with pytest.raises(ValueError, match="settings must be 1 to 16; got 0"):
+        spread_settings(0)
+
+
+def test_unknown_names_are_told_before_anything_runs() -> None:
+    with pytest.raises(ValueError, match="no method is called 'svm'"):
+        grid([("aptos", 100)], "frozen", ["svm"])
+    with pytest.raises(ValueError, match="preset must be one of"):
+        grid([("aptos", 100)], "gpu", ["vs"])
+    assert experiment.SAM_RHO == 0.1

@@ -1,0 +1,174 @@
+import gzip
+import json
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lossdial.dial import Surface
+from lossdial.experiments import Experiment, Store, StoreError
+from lossdial.experiments.measuring import halves, measure
+
+Y = np.repeat([0, 1], [40, 20])
+LAMS = [{"gamma": 0.1, "tau": float(t)} for t in range(4)]
+
+
+def run(setting: int = 0, seed: int = 0) -> Experiment:
+    return Experiment("aptos", 100.0, "frozen", "vs+lct", setting, seed, 30)
+
+
+def fill(store: Store, experiment: Experiment) -> np.ndarray:
+    rng = np.random.default_rng(experiment.setting)
+    scores = (rng.normal(size=(60, 4)) + Y[:, None]).astype(np.float32)
+    store.write(experiment, measure(Surface(Y, scores, LAMS), halves(Y, None)), 1.5, (Y, scores))
+    return scores
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    store = Store.create(tmp_path / "deep" / "store")
+    scores = fill(store, run())
+    rows = list(Store.open(store.folder).rows())
+    assert [row["lam"] for row in rows] == LAMS
+    assert {row["key"] for row in rows} == {run().key}
+    assert store.outcomes() == {run().key: "done"}
+    y, found = store.scores(run().key)
+    assert np.array_equal(found, scores)
+    assert np.array_equal(y, Y)
+    # Every metric of a row can be computed again from its scores.
+    again = Surface(y, found, LAMS).metrics(["auc", "brier"])
+    assert [row["metrics"]["auc"] for row in rows] == pytest.approx(again["auc"].tolist(), abs=1e-5)
+    assert not list(store.folder.rglob(".*"))
+
+
+def test_the_frame(tmp_path: Path) -> None:
+    store = Store.create(tmp_path)
+    for setting in range(3):
+        fill(store, run(setting))
+    store.record(run(9), "diverged", "the loss became nan")
+    frame = store.frame()
+    assert len(frame) == 12
+    assert frame["setting"].tolist().count(2) == 4
+    assert frame["tau"].max() == 3
+    assert frame["alpha"].isna().all()
+    row = next(r for r in store.rows() if r["setting"] == 1 and r["lam"]["tau"] == 2)
+    line = frame[(frame["setting"] == 1) & (frame["tau"] == 2)].iloc[0]
+    assert line["auc"] == row["metrics"]["auc"]
+    assert line["max_f1_on_1"] == row["on"][1]["max_f1"]
+    assert line["max_f1_from_0"] == row["from"][0]["max_f1"]
+
+
+def test_packed_rows_are_read_as_they_were(tmp_path: Path) -> None:
+    store, other = Store.create(tmp_path / "a"), Store.create(tmp_path / "b")
+    for setting in range(2):
+        fill(store, run(setting))
+    rows = list(store.rows())
+    assert store.save(other.folder / "rows" / "all.jsonl.gz", rows) == 8
+    assert list(other.rows()) == rows
+    assert other.outcomes() == store.outcomes()
+    first = (other.folder / "rows" / "all.jsonl.gz").read_bytes()
+    store.save(other.folder / "rows" / "all.jsonl.gz", rows)
+    assert (other.folder / "rows" / "all.jsonl.gz").read_bytes() == first
+    fill(other, run(0))  # again, in a file of its own: no row counts twice
+    assert len(other.frame()) == 8
+    with pytest.raises(StoreError, match="packed results come without their scores"):
+        other.scores(run(1).key)
+
+
+def test_a_damaged_row_is_skipped_named_and_counted(tmp_path: Path) -> None:
+    store = Store.create(tmp_path)
+    fill(store, run(0))
+    fill(store, run(1))
+    path = tmp_path / "rows" / f"{run(0).key}.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    altered = json.loads(lines[1])
+    altered["metrics"]["auc"] = 0.999
+    path.write_text(lines[0] + json.dumps(altered) + "\n" + lines[2][:50] + "\n" + '"text"\n' + lines[3])
+    assert len(store.frame()) == 2 + 4
+    assert [(d.path, d.line) for d in store.damaged] == [(path, 2), (path, 3), (path, 4)]
+    assert "checksum differs" in str(store.damaged[0])
+    assert store.outcomes() == {run(1).key: "done"}  # so the other will be run again
+
+
+def test_a_truncated_archive_gives_what_it_can(tmp_path: Path) -> None:
+    store = Store.create(tmp_path)
+    fill(store, run(0))
+    path = tmp_path / "rows" / "all.jsonl.gz"
+    text = "".join(json.dumps(row) + "\n" for row in range(3))
+    path.write_bytes(gzip.compress(text.encode())[:-10])
+    assert len(store.frame()) == 4
+    assert store.damaged[-1].path == path
+
+
+def test_a_newer_store_is_refused(tmp_path: Path) -> None:
+    store = Store.create(tmp_path)
+    fill(store, run())
+    (tmp_path / "store.json").write_text('{"format": 2}')
+    with pytest.raises(StoreError, match=r"has format 2, of a newer lossdial; this one reads up to 1\. Update"):
+        Store.open(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "x"}'])
+def test_a_damaged_store_file(tmp_path: Path, text: str) -> None:
+    (tmp_path / "store.json").write_text(text)
+    with pytest.raises(StoreError, match=r"store\.json is damaged"):
+        Store.open(tmp_path)
+
+
+def test_what_is_no_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"it has no store\.json"):
+        Store.open(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="is a file"):
+        Store.create(tmp_path / "file")
+    (tmp_path / "rows").mkdir()
+    with pytest.raises(StoreError, match=r"has rows but no store\.json"):
+        Store.create(tmp_path)
+
+
+def test_a_result_beats_a_failure(tmp_path: Path) -> None:
+    store = Store.create(tmp_path)
+    store.record(run(), "out-of-memory", "no room")
+    assert store.outcomes() == {run().key: "out-of-memory"}
+    fill(store, run())
+    assert store.outcomes() == store.outcomes_of([run().key, "nothing"]) == {run().key: "done"}
+
+
+def test_a_full_disk_leaves_earlier_rows_whole(
+    tmp_path: Path, full_disk: Callable[[int], AbstractContextManager[None]]
+) -> None:
+    store = Store.create(tmp_path)
+    fill(store, run(0))
+    for size in (100, 2000):  # in the scores, in the rows
+        with full_disk(size), pytest.raises(OSError, match="too large"):
+            fill(store, run(1))
+    assert store.outcomes() == {run(0).key: "done"}
+    assert not list(tmp_path.rglob(".*"))
+
+
+def test_many_writers_at_once(tmp_path: Path) -> None:
+    store = Store.create(tmp_path)
+    threads = [threading.Thread(target=fill, args=(store, run(i % 4, i % 2))) for i in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(store.frame()) == 4 * 4
+    assert not store.damaged
+
+
+def test_a_claim_is_for_one(tmp_path: Path) -> None:
+    store = Store.create(tmp_path)
+    with store.claim("a") as mine:
+        assert mine is not None
+        mine.mkdir()
+        (mine / "checkpoint.pt").touch()
+        with Store.open(tmp_path).claim("a") as theirs, Store.open(tmp_path).claim("b") as other:
+            assert theirs is None
+            assert other is not None
+    with store.claim("a") as again:
+        assert again == mine
+        store.release("a")
+    assert not list((tmp_path / "unfinished").glob("a*"))

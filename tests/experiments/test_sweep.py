@@ -1,0 +1,184 @@
+"""Sweeps that are killed, share a store, lose a worker or run out of memory, on this machine's processes."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lossdial.experiments import Local, Progress, Store, Trial, sweep
+from lossdial.experiments.running import Outcome, Workplace, run_trial
+
+SCRIPT = Path(__file__).with_name("killed_sweep.py")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL and process groups")
+
+
+def start(store: Path, features: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(SCRIPT), str(store), str(features), "2"],
+        text=True,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def wait_for_runs(process: subprocess.Popen[str], store: Path, count: int) -> None:
+    """Until so many runs are finished, and the sweep is not."""
+    until = time.monotonic() + 120
+    while len(list((store / "rows").glob("[!.]*.jsonl"))) < count:
+        assert process.poll() is None, "the sweep ended before it could be killed"
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+def test_killed_twice_it_ends_with_the_rows_of_one_that_was_not(small: Any, timeless: Any, tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    done = start(whole, small.features)
+    assert done.communicate()[0].split() == ["0", "32", "0"]
+
+    store = tmp_path / "killed"
+    first = start(store, small.features)
+    wait_for_runs(first, store, 1)
+    os.killpg(first.pid, signal.SIGKILL)  # with all its workers
+    first.wait()
+    finished = len(Store.open(store).outcomes())
+    assert 1 <= finished < 32
+
+    second = start(store, small.features)
+    wait_for_runs(second, store, finished + 1)
+    second.kill()  # alone: the workers must notice by themselves
+    second.wait()
+    assert len(Store.open(store).outcomes()) < 32
+    with contextlib.suppress(ProcessLookupError):
+        until = time.monotonic() + 60
+        while True:
+            os.killpg(second.pid, 0)
+            assert time.monotonic() < until, "a worker outlived its sweep"
+            time.sleep(0.05)
+
+    third = start(store, small.features)
+    before, now, failed = map(int, third.communicate()[0].split())
+    assert (before + now, failed) == (32, 0)
+    assert 0 < before < 32
+    assert timeless(Store.open(store)) == timeless(Store.open(whole))
+    assert not list((store / "unfinished").iterdir())
+
+
+def test_a_finished_sweep_has_nothing_to_do(small: Any, tmp_path: Path) -> None:
+    store = Store.create(tmp_path)
+    runs = small.experiments(("vs",))
+    assert sweep(runs, store, Local(2), small.features, tick=0.05).ended["done"] == 8
+    again = sweep(runs, store, Local(2), Path("nowhere"))
+    assert (again.before, again.ended.total(), again.done) == (8, 0, 8)
+    # Settings that train as a stack do so again as a whole.
+    (tmp_path / "rows" / f"{runs[0].key}.jsonl").unlink()
+    third = sweep(runs, store, Local(1), small.features, tick=0.05)
+    assert (third.before, third.ended["done"]) == (4, 4)
+
+
+def test_two_sweeps_on_one_store(small: Any, timeless: Any, tmp_path: Path) -> None:
+    alone, shared = Store.create(tmp_path / "alone"), Store.create(tmp_path / "shared")
+    runs = small.experiments(epochs=8)
+    sweep(runs, alone, Local(1), small.features, tick=0.05)
+    found: list[Progress] = []
+
+    def work() -> None:
+        found.append(sweep(runs, Store.open(shared.folder), Local(1), small.features, tick=0.05))
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [(progress.done, progress.failed) for progress in found] == [(24, 0), (24, 0)]
+    assert timeless(shared) == timeless(alone)
+    assert not list((shared.folder / "unfinished").iterdir())
+
+
+@dataclass
+class Scripted(Local):
+    """Runs trials in this process; ``before`` may say how one ends instead."""
+
+    before: Callable[[Trial], Outcome | str | None]
+
+    def __post_init__(self) -> None:
+        self.jobs = 2
+        self.ended: list[tuple[Trial, Outcome | None]] = []
+
+    def __enter__(self) -> "Scripted":
+        return self
+
+    def submit(self, trial: Trial, place: Workplace) -> None:
+        fate = self.before(trial)
+        self.ended.append((trial, run_trial(trial, place) if isinstance(fate, str) else fate))
+
+    def poll(self, timeout: float) -> list[tuple[Trial, Outcome | None]]:  # noqa: ARG002 (a backend's signature)
+        ended, self.ended = self.ended, []
+        return ended
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_trial_whose_worker_dies_is_retried_and_costs_no_other(small: Any, tmp_path: Path) -> None:
+    """A real worker, killed by a signal at its first trial."""
+    store = Store.create(tmp_path)
+    victim: list[int] = []
+
+    class Deadly(Local):
+        def submit(self, trial: Trial, place: Workplace) -> None:
+            super().submit(trial, place)
+            if not victim:
+                process = next(iter(self._running.values()))[1]
+                assert process.pid is not None
+                victim.append(process.pid)
+                os.kill(process.pid, signal.SIGKILL)
+
+    progress = sweep(small.experiments(("vs", "vs+lct")), store, Deadly(2), small.features, tick=0.05)
+    assert len(victim) == 1
+    assert (progress.retried, progress.ended["done"], progress.failed) == (1, 16, 0)
+
+
+def test_a_trial_that_always_dies_is_recorded_and_the_sweep_goes_on(small: Any, tmp_path: Path) -> None:
+    store = Store.create(tmp_path)
+    runs = small.experiments(("vs", "vs+lct"), seeds=1)
+    backend = Scripted(lambda trial: None if trial.experiments[0].method == "vs" else "run")
+    progress = sweep(runs, store, backend, small.features)
+    assert (progress.retried, progress.ended["died"], progress.ended["done"]) == (2, 4, 4)
+    row = next(row for row in store.rows() if row["method"] == "vs")
+    assert row["message"] == "its worker died 3 times, perhaps for want of memory"
+    # Another sweep tries again.
+    assert sweep(runs, store, Scripted(lambda _: "run"), small.features).ended["done"] == 4
+
+
+def test_one_at_work_elsewhere_is_waited_for(small: Any, tmp_path: Path) -> None:
+    answers = iter([Outcome("busy"), Outcome("busy"), "run"])
+    runs = small.experiments(("vs",), seeds=1)
+    progress = sweep(runs, Store.create(tmp_path), Scripted(lambda _: next(answers)), small.features, tick=0.01)
+    assert progress.ended["done"] == 4
+
+
+def test_progress_knows_the_time_left(small: Any, tmp_path: Path) -> None:
+    seen: list[tuple[int, float | None]] = []
+
+    def show(progress: Progress) -> None:
+        seen.append((progress.done, progress.seconds_left()))
+
+    runs = small.experiments(("vs",), seeds=3)
+    backend = Scripted(lambda _: "run")
+    backend.jobs = 1
+    sweep(runs, Store.create(tmp_path), backend, small.features, show)
+    assert seen[0] == (0, None)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    lefts = [left for done, left in seen if 0 < done < 12]
+    assert lefts
+    assert all(left is not None and left > 0 for left in lefts)
+    assert seen[-1] == (12, 0.0)
