@@ -9,7 +9,7 @@ from pathlib import Path
 from lossdial.experiments import Local, OnRay, Store, grid, sweep
 from lossdial.experiments.experiment import spread_settings
 
-METHODS = ("vs", "vs+lct", "vs+sam+lct", "vs+lct:per-sample")
+METHODS = ("vs+lct", "vs+sam+lct", "vs+lct:per-sample")
 
 
 def main(store: str, features: str, jobs: str, address: str | None = None) -> None:

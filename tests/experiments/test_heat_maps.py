@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 
 from lossdial.dial.drawing import VERMILION
 from lossdial.experiments import method
-from lossdial.experiments.heat_maps import draw_heat_maps, lam_text, method_text, nested, space_text
+from lossdial.experiments.heat_maps import draw_heat_maps, lam_text, nested, space_text
 
 ALL = ("vs", "vs+lct", "vs+lct:gamma", "vs+lct:tau")
 SHAPES = {"vs": (1, 1), "vs+lct": (4, 5), "vs+lct:gamma": (4, 1), "vs+lct:tau": (1, 5)}
@@ -88,7 +88,5 @@ def test_one_panel_of_one_value_is_a_picture_too() -> None:
 
 
 def test_names_read_as_in_the_paper() -> None:
-    assert method_text("focal+lct") == "Focal + LCT"
-    assert method_text("vs+lct:no-film") == "VS + LCT (no-film)"
     assert lam_text({"gamma": math.nan, "tau": math.nan, "alpha": 0.25, "phi": 2.0}) == "α = 0.25, φ = 2"
     assert space_text(method("focal+lct").spaces()[-1]) == "α ~ L(0.1, 0.9, 1.25), φ ~ L(1, 4, 0.33)"

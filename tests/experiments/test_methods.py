@@ -2,7 +2,7 @@ import warnings
 
 import pytest
 
-from lossdial.experiments import METHODS, method
+from lossdial.experiments import ABLATIONS, METHODS, method
 from lossdial.losses import FocalLoss, VSLoss
 
 
@@ -41,6 +41,27 @@ def test_evaluation_grids() -> None:
     lams = method("vs+lct").evaluation(method("vs+lct").spaces()[0])
     assert lams.at(0).as_dict() == {"gamma": 0.0, "tau": 0.0}
     assert lams.at(19).as_dict() == {"gamma": 0.3, "tau": 4.0}
+
+
+def test_titles() -> None:
+    assert method("focal+lct").title == "Focal + LCT"
+    assert method("vs+sam+lct:no-film").title == "VS + SAM + LCT, without FiLM"
+    assert len({m.title for m in (METHODS | ABLATIONS).values()}) == 13
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_an_ablation_changes_one_thing(name: str) -> None:
+    ablated, original = method(name), method(name.partition(":")[0])
+    fields = ("loss", "sam", "free", "film", "film_scale", "lam_per")
+    assert sum(getattr(ablated, f) != getattr(original, f) for f in fields) == 1
+    assert len(set(ablated.spaces())) == 16
+    lams = {len(ablated.evaluation(space)) for space in ablated.spaces()}
+    assert lams == {1 if not ablated.film else {"gamma": 4, "tau": 5}.get(name.partition(":")[2], 20)}
+
+
+def test_what_is_not_told_λ_is_put_down_in_the_middle() -> None:
+    ablated = method("vs+lct:no-film")
+    assert ablated.evaluation(ablated.spaces()[0]).at(0).as_dict() == {"gamma": 0.15, "tau": 1.5}
 
 
 def test_an_unknown_method_lists_the_known() -> None:

@@ -28,7 +28,7 @@ def test_its_data_set_its_presets_and_its_command(name: str) -> None:
 
 
 def test_no_file_is_forgotten() -> None:
-    files = {module.name.replace("_", "-") for module in pkgutil.iter_modules(studies.__path__)} - {"study"}
+    files = {module.name.replace("_", "-") for module in pkgutil.iter_modules(studies.__path__)} - {"base"}
     assert files == set(STUDIES)
 
 

@@ -92,8 +92,8 @@ def reproduce(
         f"{time.monotonic() - started:.0f} s"
     )
     if progress.failed:
-        console.print(f"What failed and why: lossdial results --store {store} --failed", style="yellow")
-    print_study(there, chosen, wanted, console)
+        console.print(f"What failed and why: lossdial results --store {store} --failed true", style="yellow")
+    print_study(there, wanted, console)
 
 
 def _kinds(progress: Progress) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -12,7 +13,7 @@ from rich.table import Table
 
 from lossdial.data.feature_store import write
 from lossdial.dial import PAPER_METRICS, as_metric
-from lossdial.experiments import PROTOCOLS, Experiment, Store, Study
+from lossdial.experiments import ABLATIONS, METHODS, PROTOCOLS, Experiment, Store
 from lossdial.experiments.figures import FIGURES, make_figure, save_figure
 from lossdial.experiments.tables import make_table, to_csv, to_latex, to_markdown, to_terminal
 
@@ -179,15 +180,16 @@ def figure(
     console.print(f"{name} in {', '.join(str(p) for p in save_figure(drawn, path))}")
 
 
-def print_study(store: Store, study: Study, wanted: Sequence[Experiment], console: Console) -> None:
-    """The study's AUC under both protocols, ours beside the paper's, as far as the runs asked for are there."""
+def print_study(store: Store, wanted: Sequence[Experiment], console: Console) -> None:
+    """AUC under both protocols, ours beside the paper's, and the ablations, as far as the runs asked for are there."""
     frame = store.frame()
-    frame = frame[frame["key"].isin({experiment.key for experiment in wanted})] if len(frame) else frame
     if frame.empty:
         return
-    name = "auc" if set(study.methods) <= set(frame["method"]) and len(study.methods) == 6 else "ablation"
-    for protocol in PROTOCOLS:
-        console.print(to_terminal(make_table(name if name == "ablation" else "auc", frame, protocol)))
+    frame = frame[frame["key"].isin({experiment.key for experiment in wanted})]
+    names = [("auc", METHODS), ("ablation", ABLATIONS)]
+    for name in [name for name, methods in names if frame["method"].isin(methods).any()]:
+        for protocol in PROTOCOLS:
+            console.print(to_terminal(make_table(name, frame, protocol)))
 
 
 def _filtered(frame: pd.DataFrame, asked: dict[str, Any]) -> pd.DataFrame:
@@ -210,13 +212,21 @@ def _print_rows(frame: pd.DataFrame, metrics: Sequence[str], limit: int, console
             raise ValueError(f"rows have no metric {name!r}; compute it from Store.scores, or choose another.")
     frame = frame.sort_values(metrics[0], ascending=not as_metric(metrics[0]).greater_is_better)
     shown = frame if limit == 0 else frame.head(limit)
+    about = ["data", "beta", "preset", "epochs", "method", "setting", "seed"]
+    same = [column for column in about if frame[column].nunique() == 1]
     lam = [name for name in _LAM if frame[name].notna().any()]
-    columns = ["data", "beta", "preset", "epochs", "method", "setting", "seed", *lam, *metrics]
-    printed = Table(*columns)
+    columns = [*(column for column in about if column not in same), *lam, *metrics]
+    printed = Table(*columns, title=", ".join(f"{c} {_spelled(frame[c].iloc[0])}" for c in same), title_justify="left")
     for row in shown[columns].itertuples(index=False):
-        printed.add_row(*(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row))
+        printed.add_row(*(_spelled(value) for value in row))
     console.print(printed)
     console.print(f"{len(shown):,} of {len(frame):,} rows, of {frame['key'].nunique():,} runs")
+
+
+def _spelled(value: object) -> str:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.4g}"
+    return str(value)
 
 
 def _print_failed(store: Store, asked: dict[str, Any], console: Console) -> None:

@@ -133,19 +133,18 @@ class OnRay(Backend):
         except ModuleNotFoundError as error:
             raise ValueError("--backend ray needs the package ray: pip install 'lossdial[ray]'") from error
         _answers(self.address)
-        # Only now, since a worker's environment is decided when the driver connects.
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        connected = _within(_PATIENCE, lambda: self._connect())
-        if connected is not None:
-            raise ConnectionError(f"no Ray cluster answers at {self.address!r} ({connected}). {_REMEDY}")
-        resources = self._ray.cluster_resources()
-        if resources.get("CPU", 0) < self.cpus or resources.get("GPU", 0) < self.gpus:
+        refused = _within(_PATIENCE, self._connect)
+        if refused is not None:
+            raise ConnectionError(f"no Ray cluster answers at {self.address!r} ({refused}). {_REMEDY}")
+        there = self._ray.cluster_resources()
+        cpus, gpus = there.get("CPU", 0.0), there.get("GPU", 0.0)
+        if cpus < self.cpus or gpus < self.gpus:
+            self.close()
             raise ValueError(
-                f"a trial asks for {self.cpus:g} CPUs and {self.gpus:g} GPUs; the cluster has "
-                f"{resources.get('CPU', 0):g} and {resources.get('GPU', 0):g}. "
+                f"a trial asks for {self.cpus:g} CPUs and {self.gpus:g} GPUs; the cluster has {cpus:g} and {gpus:g}. "
                 "Lower --cpus-per-trial or --gpus-per-trial."
             )
-        self.jobs = int(min([resources["CPU"] / self.cpus] + ([resources["GPU"] / self.gpus] if self.gpus else [])))
+        self.jobs = int(min(cpus / self.cpus, gpus / self.gpus if self.gpus else cpus / self.cpus))
         self._task = self._ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=2)(run_trial)
         return self
 
@@ -184,7 +183,7 @@ def _answers(address: str) -> None:
         return
     parts = urlsplit(address if "//" in address else f"//{address}")
     try:
-        port = parts.port or 10001
+        port = parts.port or (10001 if parts.scheme == "ray" else 0)
     except ValueError:
         port = 0
     if not parts.hostname or not port:

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from lossdial.dial.drawing import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, VERMILION, spell
-from lossdial.experiments.heat_maps import GREEK, axis_text, draw_heat_maps, lam_text, method_text, space_text
+from lossdial.experiments.heat_maps import GREEK, axis_text, draw_heat_maps, lam_text, space_text
 from lossdial.experiments.measuring import RECALLS
 from lossdial.experiments.methods import method
 from lossdial.spaces import Linear
@@ -83,12 +83,12 @@ def precision_figure(frame: pd.DataFrame) -> Figure:
                 linestyle=_DASHES[k // len(_COLOURS)],
                 linewidth=1.2,
                 markersize=4.5,
-                label=f"{method_text(baseline)}, {_lam(row)}",
+                label=f"{method(baseline).title}, {_lam(row)}",
             )
         chosen = study.best(lct, "average_precision")
         precisions = chosen[_PRECISIONS].to_list()
-        axes.plot(precisions, color=VERMILION, linewidth=3.0, zorder=3, label=f"{method_text(lct)}, {_lam(chosen)}")
-        _title(axes, f"{method_text(lct)} {_trained(chosen)}")
+        axes.plot(precisions, color=VERMILION, linewidth=3.0, zorder=3, label=f"{method(lct).title}, {_lam(chosen)}")
+        _title(axes, f"{method(lct).title} {_trained(chosen)}")
         axes.set_xticks(range(len(RECALLS)), [f"{recall:g}" for recall in RECALLS])
         axes.set_xlabel("recall, at least")
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, frameon=False, fontsize=8)
@@ -116,7 +116,7 @@ def adaptability_figure(frame: pd.DataFrame, loss: Literal["vs", "focal"]) -> Fi
         zip(hues, map(to_hex, matplotlib.colormaps["viridis"](np.linspace(0, 0.85, len(hues)))), strict=True)
     )
     markers = dict(zip(shapes, _MARKERS, strict=False))
-    figure, panels = _panels(f"{study.title}\ndots: {method_text(lct)} {_trained(chosen)}", 1, 3, (3.7, 4.4))
+    figure, panels = _panels(f"{study.title}\ndots: {method(lct).title} {_trained(chosen)}", 1, 3, (3.7, 4.4))
     for axes, (metric, text) in zip(panels, metrics.items(), strict=True):
         for _, row in dots.iterrows():
             _dot(axes, row[metric], row["auc"], colours[row[hue]], markers[row[shape]])
@@ -126,7 +126,7 @@ def adaptability_figure(frame: pd.DataFrame, loss: Literal["vs", "focal"]) -> Fi
     for axes in panels[1:]:
         axes.sharey(panels[0])
         axes.tick_params(labelleft=False)
-    key = [_key(f"{method_text(loss)}, {_lam(baseline)}", ORANGE, "X", 11)]
+    key = [_key(f"{method(loss).title}, {_lam(baseline)}", ORANGE, "X", 11)]
     key += [_key(f"{GREEK[hue]} = {value:g}", colours[value], "o") for value in hues]
     key += [_key(f"{GREEK[shape]} = {value:g}", "white", markers[value], edge=INK) for value in shapes]
     figure.legend(handles=key, loc="outside lower center", ncols=len(key), frameon=False, fontsize=8)
@@ -157,7 +157,7 @@ def density_figure() -> Figure:
             density.plot(wide, p, color=colour, linestyle=dash, linewidth=1.8, label=text)
             below = linear.cdf(reach.clamp(linear.a, linear.b))
             cumulative.plot(reach, below, color=colour, linestyle=dash, linewidth=1.8, label=text)
-        _title(density, f"{method_text(lct)}: {GREEK[name]}")
+        _title(density, f"{method(lct).title}: {GREEK[name]}")
         cumulative.set_xlabel(GREEK[name])
         cumulative.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), frameon=False, fontsize=8)
     panels[0].set_ylabel("density")

@@ -19,22 +19,10 @@ from lossdial.dial.drawing import GREY, INK, VERMILION, spell
 from lossdial.experiments.methods import Method, method
 from lossdial.spaces import Constant, Linear, Space
 
-__all__ = ["GREEK", "axis_text", "draw_heat_maps", "lam_text", "method_text", "nested", "space_text"]
+__all__ = ["GREEK", "axis_text", "draw_heat_maps", "lam_text", "nested", "space_text"]
 
 GREEK: Final = {"gamma": "γ", "tau": "τ", "alpha": "α", "phi": "φ"}
-_WORDS: Final = {"vs": "VS", "focal": "Focal", "sam": "SAM", "lct": "LCT"}
 _BLANK: Final = "#ECEEF0"
-
-
-def method_text(name: str) -> str:
-    """A method as the paper writes it.
-
-    >>> method_text("vs+sam+lct"), method_text("vs+lct:tau")
-    ('VS + SAM + LCT', 'VS + LCT (τ)')
-    """
-    stem, _, variant = name.partition(":")
-    text = " + ".join(_WORDS.get(word, word) for word in stem.split("+"))
-    return f"{text} ({GREEK.get(variant, variant)})" if variant else text
 
 
 def lam_text(lam: Mapping[str, float]) -> str:
@@ -121,7 +109,7 @@ def _panel(axes: Axes, grid: FloatArray, trained: Method, scale: Normalize) -> A
     if trained.lct:
         lam = trained.evaluation(space).at(c * p + q).as_dict()
         where += f"; evaluated at {lam_text({name: lam[name] for name in space.free})}"
-    best = f"{method_text(trained.name)}: best {grid[i, j, p, q]:.3f}"
+    best = f"{trained.title}: best {grid[i, j, p, q]:.3f}"
     axes.set_title(f"{best}\n{where}", fontsize=9, loc="left", color=INK)
     _label(axes, trained, side)
     return image

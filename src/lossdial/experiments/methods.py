@@ -34,6 +34,17 @@ _EVALUATION: Final[dict[str, dict[str, tuple[float, ...]]]] = {
     "focal": {"alpha": (0.1, 0.25, 0.5, 0.75), "phi": (0.0, 1.0, 2.0, 3.0)},
     "vs": {"gamma": (0.0, 0.1, 0.2, 0.3), "tau": (0.0, 1.0, 2.0, 3.0, 4.0)},
 }
+_WORDS: Final = {
+    "focal": "Focal",
+    "vs": "VS",
+    "sam": "SAM",
+    "lct": "LCT",
+    "no-film": "without FiLM",
+    "gamma": "γ alone",
+    "tau": "τ alone",
+    "sigma": "σ, not 1+σ",
+    "per-sample": "λ per sample",
+}
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,17 @@ class Method:
     def lct(self) -> bool:
         """Whether any of λ varies."""
         return bool(self.free)
+
+    @property
+    def title(self) -> str:
+        """The name as the paper writes it.
+
+        >>> method("vs+sam+lct").title, method("vs+lct:tau").title
+        ('VS + SAM + LCT', 'VS + LCT, τ alone')
+        """
+        stem, _, change = self.name.partition(":")
+        text = " + ".join(_WORDS[word] for word in stem.split("+"))
+        return f"{text}, {_WORDS[change]}" if change else text
 
     def build_loss(self, beta: float) -> ConditionalLoss:
         """The loss for n₋/n₊ = ``beta``."""

@@ -12,7 +12,7 @@ from typing import Final
 import pandas as pd
 
 from lossdial.dial.registry import PAPER_METRICS, as_metric
-from lossdial.experiments.methods import ABLATIONS, METHODS
+from lossdial.experiments.methods import ABLATIONS, METHODS, method
 from lossdial.experiments.protocols import PROTOCOLS, Protocol, best
 from lossdial.experiments.published import COLUMNS, FilmRow, published, published_film
 from lossdial.experiments.rendering import (
@@ -50,17 +50,6 @@ _METRIC_TITLES: Final = {
     "max_balanced_accuracy": "Max balanced accuracy",
     "precision_at_recall@0.99": "Precision at recall ≥ 0.99",
 }
-_WORDS: Final = {
-    "focal": "Focal",
-    "vs": "VS",
-    "sam": "SAM",
-    "lct": "LCT",
-    "no-film": "without FiLM",
-    "gamma": "γ alone",
-    "tau": "τ alone",
-    "sigma": "σ, not 1+σ",
-    "per-sample": "λ per sample",
-}
 _STAND_IN: Final = (
     "† HAM10000, one source of ISIC 2019, stands in for the paper's Melanoma, whose figures are the ones beside it."
 )
@@ -86,7 +75,7 @@ def result_table(frame: pd.DataFrame, metric: str, protocol: Protocol) -> Result
     trained = _trained(frame)
     rows = [
         Row(
-            _label(m),
+            method(m).title,
             tuple(_cell(frame, name, m, (c.data, c.beta), protocol, published(name, m, c)) for c in columns),
             ends_section=m.endswith("+lct"),
         )
@@ -111,7 +100,7 @@ def film_table(frame: pd.DataFrame, protocol: Protocol) -> ResultTable:
         )
         rows.append(Row(label, tuple(cells)))
     title = f"AUC with and without FiLM, {_text([place])}"
-    return _table(title, protocol, tuple(map(_label, columns)), rows, [trained])
+    return _table(title, protocol, tuple(method(m).title for m in columns), rows, [trained])
 
 
 def ablation_table(frame: pd.DataFrame, protocol: Protocol) -> ResultTable:
@@ -120,7 +109,7 @@ def ablation_table(frame: pd.DataFrame, protocol: Protocol) -> ResultTable:
     frame, place = _one_data_set(frame, methods)
     trained = _trained(frame)
     rows = [
-        Row(_label(m), tuple(_cell(frame, metric, m, place, protocol) for metric in PAPER_METRICS))
+        Row(method(m).title, tuple(_cell(frame, metric, m, place, protocol) for metric in PAPER_METRICS))
         for m in methods
         if (frame["method"] == m).any()
     ]
@@ -256,13 +245,6 @@ def _winners(figures: Sequence[float | None], greater: bool) -> list[bool]:
 
 def _title(metric: str) -> str:
     return _METRIC_TITLES.get(metric, metric)
-
-
-def _label(method: str) -> str:
-    """A method as the paper writes it."""
-    stem, _, change = method.partition(":")
-    text = " + ".join(_WORDS.get(word, word) for word in stem.split("+"))
-    return f"{text}, {_WORDS.get(change, change)}" if change else text
 
 
 def _text(pairs: Sequence[tuple[str, float]]) -> str:

@@ -16,7 +16,7 @@ from lossdial.experiments.studies import (
     household,
     melanoma,
 )
-from lossdial.experiments.studies.study import Study
+from lossdial.experiments.studies.base import Study
 
 __all__ = ["STUDIES", "Study", "study"]
 

@@ -7,6 +7,6 @@ and one λ per sample in place of one per batch.
 """
 
 from lossdial.experiments.methods import ABLATIONS, METHODS
-from lossdial.experiments.studies.study import Study
+from lossdial.experiments.studies.base import Study
 
 STUDY = Study("ablations", (("cifar10-auto-truck", 100),), (*METHODS, *ABLATIONS))

@@ -3,6 +3,6 @@
 lossdial reproduce --study animal-vehicle --preset paper
 """
 
-from lossdial.experiments.studies.study import Study
+from lossdial.experiments.studies.base import Study
 
 STUDY = Study("animal-vehicle", (("cifar10-animal-vehicle", 100),))

@@ -3,6 +3,6 @@
 lossdial reproduce --study aptos --preset frozen --jobs 2
 """
 
-from lossdial.experiments.studies.study import Study
+from lossdial.experiments.studies.base import Study
 
 STUDY = Study("aptos", (("aptos", 100), ("aptos", 200)))

@@ -5,6 +5,6 @@ lossdial reproduce --study auto-truck --preset cpu --epochs EPOCHS --settings 4 
 lossdial reproduce --study auto-truck --preset paper     # on a GPU
 """
 
-from lossdial.experiments.studies.study import Study
+from lossdial.experiments.studies.base import Study
 
 STUDY = Study("auto-truck", (("cifar10-auto-truck", 100),))

@@ -3,6 +3,6 @@
 lossdial reproduce --study ham10000 --preset frozen --jobs 2
 """
 
-from lossdial.experiments.studies.study import Study
+from lossdial.experiments.studies.base import Study
 
 STUDY = Study("ham10000", (("ham10000-melanoma", 10), ("ham10000-melanoma", 100), ("ham10000-melanoma", 200)))

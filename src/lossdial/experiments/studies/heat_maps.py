@@ -6,6 +6,6 @@ The paper draws them for SIIM-ISIC Melanoma; HAM10000 stands in for it here.
     lossdial figure heat-maps --data ham10000-melanoma --beta 200
 """
 
-from lossdial.experiments.studies.study import Study
+from lossdial.experiments.studies.base import Study
 
 STUDY = Study("heat-maps", (("ham10000-melanoma", 200),), ("vs", "vs+lct", "vs+lct:gamma", "vs+lct:tau"))

@@ -3,6 +3,6 @@
 lossdial reproduce --study household --preset paper
 """
 
-from lossdial.experiments.studies.study import Study
+from lossdial.experiments.studies.base import Study
 
 STUDY = Study("household", (("cifar100-household", 100),))

@@ -3,6 +3,6 @@
 lossdial reproduce --study melanoma --preset paper
 """
 
-from lossdial.experiments.studies.study import Study
+from lossdial.experiments.studies.base import Study
 
 STUDY = Study("melanoma", (("melanoma", 10), ("melanoma", 100), ("melanoma", 200)))
