@@ -24,7 +24,7 @@ _QUIET_SECONDS = 30.0  # between lines, where there is no terminal to draw on
 
 def reproduce(
     study: str,
-    preset: Literal["cpu", "frozen", "paper"] = "frozen",
+    preset: Literal["cpu", "tiny", "frozen", "paper"] = "frozen",
     store: str = "runs/store",
     methods: list[str] | None = None,
     settings: int = 16,
@@ -48,8 +48,8 @@ def reproduce(
     study
         auto-deer, auto-truck, animal-vehicle, household, melanoma, ham10000, aptos, ablations or heat-maps.
     preset
-        frozen: heads on the features of a pretrained network. cpu: a small ResNet from scratch. paper: as the paper
-        trains, which wants a GPU.
+        frozen: heads on the features of a pretrained network. cpu: a small ResNet from scratch. tiny: a smaller one,
+        for pairs of CIFAR-10 classes. paper: as the paper trains, which wants a GPU.
     store
         The folder of results.
     methods

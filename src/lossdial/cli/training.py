@@ -38,7 +38,7 @@ def train(
     beta: float | None = None,
     method: _METHODS = "vs+lct",
     space: dict[str, list[float]] | None = None,
-    preset: Literal["cpu", "frozen", "paper"] = "cpu",
+    preset: Literal["cpu", "tiny", "frozen", "paper"] = "cpu",
     features: str | None = None,
     weights: str | None = None,
     image_size: int | None = None,
@@ -86,8 +86,8 @@ def train(
         λ: one number is a constant, three are a, b, h_b of a linear density, as in --space.tau '[0, 3, 0.333]'
         --space.gamma '[0]'. By default the widest of the paper; without lct, gamma 0, tau 2 or alpha 0.25, phi 2.
     preset
-        For images: cpu, a small ResNet; frozen, a head on the features of a pretrained network; paper, as the paper
-        trains, which wants a GPU.
+        For images: cpu, a small ResNet; tiny, a smaller one for pairs of CIFAR-10 classes; frozen, a head on the
+        features of a pretrained network; paper, as the paper trains, which wants a GPU.
     features
         With --preset frozen: the folder of features that `lossdial embed` wrote, or is to write. By default in --out.
     weights

@@ -73,9 +73,9 @@ _APTOS_PAPER: Final = Preset(
 )
 
 
-def _small_resnet(epochs: int, augment: Augment, run_time: str) -> Preset:
+def _small_resnet(epochs: int, augment: Augment, run_time: str, width: int = 16) -> Preset:
     recipe = Recipe(epochs, OptimizerConfig("sgd", 0.1), Cosine(warmup=1), clip_norm=0.5)
-    return Preset({"name": "cifar_resnet", "depth": 8, "width": 16}, recipe, augment, run_time=run_time)
+    return Preset({"name": "cifar_resnet", "depth": 8, "width": width}, recipe, augment, run_time=run_time)
 
 
 _FROZEN: Final = Preset(
@@ -87,7 +87,12 @@ _FROZEN: Final = Preset(
 
 #: data set (a pattern; "images" are a user's own) -> preset name -> preset
 PRESETS: Final[dict[str, dict[str, Preset]]] = {
-    "cifar10*": {"paper": _CIFAR_PAPER, "cpu": _small_resnet(20, _CIFAR_AUGMENT, "2 minutes"), "frozen": _FROZEN},
+    "cifar10*": {
+        "paper": _CIFAR_PAPER,
+        "cpu": _small_resnet(20, _CIFAR_AUGMENT, "2 minutes"),
+        "tiny": _small_resnet(10, _CIFAR_AUGMENT, "half a minute", width=8),  # for studies of a hundred runs
+        "frozen": _FROZEN,
+    },
     "cifar100*": {"paper": _CIFAR_PAPER, "cpu": _small_resnet(30, _CIFAR_AUGMENT, "2 minutes"), "frozen": _FROZEN},
     "dogs-vs-cats": {
         "paper": _MELANOMA_PAPER,

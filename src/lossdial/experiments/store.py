@@ -33,6 +33,9 @@ from lossdial.experiments.measuring import Measured
 __all__ = ["DamagedRow", "Store", "StoreError"]
 
 _FORMAT: Final = 1
+_CRC: Final = ', "crc": '
+#: what every row says, whatever became of the run
+_ALWAYS: Final = {"format", "key", "status", "of", *(f.name for f in fields(Experiment))}
 _LAM_NAMES: Final = ("gamma", "tau", "alpha", "phi")
 #: outcomes that giving the same command again would only repeat
 FINAL: Final = frozenset({"done", "diverged"})
@@ -176,17 +179,18 @@ class Store:
             self.damaged.append(DamagedRow(path, number + 1, f"unreadable from here on: {error}"))
 
     def _parse(self, line: str, path: Path, number: int) -> dict[str, Any] | None:
+        body, _, crc = line.rstrip("}\n").rpartition(_CRC)
         try:
             row = json.loads(line)
-            crc = row.pop("crc")
-            missing = {"format", "key", "status", "of", *(f.name for f in fields(Experiment))} - row.keys()
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            known = row.keys() >= _ALWAYS and int(crc) == zlib.crc32(f"{body}}}".encode())
+        except (ValueError, AttributeError) as error:
             self.damaged.append(DamagedRow(path, number, f"not a row: {type(error).__name__}"))
             return None
-        _check_version(int(row.get("format", _FORMAT)), path)
-        if missing or crc != _crc(row):
+        if not known:
             self.damaged.append(DamagedRow(path, number, "its checksum differs"))
             return None
+        _check_version(int(row["format"]), path)
+        del row["crc"]
         return dict(row)
 
     def outcomes(self) -> dict[str, str]:
@@ -246,11 +250,9 @@ def _outcomes(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _line(row: Mapping[str, Any]) -> str:
-    return json.dumps({**row, "crc": _crc(row)}) + "\n"
-
-
-def _crc(row: Mapping[str, Any]) -> int:
-    return zlib.crc32(json.dumps(row).encode())
+    """A row as a line: JSON whose last entry is a checksum of the text before it."""
+    body = json.dumps(row)
+    return f"{body[:-1]}{_CRC}{zlib.crc32(body.encode())}}}\n"
 
 
 def _check_version(version: int, path: Path) -> None:

@@ -4,6 +4,7 @@ The six methods, LCT without FiLM (the paper's table), λ = γ or τ alone (its 
 and one λ per sample in place of one per batch.
 
     lossdial reproduce --study ablations --preset frozen --jobs 2
+    lossdial reproduce --study ablations --preset tiny --settings 4 --seeds 2 --jobs 2
 """
 
 from lossdial.experiments.methods import ABLATIONS, METHODS
