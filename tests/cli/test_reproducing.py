@@ -110,7 +110,7 @@ def test_a_damaged_row_is_told_and_run_again(
     assert f"1 damaged row(s) were skipped: {first}:1" in capsys.readouterr().out
     assert main(["reproduce", *FEW, *METHODS, *here, "--features", str(features)]) == 0
     out = capsys.readouterr().out
-    assert f"damaged and run again: {first}:1 (its checksum differs)" in out
+    assert f"a damaged row counts as missing: {first}:1 (its checksum differs)" in out
     assert "18 were there, 2 done now" in out
 
 

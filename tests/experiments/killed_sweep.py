@@ -16,7 +16,7 @@ def main(store: str, features: str, jobs: str, address: str | None = None) -> No
     runs = grid([("cifar10-auto-truck", 20.0)], "frozen", METHODS, spread_settings(4), range(2), 12)
     backend = Local(int(jobs)) if address is None else OnRay(address)
     progress = sweep(runs, Store.create(store), backend, Path(features), tick=0.05, checkpoint_seconds=0)
-    print(progress.before, progress.ended["done"], progress.failed)
+    print(progress.before, progress.ended["done"], progress.failed, progress.retried)
 
 
 if __name__ == "__main__":

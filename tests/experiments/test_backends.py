@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +25,15 @@ def free_port() -> int:
         return int(chosen.getsockname()[1])
 
 
+@dataclass(frozen=True)
+class Cluster:
+    address: str
+    head: int  # the process that leads its session
+
+
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a cluster with two workers, started as a user would start it."""
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster with two workers, started as a user would start it."""
     pytest.importorskip("ray")
     address = f"127.0.0.1:{free_port()}"
     command = ["start", "--head", "--block", "--num-cpus=2", "--disable-usage-stats", "--include-dashboard=false"]
@@ -46,13 +54,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         assert head.poll() is None, log.read_text()
         assert time.monotonic() < until, log.read_text()
         time.sleep(0.1)
-    yield address
+    yield Cluster(address, head.pid)
     head.send_signal(signal.SIGTERM)
     try:
         head.wait(30)
     finally:
         for pid in session_of(head.pid):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def session_of(leader: int) -> list[int]:
@@ -67,43 +76,41 @@ def session_of(leader: int) -> list[int]:
     return found
 
 
-def workers() -> list[int]:
-    """The processes in which Ray is running a trial."""
+def workers(head: int) -> list[int]:
+    """The processes in which the cluster is running a trial."""
     found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if (entry / "cmdline").read_bytes().startswith(b"ray::run_trial"):
-                found.append(int(entry.name))
-        except OSError:
-            continue
+    for pid in session_of(head):
+        with suppress(OSError):
+            if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"ray::run_trial"):
+                found.append(pid)
     return found
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="looks for Ray's workers in /proc")
 def test_the_same_rows_on_a_cluster_that_loses_a_worker(
-    cluster: str, small: Any, timeless: Any, tmp_path: Path
+    cluster: Cluster, small: Any, timeless: Any, tmp_path: Path
 ) -> None:
     arguments = [str(small.features), "2"]
     subprocess.run([sys.executable, str(SCRIPT), str(tmp_path / "local"), *arguments], check=True, stdout=-1)
-    there = [sys.executable, str(SCRIPT), str(tmp_path / "ray"), *arguments, cluster]
+    there = [sys.executable, str(SCRIPT), str(tmp_path / "ray"), *arguments, cluster.address]
     driver = subprocess.Popen(there, text=True, stdout=subprocess.PIPE)
     until = time.monotonic() + 120
-    while not (busy := workers()) or not list((tmp_path / "ray" / "unfinished").glob("*/checkpoint.pt")):
+    while not (busy := workers(cluster.head)) or not list((tmp_path / "ray" / "unfinished").glob("*/checkpoint.pt")):
         assert driver.poll() is None, "the sweep ended before a worker could be killed"
         assert time.monotonic() < until
         time.sleep(0.005)
     os.kill(busy[0], signal.SIGKILL)
     output, _ = driver.communicate(timeout=240)
     assert driver.returncode == 0
-    assert output.split()[-3:] == ["0", "24", "0"]  # behind what Ray says of the dead worker
+    assert output.split()[-4:] == ["0", "24", "0", "1"]  # behind what Ray says of the dead worker
     assert timeless(Store.open(tmp_path / "ray")) == timeless(Store.open(tmp_path / "local"))
-    assert not list((tmp_path / "ray" / "unfinished").iterdir())
+    assert not list((tmp_path / "ray" / "unfinished").glob("*"))
 
 
-def test_a_trial_that_asks_for_more_than_there_is(cluster: str, small: Any, tmp_path: Path) -> None:
+def test_a_trial_that_asks_for_more_than_there_is(cluster: Cluster, small: Any, tmp_path: Path) -> None:
     runs = small.experiments(("vs",), seeds=1)
     with pytest.raises(ValueError, match="asks for 1 CPUs and 3 GPUs; the cluster has 2 and 0"):
-        sweep(runs, Store.create(tmp_path), OnRay(cluster, gpus=3), small.features)
+        sweep(runs, Store.create(tmp_path), OnRay(cluster.address, gpus=3), small.features)
 
 
 @pytest.mark.parametrize("address", ["closed", "silent", "ray://closed"])

@@ -14,13 +14,14 @@ from torch import Tensor
 from lossdial.data.cifar import CIFAR10
 from lossdial.experiments import Experiment, Method, Store, Trial, running, trials
 from lossdial.experiments.running import Outcome, Workplace, run_trial
+from lossdial.experiments.store import finished
 from lossdial.losses import VSLoss
 from lossdial.spaces import Lam
-from lossdial.training import fit
+from lossdial.training import fit, fit_stacked
 
 
 def place(small: Any, store: Path) -> Workplace:
-    return Workplace(store, small.features)
+    return Workplace(store, small.features, Path("nowhere"))
 
 
 def test_rows_scores_and_nothing_left_over(small: Any, tmp_path: Path) -> None:
@@ -33,14 +34,14 @@ def test_rows_scores_and_nothing_left_over(small: Any, tmp_path: Path) -> None:
     y, scores = store.scores(trial.experiments[0].key)
     assert (len(y), scores.shape) == (100, (100, 20))
     assert len(np.unique(scores[0])) > 1  # λ matters
-    assert not list((tmp_path / "unfinished").iterdir())
+    assert not list((tmp_path / "unfinished").glob("*"))
     assert run_trial(trial, place(small, tmp_path)) == Outcome("finished")  # and has nothing to do
 
 
 def test_a_stack_gives_the_rows_of_single_runs(small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (trial,) = trials(small.experiments(("vs+sam+lct",), seeds=1))
     run_trial(trial, place(small, tmp_path / "stack"))
-    monkeypatch.setattr(Experiment, "together", property(lambda self: (self.key,)))
+    monkeypatch.setattr(Experiment, "stacks", property(lambda _: False))
     for single in trials(trial.experiments):
         run_trial(single, place(small, tmp_path / "single"))
     stack, single_ = (
@@ -69,12 +70,54 @@ def test_divergence_is_recorded(small: Any, tmp_path: Path, monkeypatch: pytest.
     for trial in trials(small.experiments(("vs+lct",), seeds=1)):
         run_trial(trial, place(small, tmp_path))
     first, *others = trial.experiments
-    assert Store.open(tmp_path).outcomes() == {first.key: "diverged", **{e.key: "done" for e in others}}
+    ends = Store.open(tmp_path).outcomes()
+    assert [ends[e.key].status for e in (first, *others)] == ["diverged", "done", "done", "done"]
+    assert finished(trial, ends)
     (single, *_) = trials(small.experiments(("vs+lct:per-sample",), seeds=1))
     run_trial(single, place(small, tmp_path / "single"))
     (row,) = Store.open(tmp_path / "single").rows()
     assert row["status"] == "diverged"
     assert "at step 1" in row["message"]
+    assert "Checkpoints" not in row["message"]  # they are gone
+
+
+def test_weights_that_are_no_numbers_after_the_last_step(
+    small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ruined(models: Any, *arguments: Any, **options: Any) -> Any:
+        result = fit_stacked(models, *arguments, **options)
+        with torch.no_grad():
+            models[2].head.linear.weight.fill_(torch.inf)
+        return result
+
+    monkeypatch.setattr(running, "fit_stacked", ruined)
+    (trial,) = trials(small.experiments(("vs",), seeds=1))
+    run_trial(trial, place(small, tmp_path))
+    ends = Store.open(tmp_path).outcomes()
+    assert [ends[e.key].status for e in trial.experiments] == ["done", "done", "diverged", "done"]
+
+
+def test_data_that_cannot_be_read_are_no_reason_to_stop(small: Any, tmp_path: Path) -> None:
+    (trial,) = trials(small.experiments(("vs",), seeds=1))
+    missing = Workplace(tmp_path, tmp_path / "nowhere", tmp_path)
+    assert run_trial(trial, missing) == Outcome("finished")
+    rows = list(Store.open(tmp_path).rows())
+    assert {row["status"] for row in rows} == {"failed"}
+    assert "the data cannot be read" in rows[0]["message"]
+
+
+def test_a_failure_leaves_results_alone(small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (trial,) = trials(small.experiments(("vs",), seeds=1))
+    run_trial(trial, place(small, tmp_path))
+    (tmp_path / "rows" / f"{trial.experiments[0].key}.jsonl").unlink()
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(running, "fit_stacked", fails)
+    run_trial(trial, place(small, tmp_path))
+    ends = Store.open(tmp_path).outcomes()
+    assert [ends[e.key].status for e in trial.experiments] == ["out-of-memory", "done", "done", "done"]
 
 
 @pytest.mark.parametrize(
@@ -101,23 +144,24 @@ def test_other_failures_are_recorded(
     assert "test_running.py" in rows[0]["message"]
     monkeypatch.undo()
     run_trial(trial, place(small, tmp_path))  # another attempt
-    assert set(Store.open(tmp_path).outcomes().values()) == {"done"}
+    assert {end.status for end in Store.open(tmp_path).outcomes().values()} == {"done"}
 
 
 def test_real_want_of_memory(small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "_model", lambda *_: torch.empty(2**55))
     (trial,) = trials(small.experiments(("vs",), seeds=1))
     run_trial(trial, place(small, tmp_path))
-    assert set(Store.open(tmp_path).outcomes().values()) == {"out-of-memory"}
+    assert {end.status for end in Store.open(tmp_path).outcomes().values()} == {"out-of-memory"}
 
 
+@pytest.mark.parametrize("checkpoint_seconds", [0.0, 1e9])  # in a checkpoint, in the results
 def test_a_full_disk_stops_the_sweep(
-    small: Any, tmp_path: Path, full_disk: Callable[[int], AbstractContextManager[None]]
+    small: Any, tmp_path: Path, checkpoint_seconds: float, full_disk: Callable[[int], AbstractContextManager[None]]
 ) -> None:
     first, second = trials(small.experiments(("vs",), seeds=2))
     run_trial(first, place(small, tmp_path))
     with full_disk(1000):
-        outcome = run_trial(second, place(small, tmp_path))
+        outcome = run_trial(second, replace(place(small, tmp_path), checkpoint_seconds=checkpoint_seconds))
     assert outcome.kind == "stop"
     assert "cannot be written" in outcome.message
     assert len(Store.open(tmp_path).outcomes()) == 4
@@ -127,14 +171,13 @@ def test_a_network_from_scratch_resumes_from_its_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timeless: Any
 ) -> None:
     write_cifar(tmp_path / "data")
-    monkeypatch.setenv("LOSSDIAL_DATA", str(tmp_path / "data"))
     running._images.cache_clear()
     run = Experiment("cifar10-auto-truck", 10.0, "cpu", "vs+sam+lct", 3, 0, 8)
     trial = Trial((run,))
-    work = Workplace(tmp_path / "whole", tmp_path, checkpoint_seconds=0)
+    work = Workplace(tmp_path / "whole", tmp_path, tmp_path / "data", checkpoint_seconds=0)
     assert run_trial(trial, work) == Outcome("finished")
     store = Store.open(tmp_path / "whole")
-    assert store.outcomes() == {run.key: "done"}
+    assert store.outcomes() == {run.key: ("done", trial.key)}
     assert len(store.frame()) == 20
 
     class Killed(BaseException):

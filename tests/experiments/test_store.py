@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from lossdial.dial import Surface
-from lossdial.experiments import Experiment, Store, StoreError
+from lossdial.experiments import Experiment, Store, StoreError, Trial
 from lossdial.experiments.measuring import halves, measure
+from lossdial.experiments.store import Ended, finished
 
 Y = np.repeat([0, 1], [40, 20])
 LAMS = [{"gamma": 0.1, "tau": float(t)} for t in range(4)]
@@ -20,10 +21,10 @@ def run(setting: int = 0, seed: int = 0) -> Experiment:
     return Experiment("aptos", 100.0, "frozen", "vs+lct", setting, seed, 30)
 
 
-def fill(store: Store, experiment: Experiment) -> np.ndarray:
+def fill(store: Store, experiment: Experiment, trial: str = "a trial") -> np.ndarray:
     rng = np.random.default_rng(experiment.setting)
     scores = (rng.normal(size=(60, 4)) + Y[:, None]).astype(np.float32)
-    store.write(experiment, measure(Surface(Y, scores, LAMS), halves(Y, None)), 1.5, (Y, scores))
+    store.write(experiment, trial, measure(Surface(Y, scores, LAMS), halves(Y, None)), 1.5, (Y, scores))
     return scores
 
 
@@ -33,7 +34,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     rows = list(Store.open(store.folder).rows())
     assert [row["lam"] for row in rows] == LAMS
     assert {row["key"] for row in rows} == {run().key}
-    assert store.outcomes() == {run().key: "done"}
+    assert store.outcomes() == {run().key: Ended("done", "a trial")}
     y, found = store.scores(run().key)
     assert np.array_equal(found, scores)
     assert np.array_equal(y, Y)
@@ -47,7 +48,7 @@ def test_the_frame(tmp_path: Path) -> None:
     store = Store.create(tmp_path)
     for setting in range(3):
         fill(store, run(setting))
-    store.record(run(9), "diverged", "the loss became nan")
+    store.record(Trial((run(9),)), "diverged", "the loss became nan")
     frame = store.frame()
     assert len(frame) == 12
     assert frame["setting"].tolist().count(2) == 4
@@ -89,7 +90,7 @@ def test_a_damaged_row_is_skipped_named_and_counted(tmp_path: Path) -> None:
     assert len(store.frame()) == 2 + 4
     assert [(d.path, d.line) for d in store.damaged] == [(path, 2), (path, 3), (path, 4)]
     assert "checksum differs" in str(store.damaged[0])
-    assert store.outcomes() == {run(1).key: "done"}  # so the other will be run again
+    assert set(store.outcomes()) == {run(1).key}  # so the other will be run again
 
 
 def test_a_truncated_archive_gives_what_it_can(tmp_path: Path) -> None:
@@ -130,10 +131,36 @@ def test_what_is_no_store(tmp_path: Path) -> None:
 
 def test_a_result_beats_a_failure(tmp_path: Path) -> None:
     store = Store.create(tmp_path)
-    store.record(run(), "out-of-memory", "no room")
-    assert store.outcomes() == {run().key: "out-of-memory"}
+    trial = Trial((run(), run(1)))
+    store.record(trial, "out-of-memory", "no room")
+    assert {end.status for end in store.outcomes().values()} == {"out-of-memory"}
     fill(store, run())
-    assert store.outcomes() == store.outcomes_of([run().key, "nothing"]) == {run().key: "done"}
+    assert store.outcomes_of([run().key, "nothing"]) == {run().key: Ended("done", "a trial")}
+    store.record(trial, "died", "again")
+    assert [store.outcomes()[run(i).key].status for i in (0, 1)] == ["done", "died"]
+
+
+def test_what_trained_together_is_finished_together(tmp_path: Path) -> None:
+    store = Store.create(tmp_path)
+    trial = Trial((run(0), run(1)))
+    fill(store, run(0), "another")
+    assert not finished(trial, store.outcomes())
+    fill(store, run(1), trial.key)
+    assert not finished(trial, store.outcomes())  # they agree to rounding only
+    fill(store, run(0), trial.key)
+    assert finished(trial, store.outcomes())
+    assert finished(Trial((run(1),)), store.outcomes())
+    store.record(Trial((run(2),)), "failed", "a bug")
+    assert not finished(Trial((run(2),)), store.outcomes())
+
+
+def test_what_was_run_again_beats_what_was_packed(tmp_path: Path) -> None:
+    store = Store.create(tmp_path)
+    for setting in range(6):  # keys before and after the archive's name
+        fill(store, run(setting))
+    old = [{**row, "seconds": 99.0} for row in store.rows()]
+    store.save(tmp_path / "rows" / "8.jsonl.gz", old)
+    assert {row["seconds"] for row in store.rows()} == {1.5}
 
 
 def test_a_full_disk_leaves_earlier_rows_whole(
@@ -144,7 +171,7 @@ def test_a_full_disk_leaves_earlier_rows_whole(
     for size in (100, 2000):  # in the scores, in the rows
         with full_disk(size), pytest.raises(OSError, match="too large"):
             fill(store, run(1))
-    assert store.outcomes() == {run(0).key: "done"}
+    assert set(store.outcomes()) == {run(0).key}
     assert not list(tmp_path.rglob(".*"))
 
 
@@ -163,12 +190,32 @@ def test_a_claim_is_for_one(tmp_path: Path) -> None:
     store = Store.create(tmp_path)
     with store.claim("a") as mine:
         assert mine is not None
-        mine.mkdir()
+        mine.mkdir(parents=True)
         (mine / "checkpoint.pt").touch()
         with Store.open(tmp_path).claim("a") as theirs, Store.open(tmp_path).claim("b") as other:
             assert theirs is None
             assert other is not None
     with store.claim("a") as again:
         assert again == mine
-        store.release("a")
-    assert not list((tmp_path / "unfinished").glob("a*"))
+    with pytest.raises(RuntimeError), store.claim("a"):
+        raise RuntimeError  # and the lock is free again
+    with store.claim("a") as freed:
+        assert freed == mine
+
+
+def test_cleaning_up_after_a_trial_that_was_killed(tmp_path: Path) -> None:
+    store = Store.create(tmp_path)
+    fill(store, run(0))
+    fill(store, run(1))
+    trial = Trial((run(0),))
+    for path in (
+        f"rows/.{run(0).key}.jsonl-x.tmp",
+        f"rows/.{run(1).key}.jsonl-x.tmp",
+        f"scores/.{run(0).key}.npz-x.tmp",
+    ):
+        (tmp_path / path).touch()
+    (tmp_path / "unfinished" / trial.key).mkdir(parents=True)
+    store.clean(trial)
+    assert [path.name for path in tmp_path.rglob(".*")] == [f".{run(1).key}.jsonl-x.tmp"]  # another process's
+    assert not list((tmp_path / "unfinished").glob("*"))
+    assert len(store.outcomes()) == 2

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from lossdial.experiments import Local, Progress, Store, Trial, sweep
+from lossdial.experiments import Local, Progress, Store, StoreError, Trial, features, sweep, trials
 from lossdial.experiments.running import Outcome, Workplace, run_trial
 
 SCRIPT = Path(__file__).with_name("killed_sweep.py")
@@ -42,15 +43,15 @@ def wait_for_runs(process: subprocess.Popen[str], store: Path, count: int) -> No
 def test_killed_twice_it_ends_with_the_rows_of_one_that_was_not(small: Any, timeless: Any, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     done = start(whole, small.features)
-    assert done.communicate()[0].split() == ["0", "24", "0"]
+    assert done.communicate(timeout=300)[0].split() == ["0", "24", "0", "0"]
 
     store = tmp_path / "killed"
     first = start(store, small.features)
-    wait_for_runs(first, store, 1)
+    wait_for_runs(first, store, 9)  # so that of the stacks of four at least one is whole
     os.killpg(first.pid, signal.SIGKILL)  # with all its workers
     first.wait()
     finished = len(Store.open(store).outcomes())
-    assert 1 <= finished < 24
+    assert 9 <= finished < 24
 
     second = start(store, small.features)
     wait_for_runs(second, store, finished + 1)
@@ -65,11 +66,12 @@ def test_killed_twice_it_ends_with_the_rows_of_one_that_was_not(small: Any, time
             time.sleep(0.05)
 
     third = start(store, small.features)
-    before, now, failed = map(int, third.communicate()[0].split())
+    before, now, failed, _ = map(int, third.communicate(timeout=300)[0].split())
     assert (before + now, failed) == (24, 0)
     assert 0 < before < 24
     assert timeless(Store.open(store)) == timeless(Store.open(whole))
-    assert not list((store / "unfinished").iterdir())
+    assert not list((store / "unfinished").glob("*"))
+    assert not list(store.rglob(".*"))
 
 
 def test_a_finished_sweep_has_nothing_to_do(small: Any, tmp_path: Path) -> None:
@@ -97,30 +99,29 @@ def test_two_sweeps_on_one_store(small: Any, timeless: Any, tmp_path: Path) -> N
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(120)
     assert [(progress.done, progress.failed) for progress in found] == [(24, 0), (24, 0)]
     assert timeless(shared) == timeless(alone)
-    assert not list((shared.folder / "unfinished").iterdir())
+    assert not list((shared.folder / "unfinished").glob("*"))
 
 
 @dataclass
 class Scripted(Local):
     """Runs trials in this process; ``before`` may say how one ends instead."""
 
-    before: Callable[[Trial], Outcome | str | None]
+    before: Callable[[Trial], Outcome | None]
 
     def __post_init__(self) -> None:
         self.jobs = 2
-        self.ended: list[tuple[Trial, Outcome | None]] = []
+        self.ended: list[tuple[Trial, Outcome]] = []
 
     def __enter__(self) -> "Scripted":
         return self
 
     def submit(self, trial: Trial, place: Workplace) -> None:
-        fate = self.before(trial)
-        self.ended.append((trial, run_trial(trial, place) if isinstance(fate, str) else fate))
+        self.ended.append((trial, self.before(trial) or run_trial(trial, place)))
 
-    def poll(self, timeout: float) -> list[tuple[Trial, Outcome | None]]:  # noqa: ARG002 (a backend's signature)
+    def poll(self, timeout: float) -> list[tuple[Trial, Outcome]]:  # noqa: ARG002 (a backend's signature)
         ended, self.ended = self.ended, []
         return ended
 
@@ -150,17 +151,64 @@ def test_a_trial_whose_worker_dies_is_retried_and_costs_no_other(small: Any, tmp
 def test_a_trial_that_always_dies_is_recorded_and_the_sweep_goes_on(small: Any, tmp_path: Path) -> None:
     store = Store.create(tmp_path)
     runs = small.experiments(("vs", "vs+lct"), seeds=1)
-    backend = Scripted(lambda trial: None if trial.experiments[0].method == "vs" else "run")
+    backend = Scripted(lambda trial: Outcome("died") if trial.experiments[0].method == "vs" else None)
     progress = sweep(runs, store, backend, small.features)
     assert (progress.retried, progress.ended["died"], progress.ended["done"]) == (2, 4, 4)
     row = next(row for row in store.rows() if row["method"] == "vs")
-    assert row["message"] == "its worker died 3 times, perhaps for want of memory"
+    assert row["message"] == "its worker died 3 times, perhaps for want of memory."
     # Another sweep tries again.
-    assert sweep(runs, store, Scripted(lambda _: "run"), small.features).ended["done"] == 4
+    assert sweep(runs, store, Scripted(lambda _: None), small.features).ended["done"] == 4
+
+
+def test_what_ended_a_worker_is_recorded(small: Any, tmp_path: Path) -> None:
+    store = Store.create(tmp_path)
+    runs = small.experiments(("vs", "vs+lct"), seeds=1)
+    fates = {"vs": Outcome("out-of-memory", "12 GB were too few."), "vs+lct": Outcome("failed", "no module named x")}
+    progress = sweep(runs, store, Scripted(lambda trial: fates[trial.experiments[0].method]), small.features)
+    assert (progress.retried, progress.failed, progress.ended["out-of-memory"]) == (2, 8, 4)
+    messages = {row["method"]: row["message"] for row in store.rows()}
+    assert messages["vs"].endswith("for want of memory. 12 GB were too few.")
+    assert messages["vs+lct"] == "no module named x"
+
+
+def test_a_store_that_cannot_be_written_stops_the_sweep(small: Any, tmp_path: Path) -> None:
+    backend = Scripted(lambda _: Outcome("stop", "the disk is full"))
+    with pytest.raises(StoreError, match="the disk is full"):
+        sweep(small.experiments(("vs",), seeds=1), Store.create(tmp_path), backend, small.features)
+
+
+def test_what_diverged_is_not_tried_again_and_still_counts_as_failed(small: Any, tmp_path: Path) -> None:
+    store = Store.create(tmp_path)
+    runs = small.experiments(("vs",), seeds=1)
+    (trial,) = trials(runs)
+    store.record(trial, "diverged", "the loss became nan")
+    progress = sweep(runs, store, Scripted(lambda _: None), small.features)
+    assert (progress.done, progress.failed, progress.ended.total()) == (0, 4, 0)
+
+
+def test_two_sweeps_that_need_the_same_features_make_them_once(
+    small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def slowly(entry: Any, folder: Path) -> None:
+        made.append(entry.name)
+        time.sleep(0.3)
+        shutil.copytree(small.features / entry.name, folder)
+
+    monkeypatch.setattr(features, "_embed", slowly)
+    monkeypatch.setattr(type(features.image_set("cifar10-auto-truck")), "present", lambda *_: True)
+    runs = small.experiments(("vs",), seeds=1)
+    threads = [threading.Thread(target=features.prepare, args=(runs, tmp_path)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert made == ["cifar10-auto-truck"]
 
 
 def test_one_at_work_elsewhere_is_waited_for(small: Any, tmp_path: Path) -> None:
-    answers = iter([Outcome("busy"), Outcome("busy"), "run"])
+    answers = iter([Outcome("busy"), Outcome("busy"), None])
     runs = small.experiments(("vs",), seeds=1)
     progress = sweep(runs, Store.create(tmp_path), Scripted(lambda _: next(answers)), small.features, tick=0.01)
     assert progress.ended["done"] == 4
@@ -173,7 +221,7 @@ def test_progress_knows_the_time_left(small: Any, tmp_path: Path) -> None:
         seen.append((progress.done, progress.seconds_left()))
 
     runs = small.experiments(("vs",), seeds=3)
-    backend = Scripted(lambda _: "run")
+    backend = Scripted(lambda _: None)
     backend.jobs = 1
     sweep(runs, Store.create(tmp_path), backend, small.features, show)
     assert seen[0] == (0, None)

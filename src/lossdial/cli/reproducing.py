@@ -85,14 +85,15 @@ def reproduce(
     with _display(console) as show:
         progress = sweep(wanted, there, engine, Path(features) if features else there.folder / "features", show)
     for damaged in there.damaged:
-        console.print(f"damaged and run again: {damaged}", style="yellow", markup=False)
+        console.print(f"a damaged row counts as missing: {damaged}", style="yellow", markup=False)
     console.print(
         f"{progress.total:,} runs: {progress.before:,} were there, {progress.ended['done']:,} done now, "
         f"{progress.failed:,} failed{_kinds(progress)}, {progress.retried:,} retried; "
         f"{time.monotonic() - started:.0f} s"
     )
     if progress.failed:
-        console.print(f"What failed and why: lossdial results --store {store} --failed true", style="yellow")
+        text = f"What failed and why: lossdial results --store {store} --failed true"
+        console.print(text, style="yellow", markup=False)
     print_study(there, wanted, console)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from lossdial.data.feature_store import write
 from lossdial.dial import PAPER_METRICS, as_metric
@@ -198,11 +199,15 @@ def _filtered(frame: pd.DataFrame, asked: dict[str, Any]) -> pd.DataFrame:
     for column, value in asked.items():
         if value is None:
             continue
-        there = frame[column].unique().tolist()
+        there = set(frame[column])
         frame = frame[frame[column] == value]
-        if frame.empty:
-            raise ValueError(f"no row has {column} = {value}; there are {', '.join(map(str, sorted(there)))}.")
+        _check_any(column, value, frame, there)
     return frame
+
+
+def _check_any(column: str, value: object, found: Sized, there: set[Any]) -> None:
+    if not len(found):
+        raise ValueError(f"no row has {column} = {value}; there are {', '.join(map(str, sorted(there)))}.")
 
 
 def _print_rows(frame: pd.DataFrame, metrics: Sequence[str], limit: int, console: Console) -> None:
@@ -230,11 +235,13 @@ def _spelled(value: object) -> str:
 
 
 def _print_failed(store: Store, asked: dict[str, Any], console: Console) -> None:
-    rows = [row for row in _matching(store, asked) if row["status"] != "done"]
+    matching = _matching(store, asked)
+    done = {row["key"] for row in matching if row["status"] == "done"}
+    rows = [row for row in matching if row["key"] not in done]
     printed = Table("status", "data", "β", "preset", "method", "setting", "seed", "why")
     for row in rows:
         cells = (row["status"], row["data"], f"{row['beta']:g}", row["preset"], row["method"])
-        printed.add_row(*cells, str(row["setting"]), str(row["seed"]), row["message"])
+        printed.add_row(*cells, str(row["setting"]), str(row["seed"]), Text(row["message"]))
     console.print(printed if rows else "no run has failed.")
 
 
@@ -255,7 +262,12 @@ def _save(store: Store, asked: dict[str, Any], path: Path, console: Console) -> 
 
 
 def _matching(store: Store, asked: dict[str, Any]) -> list[dict[str, Any]]:
-    rows = [row for row in store.rows() if all(v is None or row[k] == v for k, v in asked.items())]
+    rows = list(store.rows())
+    for column, value in asked.items():
+        if value is not None:
+            there = {row[column] for row in rows}
+            rows = [row for row in rows if row[column] == value]
+            _check_any(column, value, rows, there)
     return sorted(rows, key=lambda row: (row["data"], row["beta"], row["method"], row["seed"], row["setting"]))
 
 

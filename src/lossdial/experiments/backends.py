@@ -1,6 +1,6 @@
 """Where trials run: in processes of this machine, or on a Ray cluster.
 
-A backend takes trials and says how each ended: with the outcome that the worker gave, or with None, if the worker died.
+A backend takes trials and says how each ended: as the worker says, or that it died.
 A process serves one trial only, so its death, by the kernel for want of memory or by anyone, costs that trial alone.
 """
 
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import socket
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,7 +27,7 @@ from lossdial.experiments.running import Outcome, Workplace, run_trial
 
 __all__ = ["Backend", "Local", "OnRay"]
 
-_PATIENCE: Final = 8.0  # seconds until a cluster must have answered
+_PATIENCE: Final = 6.0  # seconds until a cluster must have answered
 
 
 class Backend(ABC):
@@ -38,8 +40,8 @@ class Backend(ABC):
     def submit(self, trial: Trial, place: Workplace) -> None: ...
 
     @abstractmethod
-    def poll(self, timeout: float) -> list[tuple[Trial, Outcome | None]]:
-        """Trials that ended within ``timeout`` seconds; the outcome is None where the worker died."""
+    def poll(self, timeout: float) -> list[tuple[Trial, Outcome]]:
+        """Trials that ended within ``timeout`` seconds."""
 
     @abstractmethod
     def __enter__(self) -> Self: ...
@@ -80,12 +82,12 @@ class Local(Backend):
         theirs.close()  # the worker holds the only other end, so its death is an end of file here
         self._running[ours] = (trial, process)
 
-    def poll(self, timeout: float) -> list[tuple[Trial, Outcome | None]]:
-        ended: list[tuple[Trial, Outcome | None]] = []
+    def poll(self, timeout: float) -> list[tuple[Trial, Outcome]]:
+        ended: list[tuple[Trial, Outcome]] = []
         for connection in wait(list(self._running), timeout):
             trial, process = self._running.pop(connection)
-            outcome: Outcome | None = None
-            with suppress(EOFError):
+            outcome = Outcome("died")
+            with suppress(EOFError, OSError):
                 outcome = cast(Connection, connection).recv()
             process.join()
             ended.append((trial, outcome))
@@ -100,6 +102,7 @@ class Local(Backend):
 
 
 def _work(trial: Trial, place: Workplace, answer: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the sweep, which ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     answer.send(run_trial(trial, place))
 
@@ -113,7 +116,7 @@ def _end_with_parent() -> None:
 
 
 class OnRay(Backend):
-    """A task for each trial on a Ray cluster, with so many CPUs and GPUs; Ray retries what dies with its worker.
+    """A task for each trial on a Ray cluster, with so many CPUs and GPUs.
 
     Every node must see the store, the features and the data under the same path.
 
@@ -132,8 +135,9 @@ class OnRay(Backend):
             self._ray: Any = import_module("ray")
         except ModuleNotFoundError as error:
             raise ValueError("--backend ray needs the package ray: pip install 'lossdial[ray]'") from error
-        _answers(self.address)
-        refused = _within(_PATIENCE, self._connect)
+        until = time.monotonic() + _PATIENCE
+        _answers(self.address, _PATIENCE / 2)
+        refused = _within(until - time.monotonic(), self._connect)
         if refused is not None:
             raise ConnectionError(f"no Ray cluster answers at {self.address!r} ({refused}). {_REMEDY}")
         there = self._ray.cluster_resources()
@@ -145,7 +149,7 @@ class OnRay(Backend):
                 "Lower --cpus-per-trial or --gpus-per-trial."
             )
         self.jobs = int(min(cpus / self.cpus, gpus / self.gpus if self.gpus else cpus / self.cpus))
-        self._task = self._ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=2)(run_trial)
+        self._task = self._ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=0)(run_trial)
         return self
 
     def _connect(self) -> None:
@@ -156,15 +160,21 @@ class OnRay(Backend):
         there = replace(place, threads=max(1, int(self.cpus)), accelerator=accelerator)
         self._running[self._task.remote(trial, there)] = trial
 
-    def poll(self, timeout: float) -> list[tuple[Trial, Outcome | None]]:
+    def poll(self, timeout: float) -> list[tuple[Trial, Outcome]]:
         ready, _ = self._ray.wait(list(self._running), timeout=timeout)
-        ended: list[tuple[Trial, Outcome | None]] = []
+        ended: list[tuple[Trial, Outcome]] = []
         for reference in ready:
             trial = self._running.pop(reference)
+            errors = self._ray.exceptions
             try:
-                ended.append((trial, self._ray.get(reference)))
-            except (self._ray.exceptions.WorkerCrashedError, self._ray.exceptions.OutOfMemoryError):
-                ended.append((trial, None))
+                outcome = self._ray.get(reference)
+            except errors.OutOfMemoryError as error:
+                outcome = Outcome("out-of-memory", str(error))
+            except errors.RayTaskError as error:
+                outcome = Outcome("failed", str(error.cause))
+            except errors.RayError as error:  # its worker or its node died
+                outcome = Outcome("died", str(error))
+            ended.append((trial, outcome))
         return ended
 
     def close(self) -> None:
@@ -177,7 +187,7 @@ class OnRay(Backend):
 _REMEDY: Final = "Start one with `ray start --head`, or name the head's address: --ray-address host:6379."
 
 
-def _answers(address: str) -> None:
+def _answers(address: str, timeout: float) -> None:
     """Refuse an address at which nothing listens; Ray itself would try for minutes."""
     if address in ("auto", "local"):
         return
@@ -189,21 +199,21 @@ def _answers(address: str) -> None:
     if not parts.hostname or not port:
         raise ValueError(f"ray_address must be 'auto', host:port or ray://host:port; got {address!r}.")
     try:
-        socket.create_connection((parts.hostname, port), timeout=_PATIENCE / 2).close()
+        socket.create_connection((parts.hostname, port), timeout=timeout).close()
     except OSError as error:
         raise ConnectionError(f"no Ray cluster answers at {address!r} ({error}). {_REMEDY}") from error
 
 
 def _within(seconds: float, action: Callable[[], None]) -> str | None:
     """Why an action failed, or did not end in time; None where it succeeded."""
-    failure: list[str | None] = [f"no answer in {seconds:g} s"]
+    failure: list[str | None] = [f"no answer in {seconds:.0f} s"]
 
     def attempt() -> None:
         try:
             action()
             failure[0] = None
         except Exception as error:  # whatever it is, the cluster cannot be used
-            failure[0] = str(error).splitlines()[0]
+            failure[0] = (str(error) or type(error).__name__).splitlines()[0]
 
     thread = threading.Thread(target=attempt, daemon=True)
     thread.start()

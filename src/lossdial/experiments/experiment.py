@@ -66,9 +66,14 @@ class Experiment:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
+    def stacks(self) -> bool:
+        """Whether it can be trained as one of a stack: a head alone, with one λ per batch."""
+        return self.plan.frozen and self.recipe.lam_per == "batch" and self.recipe.ema_decay is None
+
+    @property
     def together(self) -> tuple[Any, ...]:
-        """What experiments share that can be trained as one stack; each its own where they cannot."""
-        if not (self.plan.frozen and self.how.lam_per == "batch"):
+        """What experiments share that are trained as one stack; each its own where they cannot be."""
+        if not self.stacks:
             return (self.key,)
         return (self.data, self.beta, self.preset, self.method, self.seed, self.epochs)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from filelock import FileLock
 
 from lossdial.data import ImageDataSet, data_root, data_set
 from lossdial.data.embedding import embed
@@ -35,12 +36,19 @@ def prepare(experiments: Iterable[Experiment], folder: Path) -> None:
     needed = {experiment.data: experiment.plan.frozen for experiment in experiments}
     for name, frozen in needed.items():
         entry = image_set(name)
-        if frozen and (folder / name / JSON).exists() and (folder / name / LABELS).exists():
+        if frozen and _embedded(folder / name):
             continue
         if not entry.present(data_root()):
             raise FileNotFoundError(f"{name} is not in {data_root()}. {entry.how_to_get(data_root())}")
         if frozen:
-            _embed(entry, folder / name)
+            folder.mkdir(parents=True, exist_ok=True)
+            with FileLock(folder / f"{name}.lock"):  # another sweep may be at it; then there is nothing left to do
+                if not _embedded(folder / name):
+                    _embed(entry, folder / name)
+
+
+def _embedded(folder: Path) -> bool:
+    return (folder / JSON).exists() and (folder / LABELS).exists()
 
 
 def _embed(entry: ImageDataSet, folder: Path) -> None:

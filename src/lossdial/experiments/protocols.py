@@ -74,7 +74,7 @@ def best(frame: pd.DataFrame, metric: str, protocol: Protocol) -> Best:
         value=float(per_seed.mean()),
         spread=float(per_seed.std(ddof=1)),
         n_seeds=len(per_seed),
-        trainings=int(wide[used[0]].notna().groupby(level="setting").any().to_numpy().sum()),
+        trainings=len(frame[["setting", "seed"]].drop_duplicates()),
         chosen=tuple(
             Choice(int(points[p]["setting"]), {str(k): float(v) for k, v in points[p].items() if k != "setting"})
             for p in places
@@ -109,7 +109,7 @@ def _candidates(frame: pd.DataFrame, used: list[str]) -> pd.DataFrame:
             f"frame has several rows for one setting, λ and seed, of the runs {keys}. Keep one run of each seed."
         )
     wide = frame.pivot(index=point, columns="seed", values=used)
-    # A run that diverged has NaN for a figure: it lacks that seed, else the mean would pass over its failure.
+    # A run that diverged has no row: its (setting, λ) lacks that seed, else the mean would pass over its failure.
     if not all(wide[[column]].notna().to_numpy().any() for column in used):
         raise ValueError(f"frame has no finite {', '.join(used)}: every run diverged. Look at their training logs.")
     complete = wide.notna().all(axis=1)

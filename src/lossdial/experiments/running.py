@@ -14,21 +14,19 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lossdial.data import ArrayBatches, ImageSplit, data_root
+from lossdial.data import ArrayBatches, ImageSplit
 from lossdial.data.feature_store import FeatureStore
 from lossdial.data.streams import Stream, stream_seed
 from lossdial.dial import Surface
 from lossdial.experiments.experiment import Experiment, Trial
 from lossdial.experiments.features import LABELS, image_set
 from lossdial.experiments.measuring import halves, measure
-from lossdial.experiments.store import FINAL, Store
+from lossdial.experiments.store import Store, finished
 from lossdial.models import ConditionalClassifier, FiLMHead, FrozenEncoder, PlainHead
 from lossdial.models.backbones import Standardize
 from lossdial.training import DivergedError, fit, fit_stacked
 
 __all__ = ["Outcome", "Workplace", "run_trial"]
-
-_CHECKPOINT_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -37,16 +35,21 @@ class Workplace:
 
     store: Path
     features: Path  # a folder for each data set, as `lossdial embed` writes them
+    data: Path  # where data sets are looked for: a worker's environment may be another
     accelerator: str = "cpu"
     threads: int = 1
-    checkpoint_seconds: float = _CHECKPOINT_SECONDS
+    checkpoint_seconds: float = 20.0
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a trial ended: its rows are in the store; another process is at it; or the store cannot be written."""
+    """How a trial ended.
 
-    kind: Literal["finished", "busy", "stop"]
+    finished: its rows are in the store. busy: another process is at it. stop: the store cannot be written. died and
+    out-of-memory: its worker is no more. failed: its worker could not even say what went wrong.
+    """
+
+    kind: Literal["finished", "busy", "stop", "died", "out-of-memory", "failed"]
     message: str = ""
 
 
@@ -67,15 +70,14 @@ def run_trial(trial: Trial, place: Workplace) -> Outcome:
     Only a store that cannot be written is the caller's business.
     """
     torch.set_num_threads(place.threads)
-    store = Store.create(place.store)
     try:
+        store = Store.create(place.store)
         with store.claim(trial.key) as run_dir:
             if run_dir is None:
                 return Outcome("busy")
-            known = store.outcomes_of(e.key for e in trial.experiments)
-            if not all(known.get(e.key) in FINAL for e in trial.experiments):
+            if not finished(trial, store.outcomes_of(e.key for e in trial.experiments)):
                 _run(trial, place, store, run_dir)
-            store.release(trial.key)
+            store.clean(trial)
     except OSError as error:  # a full disk, a folder that may not be written
         return Outcome("stop", f"{place.store} cannot be written ({error}); the rows that are there are whole.")
     return Outcome("finished")
@@ -83,28 +85,25 @@ def run_trial(trial: Trial, place: Workplace) -> Outcome:
 
 def _run(trial: Trial, place: Workplace, store: Store, run_dir: Path) -> None:
     try:
-        data = _load(trial.experiments[0], place)
+        try:
+            data = _load(trial.experiments[0], place)
+        except OSError as error:  # of the data, not of the store
+            raise RuntimeError(f"the data cannot be read: {error}") from error
         models, messages, seconds = _train(trial, data, place, run_dir)
+        for experiment, model, message in zip(trial.experiments, models, messages, strict=True):
+            why = message or _evaluate(experiment, trial, model, data, store, seconds / len(models))
+            if why is not None:
+                store.record(trial, "diverged", why, only=experiment)
     except OSError:
         raise
     except DivergedError as error:
-        _record(store, trial, "diverged", str(error))
+        text, *_ = str(error).partition(" Checkpoints so far")  # they go with the trial
+        store.record(trial, "diverged", text)
     except Exception as error:  # whatever it is, the sweep goes on and the store says what
         out_of_memory = isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "allocate memory" in str(error)
         where = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
-        _record(store, trial, "out-of-memory" if out_of_memory else "failed", text)
-    else:
-        for experiment, model, message in zip(trial.experiments, models, messages, strict=True):
-            if message is not None:
-                store.record(experiment, "diverged", message)
-            else:
-                _evaluate(experiment, model, data, store, seconds / len(models))
-
-
-def _record(store: Store, trial: Trial, status: str, message: str) -> None:
-    for experiment in trial.experiments:
-        store.record(experiment, status, message)
+        store.record(trial, "out-of-memory" if out_of_memory else "failed", text)
 
 
 def _train(
@@ -116,7 +115,7 @@ def _train(
     models = [_model(experiment, data.x) for experiment in trial.experiments]
     batches = ArrayBatches(data.x, torch.from_numpy(data.y), first.plan.batch_size, first.plan.augment)
     identity = {"trial": trial.key}
-    if len(first.together) > 1:
+    if first.stacks:
         for model in models:
             model.to(fabric.device)
         stacked = fit_stacked(
@@ -161,18 +160,24 @@ def _model(experiment: Experiment, x: Tensor) -> ConditionalClassifier:
 
 
 @torch.no_grad()
-def _evaluate(experiment: Experiment, model: ConditionalClassifier, data: _Data, store: Store, seconds: float) -> None:
+def _evaluate(
+    experiment: Experiment, trial: Trial, model: ConditionalClassifier, data: _Data, store: Store, seconds: float
+) -> str | None:
+    """Measure a run and write it down; or say why it cannot be measured."""
     lams = experiment.how.evaluation(experiment.space)
     scores = model.cpu().margins(model.embed(data.x_test), lams).numpy()
+    if not np.isfinite(scores).all():
+        return "the scores are not finite: the last steps of training diverged"
     surface = Surface(data.y_test, scores, [lam.as_dict() for lam in lams])
-    store.write(experiment, measure(surface, data.parts), seconds, (data.y_test, scores))
+    store.write(experiment, trial.key, measure(surface, data.parts), seconds, (data.y_test, scores))
+    return None
 
 
 def _load(experiment: Experiment, place: Workplace) -> _Data:
     if experiment.plan.frozen:
         x_all, x_test, y_all, y_test, groups = _features(experiment.data, place.features)
     else:
-        split = _images(experiment.data, experiment.plan.image_size)
+        split = _images(experiment.data, place.data, experiment.plan.image_size)
         x_all, x_test = torch.from_numpy(split.x_train), torch.from_numpy(split.x_test)
         y_all, y_test, groups = split.y_train, split.y_test, split.groups_test
     kept = image_set(experiment.data).subsample(y_all, experiment.beta, experiment.seed)
@@ -184,10 +189,10 @@ def _load(experiment: Experiment, place: Workplace) -> _Data:
     return _Data(x, y_all[kept], x_test, y_test, halves(y_test, groups))
 
 
-# A worker's trials come data set by data set: the last one is kept.
+# On Ray a worker serves many trials, which come data set by data set: the last one is kept.
 @lru_cache(maxsize=1)
-def _images(name: str, size: int | None) -> ImageSplit:
-    return image_set(name).load(data_root(), None, 0, size)
+def _images(name: str, root: Path, size: int | None) -> ImageSplit:
+    return image_set(name).load(root, None, 0, size)
 
 
 @lru_cache(maxsize=1)

@@ -4,7 +4,8 @@
     STORE/rows/<run>.jsonl        all rows of a run, written under another name and renamed: whole, or not there
     STORE/rows/*.jsonl.gz         rows of many runs, as `lossdial results --save` packs them
     STORE/scores/<run>.npz        labels and scores (n, m) of the evaluation data, for metrics not thought of yet
-    STORE/unfinished/<trial>/     checkpoints of what is under way, and the lock of who is at it
+    STORE/unfinished/<trial>/     checkpoints of what is under way
+    STORE/locks/<trial>.lock      who is at it; the files stay, since removing one could let two processes have it
 
 Each run has files of its own, so any number of processes may write at once.
 """
@@ -12,25 +13,28 @@ Each run has files of its own, so any number of processes may write at once.
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
-import uuid
+import shutil
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from lossdial.experiments.experiment import Experiment
+from lossdial.data.feature_store import write
+from lossdial.experiments.experiment import Experiment, Trial
 from lossdial.experiments.measuring import Measured
 
-__all__ = ["DamagedRow", "Store", "StoreError"]
+__all__ = ["FINAL", "DamagedRow", "Ended", "Store", "StoreError", "finished"]
 
 _FORMAT: Final = 1
 _CRC: Final = ', "crc": '
@@ -57,6 +61,13 @@ class DamagedRow:
         return f"{self.path}:{self.line} ({self.reason})"
 
 
+class Ended(NamedTuple):
+    """How a run ended, and in which trial (None where that was not written down)."""
+
+    status: str
+    trial: str | None
+
+
 @dataclass(frozen=True)
 class Store:
     """A folder of results."""
@@ -74,7 +85,7 @@ class Store:
         if not (path / "store.json").exists():
             if (path / "rows").exists():
                 raise StoreError(f"{path} has rows but no store.json; copy that file too, or choose another folder.")
-            _write(path / "store.json", (json.dumps({"format": _FORMAT}) + "\n").encode())
+            write(path / "store.json", (json.dumps({"format": _FORMAT}) + "\n").encode())
         return cls.open(path)
 
     @classmethod
@@ -97,15 +108,22 @@ class Store:
     def write(
         self,
         experiment: Experiment,
+        trial: str,
         measured: Iterable[Measured],
         seconds: float,
         scores: tuple[NDArray[np.integer[Any]], NDArray[np.float32]],
     ) -> None:
-        """A finished run: labels (n,) and scores (n, m) first, then the rows, whose file says that all is there."""
+        """A finished run: labels (n,) and scores (n, m) first, then the rows, whose file says that all is there.
+
+        trial: the key of the trial that it was part of; results of a stack agree to the last digit only within one.
+        """
         measured = list(measured)
-        _write_scores(self.folder / "scores" / f"{experiment.key}.npz", *scores)
+        buffer = io.BytesIO()
+        np.savez(buffer, y=scores[0].astype(np.uint8), scores=scores[1])
+        self._write("scores", f"{experiment.key}.npz", buffer.getvalue())
         self._write_rows(
             experiment,
+            trial,
             [
                 {
                     "status": "done",
@@ -120,14 +138,25 @@ class Store:
             ],
         )
 
-    def record(self, experiment: Experiment, status: str, message: str) -> None:
-        """A run that gave no result: ``diverged``, ``out-of-memory``, ``died`` or ``failed``."""
-        self._write_rows(experiment, [{"status": status, "of": 1, "message": message}])
+    def record(self, trial: Trial, status: str, message: str, only: Experiment | None = None) -> None:
+        """A trial, or one run of it, that gave no result: ``diverged``, ``out-of-memory``, ``died`` or ``failed``.
 
-    def _write_rows(self, experiment: Experiment, contents: list[dict[str, Any]]) -> None:
-        about = {"format": _FORMAT, "key": experiment.key, **asdict(experiment)}
+        Results that are there already stay.
+        """
+        runs = trial.experiments if only is None else (only,)
+        known = self.outcomes_of(experiment.key for experiment in runs)
+        for experiment in runs:
+            if experiment.key not in known or known[experiment.key].status != "done":
+                self._write_rows(experiment, trial.key, [{"status": status, "of": 1, "message": message}])
+
+    def _write_rows(self, experiment: Experiment, trial: str, contents: list[dict[str, Any]]) -> None:
+        about = {"format": _FORMAT, "key": experiment.key, "trial": trial, **asdict(experiment)}
         lines = "".join(_line({**about, **content}) for content in contents)
-        _write(self.folder / "rows" / f"{experiment.key}.jsonl", lines.encode())
+        self._write("rows", f"{experiment.key}.jsonl", lines.encode())
+
+    def _write(self, kind: str, name: str, data: bytes) -> None:
+        (self.folder / kind).mkdir(exist_ok=True)
+        write(self.folder / kind / name, data)
 
     @contextmanager
     def claim(self, key: str) -> Iterator[Path | None]:
@@ -135,47 +164,50 @@ class Store:
 
         The lock goes with the process that holds it, however that ends.
         """
-        unfinished = self.folder / "unfinished"
-        unfinished.mkdir(parents=True, exist_ok=True)
+        (self.folder / "locks").mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.folder / "locks" / f"{key}.lock")
         try:
-            with FileLock(unfinished / f"{key}.lock", timeout=0):
-                yield unfinished / key
+            lock.acquire(timeout=0)
         except Timeout:
             yield None
+            return
+        try:
+            yield self.folder / "unfinished" / key
+        finally:
+            lock.release()
 
-    def release(self, key: str) -> None:
-        """Remove what a finished trial no longer needs."""
-        run_dir = self.folder / "unfinished" / key
-        for path in run_dir.glob("*"):
-            path.unlink(missing_ok=True)
-        if run_dir.exists():
-            run_dir.rmdir()
-        (self.folder / "unfinished" / f"{key}.lock").unlink(missing_ok=True)
+    def clean(self, trial: Trial) -> None:
+        """Remove what a trial leaves that has ended, or that was killed: checkpoints, and files under another name."""
+        shutil.rmtree(self.folder / "unfinished" / trial.key, ignore_errors=True)
+        for experiment in trial.experiments:
+            for kind in ("rows", "scores"):
+                for path in (self.folder / kind).glob(f".{experiment.key}.*"):
+                    path.unlink(missing_ok=True)
 
     # --- reading
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Every readable row; of those that are not, ``damaged`` keeps the place and the reason."""
         self.damaged.clear()
+        paths = [p for p in (self.folder / "rows").glob("*.jsonl*") if not p.name.startswith(".")]
         seen = set()
-        for path in sorted((self.folder / "rows").glob("*.jsonl*")):  # 'x.jsonl.gz' after 'x.jsonl'
+        for path in sorted(paths, key=lambda p: (p.suffix == ".gz", p.name)):  # what was packed may have been run again
             for row in self._read(path):
-                mark = (row["key"], row["status"], json.dumps(row.get("lam")))
+                mark = (row["key"], json.dumps(row.get("lam")))
                 if mark not in seen:
                     seen.add(mark)
                     yield row
 
     def _read(self, path: Path) -> Iterator[dict[str, Any]]:
-        if path.name.startswith(".") or not path.name.endswith((".jsonl", ".jsonl.gz")):
-            return
+        opened = gzip.open if path.suffix == ".gz" else open
         number = 0
         try:
-            with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
+            with opened(path, "rt", encoding="utf-8", errors="replace") as file:
                 for number, line in enumerate(file, 1):
                     row = self._parse(line, path, number)
                     if row is not None:
                         yield row
-        except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:  # a truncated or altered archive
+        except (OSError, EOFError, zlib.error) as error:  # a truncated or altered archive
             self.damaged.append(DamagedRow(path, number + 1, f"unreadable from here on: {error}"))
 
     def _parse(self, line: str, path: Path, number: int) -> dict[str, Any] | None:
@@ -193,11 +225,11 @@ class Store:
         del row["crc"]
         return dict(row)
 
-    def outcomes(self) -> dict[str, str]:
-        """What became of each run that has all its rows: key -> ``done``, ``diverged``, …; a result beats a failure."""
+    def outcomes(self) -> dict[str, Ended]:
+        """What became of each run that has all its rows, by key."""
         return _outcomes(self.rows())
 
-    def outcomes_of(self, keys: Iterable[str]) -> dict[str, str]:
+    def outcomes_of(self, keys: Iterable[str]) -> dict[str, Ended]:
         """The same of a few runs, from their own files alone."""
         paths = (self.folder / "rows" / f"{key}.jsonl" for key in keys)
         return _outcomes(row for path in paths if path.exists() for row in self._read(path))
@@ -234,19 +266,26 @@ class Store:
     def save(self, path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
         """Pack rows into one compressed file; how many there were."""
         lines = [_line(row) for row in rows]
-        _write(path, gzip.compress("".join(lines).encode(), mtime=0))  # the same rows, the same bytes
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, gzip.compress("".join(lines).encode(), mtime=0))  # the same rows, the same bytes
         return len(lines)
 
 
-def _outcomes(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    count: dict[tuple[str, str], int] = {}
-    whole: dict[str, str] = {}
+def _outcomes(rows: Iterable[Mapping[str, Any]]) -> dict[str, Ended]:
+    count: Counter[tuple[str, str]] = Counter()
+    whole: dict[str, Ended] = {}
     for row in rows:
         mark = (row["key"], row["status"])
-        count[mark] = count.get(mark, 0) + 1
-        if count[mark] == row["of"] and whole.get(row["key"]) != "done":
-            whole[row["key"]] = row["status"]
+        count[mark] += 1
+        if count[mark] == row["of"] and (row["key"] not in whole or row["status"] == "done"):
+            whole[row["key"]] = Ended(row["status"], row.get("trial"))
     return whole
+
+
+def finished(trial: Trial, known: Mapping[str, Ended]) -> bool:
+    """Whether nothing is left to do: every run has ended for good, and all in one trial where they train together."""
+    ends = [known.get(experiment.key) for experiment in trial.experiments]
+    return all(end is not None and end.status in FINAL for end in ends) and len({end.trial for end in ends if end}) == 1
 
 
 def _line(row: Mapping[str, Any]) -> str:
@@ -260,29 +299,3 @@ def _check_version(version: int, path: Path) -> None:
         raise StoreError(
             f"{path} has format {version}, of a newer lossdial; this one reads up to {_FORMAT}. Update it."
         )
-
-
-def _write_scores(path: Path, y: NDArray[np.integer[Any]], scores: NDArray[np.float32]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.stem}-{uuid.uuid4().hex}.npz")
-    try:
-        np.savez(temporary, y=y.astype(np.uint8), scores=scores)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Under a name of its own, then renamed: other processes may be writing the same file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from lossdial.data import data_root
 from lossdial.experiments.backends import Backend
 from lossdial.experiments.experiment import Experiment, Trial, trials
 from lossdial.experiments.features import prepare
-from lossdial.experiments.running import Workplace
-from lossdial.experiments.store import FINAL, Store, StoreError
+from lossdial.experiments.running import Outcome, Workplace
+from lossdial.experiments.store import Store, StoreError, finished
 
 __all__ = ["Progress", "sweep"]
 
@@ -26,8 +27,9 @@ class Progress:
     """Where a sweep stands, in runs."""
 
     total: int
-    #: finished when the sweep began
+    #: done when the sweep began, and diverged then: those would only diverge again
     before: int = 0
+    diverged_before: int = 0
     #: how the runs of this sweep ended: ``done``, ``diverged``, ``out-of-memory``, ``failed``, ``died``
     ended: Counter[str] = field(default_factory=Counter)
     #: what is under way, and since when
@@ -43,7 +45,7 @@ class Progress:
 
     @property
     def failed(self) -> int:
-        return self.ended.total() - self.ended["done"]
+        return self.diverged_before + self.ended.total() - self.ended["done"]
 
     def seconds_left(self) -> float | None:
         """From the work done so far; None before the first trial has ended."""
@@ -67,21 +69,22 @@ def sweep(
     show: called with the progress after each look at the workers.
     """
     known = store.outcomes()
-    waiting = deque(
-        trial
-        for trial in trials(experiments)
-        if not all(known.get(experiment.key) in FINAL for experiment in trial.experiments)
+    waiting = deque(trial for trial in trials(experiments) if not finished(trial, known))
+    again = {experiment.key for trial in waiting for experiment in trial.experiments}
+    there = Counter(known[e.key].status for e in experiments if e.key not in again)
+    progress = Progress(
+        len(experiments), there["done"], there["diverged"], work_left=sum(trial.work for trial in waiting)
     )
-    missing = sum(len(trial.experiments) for trial in waiting)
-    progress = Progress(len(experiments), len(experiments) - missing, work_left=sum(trial.work for trial in waiting))
     if not waiting:
         return progress
-    prepare(experiments, features)
-    place = Workplace(store.folder.resolve(), features.resolve(), checkpoint_seconds=checkpoint_seconds)
+    place = Workplace(
+        store.folder.resolve(), features.resolve(), data_root().resolve(), checkpoint_seconds=checkpoint_seconds
+    )
     deaths: Counter[str] = Counter()
     busy: list[Trial] = []
-    progress.started = time.monotonic()
     with backend:
+        prepare(experiments, features)
+        progress.started = time.monotonic()
         while waiting or busy or progress.running:
             while waiting and len(progress.running) < backend.jobs:
                 trial = waiting.popleft()
@@ -95,21 +98,19 @@ def sweep(
                 ended = []
             for trial, outcome in ended:
                 del progress.running[trial]
-                if outcome is not None and outcome.kind == "stop":
+                if outcome.kind == "stop":
                     raise StoreError(outcome.message)
-                if outcome is not None and outcome.kind == "busy":
+                if outcome.kind == "busy":
                     busy.append(trial)
                     continue
-                if outcome is None:
+                if outcome.kind in ("died", "out-of-memory"):
                     deaths[trial.key] += 1
                     if deaths[trial.key] < _ATTEMPTS:
                         progress.retried += 1
                         waiting.append(trial)
                         continue
-                    for experiment in trial.experiments:
-                        store.record(
-                            experiment, "died", f"its worker died {_ATTEMPTS} times, perhaps for want of memory"
-                        )
+                if outcome.kind != "finished":
+                    _record(store, trial, outcome)
                 _count(progress, trial, store)
             if not waiting and not ended:
                 waiting.extend(busy)
@@ -118,8 +119,16 @@ def sweep(
     return progress
 
 
+def _record(store: Store, trial: Trial, outcome: Outcome) -> None:
+    times = "" if outcome.kind == "failed" else f"its worker died {_ATTEMPTS} times, perhaps for want of memory. "
+    with store.claim(trial.key) as mine:
+        if mine is not None:  # otherwise another sweep has taken it up
+            store.record(trial, outcome.kind, (times + outcome.message).strip())
+            store.clean(trial)
+
+
 def _count(progress: Progress, trial: Trial, store: Store) -> None:
     known = store.outcomes_of(experiment.key for experiment in trial.experiments)
-    progress.ended.update(known.get(experiment.key, "failed") for experiment in trial.experiments)
+    progress.ended.update(known[e.key].status if e.key in known else "failed" for e in trial.experiments)
     progress.work_done += trial.work
     progress.work_left -= trial.work

@@ -50,6 +50,9 @@ class Checkpoint:
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(run_dir / _NAME)
+        except RuntimeError as error:  # torch's own word for a write that fails
+            temporary.unlink(missing_ok=True)
+            raise OSError(f"{run_dir / _NAME} cannot be written, perhaps for want of space ({error})") from error
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise

@@ -255,7 +255,8 @@ class _Run:
         """Codes (count, k, d) and λ (count, k) of an epoch; each model draws as it would alone."""
         lams = [model.space.sample([count], stream(self.seed, Stream.LAMBDA, epoch)) for model in self.models]
         codes = [model.space.encode(lam) for model, lam in zip(self.models, lams, strict=True)]
-        return torch.stack(codes, 1).to(self.batches.x), Lam(lams[0].names, torch.stack([a.values for a in lams], 1))
+        drawn = Lam(lams[0].names, torch.stack([lam.values for lam in lams], 1))
+        return torch.stack(codes, 1).to(self.batches.x), drawn.to(self.batches.x.device)
 
     def _step(self, x: Tensor, y: Tensor, codes: Tensor, lam: Lam, step: int) -> None:
         losses, gradient = self.stack.gradient(x, y, codes, lam, self.loss)
