@@ -78,7 +78,10 @@ def test_a_finished_sweep_has_nothing_to_do(small: Any, tmp_path: Path) -> None:
     store = Store.create(tmp_path)
     runs = small.experiments(("vs",))
     assert sweep(runs, store, Local(2), small.features, tick=0.05).ended["done"] == 8
+    left = store.checkpoints(trials(runs)[0].key)
+    left.mkdir(parents=True)  # as by one that was killed between its last row and its end
     again = sweep(runs, store, Local(2), Path("nowhere"))
+    assert not left.exists()
     assert (again.before, again.ended.total(), again.done) == (8, 0, 8)
     # Settings that train as a stack do so again as a whole.
     (tmp_path / "rows" / f"{runs[0].key}.jsonl").unlink()

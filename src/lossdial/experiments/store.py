@@ -158,6 +158,10 @@ class Store:
         (self.folder / kind).mkdir(exist_ok=True)
         write(self.folder / kind / name, data)
 
+    def checkpoints(self, key: str) -> Path:
+        """Where those of a trial are kept."""
+        return self.folder / "unfinished" / key
+
     @contextmanager
     def claim(self, key: str) -> Iterator[Path | None]:
         """A folder for the checkpoints of a trial, this process's alone; None where another process is at it.
@@ -172,13 +176,13 @@ class Store:
             yield None
             return
         try:
-            yield self.folder / "unfinished" / key
+            yield self.checkpoints(key)
         finally:
             lock.release()
 
     def clean(self, trial: Trial) -> None:
         """Remove what a trial leaves that has ended, or that was killed: checkpoints, and files under another name."""
-        shutil.rmtree(self.folder / "unfinished" / trial.key, ignore_errors=True)
+        shutil.rmtree(self.checkpoints(trial.key), ignore_errors=True)
         for experiment in trial.experiments:
             for kind in ("rows", "scores"):
                 for path in (self.folder / kind).glob(f".{experiment.key}.*"):

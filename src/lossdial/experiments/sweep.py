@@ -69,7 +69,14 @@ def sweep(
     show: called with the progress after each look at the workers.
     """
     known = store.outcomes()
-    waiting = deque(trial for trial in trials(experiments) if not finished(trial, known))
+    waiting: deque[Trial] = deque()
+    for trial in trials(experiments):
+        if not finished(trial, known):
+            waiting.append(trial)
+        elif store.checkpoints(trial.key).exists():  # it was killed between its last row and its end
+            with store.claim(trial.key) as mine:
+                if mine is not None:
+                    store.clean(trial)
     again = {experiment.key for trial in waiting for experiment in trial.experiments}
     there = Counter(known[e.key].status for e in experiments if e.key not in again)
     progress = Progress(
