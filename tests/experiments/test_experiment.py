@@ -1,3 +1,4 @@
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -49,6 +50,18 @@ def test_the_full_grid_of_a_data_set() -> None:
         assert [run.setting for run in trial.experiments] == list(range(16))
         assert len({(run.method, run.seed) for run in trial.experiments}) == 1
     assert sorted(run.key for trial in groups for run in trial.experiments) == sorted(run.key for run in runs)
+
+
+def test_a_trial_travels_light() -> None:
+    (trial,) = trials(grid([("aptos", 100)], "frozen", ["vs+lct"], seeds=[0]))
+    assert trial.key
+    assert all(run.key and run.space and run.recipe for run in trial.experiments)
+    sent = pickle.dumps(trial)
+    assert b"torch" not in sent
+    assert len(sent) < 3000
+    there = pickle.loads(sent)
+    assert there == trial
+    assert there.key == trial.key
 
 
 def test_networks_and_λ_per_sample_train_one_by_one() -> None:

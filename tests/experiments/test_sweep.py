@@ -77,6 +77,8 @@ def test_killed_twice_it_ends_with_the_rows_of_one_that_was_not(small: Any, time
 def test_a_finished_sweep_has_nothing_to_do(small: Any, tmp_path: Path) -> None:
     store = Store.create(tmp_path)
     runs = small.experiments(("vs",))
+    whole = small.experiments(("vs+lct",), seeds=1, settings=16)
+    assert sweep(whole, store, Local(2), small.features, tick=0.05).ended["done"] == 16
     assert sweep(runs, store, Local(2), small.features, tick=0.05).ended["done"] == 8
     left = store.checkpoints(trials(runs)[0].key)
     left.mkdir(parents=True)  # as by one that was killed between its last row and its end

@@ -77,6 +77,10 @@ class Experiment:
             return (self.key,)
         return (self.data, self.beta, self.preset, self.method, self.seed, self.epochs)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Not what is cached: torch would send each tensor of the space to another process as a file of its own.
+        return asdict(self)
+
     def __str__(self) -> str:
         return f"{self.data} β={self.beta:g} {self.method} #{self.setting} seed {self.seed}"
 
@@ -91,6 +95,9 @@ class Trial:
     def key(self) -> str:
         keys = "".join(experiment.key for experiment in self.experiments)
         return hashlib.sha256(keys.encode()).hexdigest()[:16]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"experiments": self.experiments}
 
     @property
     def work(self) -> float:
