@@ -27,6 +27,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
 from lossdial.data import TableEncoder
+from lossdial.data.files import write
 from lossdial.dial import Envelope, FoldedScores, OperatingPoint, Scores, Surface
 from lossdial.models import ConditionalClassifier, FiLMHead, Head, PlainHead, build_backbone
 from lossdial.spaces import Lam, Space
@@ -121,8 +122,8 @@ class Bundle:
         names = {content[kind]["file"] for kind in files}
         try:
             for kind, data in files.items():
-                _write(folder / content[kind]["file"], data)
-            _write(folder / _JSON, json.dumps(content, indent=1, ensure_ascii=False).encode())
+                write(folder / content[kind]["file"], data)
+            write(folder / _JSON, json.dumps(content, indent=1, ensure_ascii=False).encode())
         except BaseException:
             for name in names - before:
                 (folder / name).unlink(missing_ok=True)
@@ -205,19 +206,6 @@ class _HeadScores:
 def _describe(kind: str, data: bytes) -> dict[str, Any]:
     digest = hashlib.sha256(data).hexdigest()
     return {"file": f"{kind}-{digest[:12]}.safetensors", "bytes": len(data), "sha256": digest}
-
-
-def _write(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _digest(content: Mapping[str, Any]) -> str:

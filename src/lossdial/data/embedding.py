@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lossdial.data.feature_store import ARRAY, JSON, UNFINISHED, FeatureStore, file_sha256, read_json, write, write_json
+from lossdial.data.feature_store import ARRAY, JSON, UNFINISHED, FeatureStore, file_sha256, read_json, write_json
+from lossdial.data.files import write
 
 __all__ = ["ImageEncoder", "embed"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -15,7 +14,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ARRAY", "JSON", "UNFINISHED", "FeatureStore", "file_sha256", "read_json", "write", "write_json"]
+from lossdial.data.files import write
+
+__all__ = ["ARRAY", "JSON", "UNFINISHED", "FeatureStore", "file_sha256", "read_json", "write_json"]
 
 JSON: Final = "features.json"
 ARRAY: Final = "features.npy"
@@ -132,20 +133,6 @@ def read_json(path: Path) -> dict[str, Any]:
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write JSON with a checksum of its own."""
     write(path, json.dumps({**content, "sha256": _digest(content)}, indent=1, ensure_ascii=False).encode())
-
-
-def write(path: Path, data: bytes) -> None:
-    """Write a file so that it is either there and whole, or not there, whoever else is writing it."""
-    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _digest(content: Mapping[str, Any]) -> str:

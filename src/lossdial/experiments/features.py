@@ -12,7 +12,8 @@ from filelock import FileLock
 
 from lossdial.data import ImageDataSet, data_root, data_set
 from lossdial.data.embedding import embed
-from lossdial.data.feature_store import JSON, write
+from lossdial.data.feature_store import JSON
+from lossdial.data.files import write
 from lossdial.experiments.experiment import Experiment
 from lossdial.models import EfficientNetLite0, FrozenEncoder
 from lossdial.training import ProgressBar
