@@ -90,7 +90,7 @@ PRESETS: Final[dict[str, dict[str, Preset]]] = {
     "cifar10*": {
         "paper": _CIFAR_PAPER,
         "cpu": _small_resnet(20, _CIFAR_AUGMENT, "2 minutes"),
-        "tiny": _small_resnet(10, _CIFAR_AUGMENT, "half a minute", width=8),  # for studies of a hundred runs
+        "tiny": _small_resnet(10, _CIFAR_AUGMENT, "a minute", width=8),  # for studies of a hundred runs
         "frozen": _FROZEN,
     },
     "cifar100*": {"paper": _CIFAR_PAPER, "cpu": _small_resnet(30, _CIFAR_AUGMENT, "2 minutes"), "frozen": _FROZEN},
