@@ -25,7 +25,7 @@ from rich.table import Table
 
 from lossdial import LCTClassifier
 from lossdial.data import ImageDataSet, TableDataSet, TableEncoder, data_root, data_set
-from lossdial.data.embedding import embed
+from lossdial.data.features.embedding import embed
 from lossdial.models import EfficientNetLite0, FrozenEncoder
 
 BAR = 0.01

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from lossdial.data.decoding import decode_images
+from lossdial.data.readers.decoding import decode_images
 
 SIZE, FLOOR = 224, 0.90
 

@@ -34,7 +34,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lossdial import LCTClassifier, VSLoss
-from lossdial.data.streams import Stream, stream, stream_seed
+from lossdial.base.streams import Stream, stream, stream_seed
 from lossdial.models import MLP, ConditionalClassifier
 
 

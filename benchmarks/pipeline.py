@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.table import Table
 from torch.nn.functional import cross_entropy
 
-from lossdial.data import ArrayBatches, Augment
 from lossdial.models import CifarResNet, ConditionalClassifier
 from lossdial.spaces import Constant, Space
+from lossdial.training import ArrayBatches, Augment
 
 BAR = 0.08
 

@@ -19,10 +19,10 @@ from rich.table import Table
 from torch import nn
 
 from lossdial import ConditionalClassifier, fit
-from lossdial.data.batches import ArrayBatches
 from lossdial.experiments import Method, method, preset
 from lossdial.models import PlainHead
 from lossdial.training import Recipe, fit_stacked
+from lossdial.training.batches import ArrayBatches
 
 
 @dataclass(frozen=True)

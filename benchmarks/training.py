@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lossdial import ConditionalClassifier, Recipe, VSLoss, fit
-from lossdial.data.batches import ArrayBatches
 from lossdial.models import CifarResNet
 from lossdial.training import OptimizerConfig
+from lossdial.training.batches import ArrayBatches
 
 
 @dataclass(frozen=True)

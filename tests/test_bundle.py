@@ -14,8 +14,8 @@ from torch import nn
 from lossdial import Bundle, Constant, LCTClassifier, Space
 from lossdial.bundle import BundleError, Holdout
 from lossdial.data import TableEncoder
-from lossdial.data.batches import Augment
 from lossdial.models import MLP, CifarResNet
+from lossdial.training.batches import Augment
 
 
 def table(n=160, columns=4):

@@ -26,8 +26,8 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
+from lossdial.base.files import write
 from lossdial.data import TableEncoder
-from lossdial.data.files import write
 from lossdial.dial import Envelope, FoldedScores, OperatingPoint, Scores, Surface
 from lossdial.models import ConditionalClassifier, FiLMHead, Head, PlainHead, build_backbone
 from lossdial.spaces import Lam, Space

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from lossdial.cli import main
-from lossdial.data.embedding import embed
+from lossdial.data.features.embedding import embed
 from lossdial.experiments import Store
 from lossdial.experiments.features import LABELS
 from lossdial.models import CifarResNet, FrozenEncoder
@@ -117,11 +117,14 @@ def test_a_damaged_row_is_told_and_run_again(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["reproduce", "--study", "auto"], "no study is called 'auto'; there are auto-deer, auto-truck"),
-        ([*("reproduce", *FEW), "--methods", "[vs+ltc]"], "no method is called 'vs+ltc'; there are focal, focal+lct"),
+        (["reproduce", "--study", "auto"], "no study is called 'auto'; did you mean 'auto-"),
+        (
+            [*("reproduce", *FEW), "--methods", "[vs+ltc]"],
+            "no method is called 'vs+ltc'; did you mean 'vs+lct'?",
+        ),
         ([*("reproduce", *FEW), "--jobs", "0"], "jobs must be at least 1; got 0"),
-        (["table", "acu", "--store", "STORE"], "Did you mean 'auc'"),
-        (["figure", "heat", "--store", "STORE"], "there are precision, adaptability-vs"),
+        (["table", "acu", "--store", "STORE"], "did you mean 'auc'"),
+        (["figure", "heat", "--store", "STORE"], "did you mean 'heat-maps'?"),
         (
             ["table", "auc", "--store", "STORE", "--data", "aptos"],
             "no row has data = aptos; there are cifar10-auto-truck",

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lossdial.data.cifar import CifarSource
+from lossdial.data.sets.cifar import CifarSource
 
 
 @pytest.fixture

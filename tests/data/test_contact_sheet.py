@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from lossdial.data.contact_sheet import GAP, GUTTER, TITLE, contact_sheet, save_contact_sheet
-from lossdial.data.named import data_set
+from lossdial.data.sets.named import data_set
 from lossdial.data.splits import ImageSplit
 
 # Grey levels tell the four rows apart; the training minority has two images only.

@@ -22,9 +22,9 @@ from torch import nn
 
 import lossdial.training.loop
 from lossdial import Constant, LCTClassifier, Linear, Space, VSLoss
-from lossdial.data.batches import Augment
 from lossdial.models import CifarResNet
 from lossdial.training import CheckpointError, Cosine, DivergedError, Flat
+from lossdial.training.batches import Augment
 
 
 @pytest.mark.filterwarnings("ignore:the positive class is the majority")  # scikit-learn's data are balanced

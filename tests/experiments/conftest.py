@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from lossdial.data.embedding import embed
+from lossdial.data.features.embedding import embed
 from lossdial.dial.registry import PAPER_METRICS
 from lossdial.experiments import METHODS, Experiment, Store, grid, method
 from lossdial.experiments.experiment import spread_settings

@@ -172,7 +172,7 @@ def test_densities_have_unit_area_and_rise_to_one() -> None:
 def test_figures_by_name(frame: pd.DataFrame) -> None:
     assert list(FIGURES) == ["precision", "adaptability-vs", "adaptability-focal", "heat-maps", "densities"]
     assert isinstance(make_figure("densities"), Figure)
-    with pytest.raises(ValueError, match=r"'roc'; there are precision, .*, densities"):
+    with pytest.raises(ValueError, match=r"'roc'; there are 'precision', .*, 'densities'"):
         make_figure("roc", frame)
 
 

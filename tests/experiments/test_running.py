@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lossdial.data.cifar import CIFAR10
+from lossdial.data.sets.cifar import CIFAR10
 from lossdial.experiments import Experiment, Method, Store, Trial, running, trials
 from lossdial.experiments.running import Outcome, Workplace, run_trial
 from lossdial.experiments.store import finished

@@ -188,5 +188,5 @@ def test_tables_by_name(make_results: MakeResults) -> None:
     for name in TABLES:
         assert make_table(name, frame, "held-out").rows
     assert make_table("max_f1", frame, "paper") == result_table(frame, "max_f1", "paper")
-    with pytest.raises(ValueError, match=r"'flim'; there are auc, .*, film, ablation\. Did you mean 'film'"):
+    with pytest.raises(ValueError, match=r"'flim'; did you mean 'film'\? There are 'auc', .*, 'film', 'ablation'"):
         make_table("flim", frame, "paper")

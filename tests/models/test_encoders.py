@@ -13,9 +13,8 @@ from PIL import Image
 from torch import Tensor, nn
 
 from lossdial.bundle import Bundle
-from lossdial.data.batches import ArrayBatches
-from lossdial.data.embedding import embed
-from lossdial.data.mosaics import read_mosaic, read_mosaic_set
+from lossdial.data.features.embedding import embed
+from lossdial.data.sets.mosaics import read_mosaic, read_mosaic_set
 from lossdial.losses import VSLoss
 from lossdial.models import (
     CifarResNet,
@@ -27,6 +26,7 @@ from lossdial.models import (
 )
 from lossdial.spaces import Linear, Space
 from lossdial.training import OptimizerConfig, Recipe, fit
+from lossdial.training.batches import ArrayBatches
 
 SPACE = Space(gamma=Linear(0, 0.3, 0), tau=Linear(0, 3, 0.33))
 

@@ -21,11 +21,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 
-from lossdial.data.batches import ArrayBatches, Augment
 from lossdial.losses import VSLoss
 from lossdial.models import MLP, CifarResNet, ConditionalClassifier
 from lossdial.spaces import Lam
 from lossdial.training import Cosine, OptimizerConfig, Recipe, Steps, fit
+from lossdial.training.batches import ArrayBatches, Augment
 
 
 class DeadlyLoss(VSLoss):

@@ -115,7 +115,7 @@ def test_a_failed_write_keeps_the_earlier_checkpoint_and_leaves_nothing_half(tmp
 
 
 def test_what_a_killed_write_left_is_written_over(tmp_path):
-    (tmp_path / ".checkpoint.pt.partial").write_bytes(b"half")
+    (tmp_path / ".checkpoint.pt-0.tmp").write_bytes(b"half")
     make({}).save(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.pt"]
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from lossdial.data.batches import ArrayBatches
 from lossdial.models import MLP, ConditionalClassifier
 from lossdial.spaces import Linear, Space
+from lossdial.training.batches import ArrayBatches
 from lossdial.training.environment import forked_random, get_random, seed_random, set_random, threads_for
 
 CPU = torch.device("cpu")

@@ -16,8 +16,7 @@ from lightning_fabric.plugins import MixedPrecision
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
-from lossdial.data.batches import ArrayBatches, Augment
-from lossdial.data.streams import Stream, stream
+from lossdial.base.streams import Stream, stream
 from lossdial.losses import FocalLoss, VSLoss
 from lossdial.models import MLP, CifarResNet, ConditionalClassifier
 from lossdial.spaces import Constant, Linear, Space
@@ -31,6 +30,7 @@ from lossdial.training import (
     Steps,
     fit,
 )
+from lossdial.training.batches import ArrayBatches, Augment
 
 LOSS = VSLoss(beta=4.0)
 SPACE = LOSS.default_space()

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lossdial.data.batches import ArrayBatches
 from lossdial.experiments.methods import Method, method
 from lossdial.models import MLP, ConditionalClassifier, FiLMHead, PlainHead
 from lossdial.training import Cosine, OptimizerConfig, Recipe, fit, fit_stacked, stackable
+from lossdial.training.batches import ArrayBatches
 
 C = 7
 RECIPES = {

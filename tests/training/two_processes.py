@@ -11,11 +11,11 @@ from lightning_fabric import Fabric
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
-from lossdial.data.batches import ArrayBatches
 from lossdial.losses import VSLoss
 from lossdial.models import MLP, ConditionalClassifier
 from lossdial.spaces import Lam
 from lossdial.training import Cosine, OptimizerConfig, Recipe, fit
+from lossdial.training.batches import ArrayBatches
 
 
 class StoppingLoss(VSLoss):

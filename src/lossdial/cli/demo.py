@@ -14,11 +14,11 @@ from rich.console import Console
 from sklearn.datasets import load_digits
 
 from lossdial.cli.report import Sheet, write_report
-from lossdial.data.batches import Augment
 from lossdial.dial import OperatingPoint
 from lossdial.dial.figures import precision_recall_figure
 from lossdial.estimator import LCTClassifier
 from lossdial.models import CifarResNet
+from lossdial.training.batches import Augment
 
 __all__ = ["demo"]
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
+from lossdial.base.progress import ProgressBar
 from lossdial.cli.sources import Images, images_from, show_images
-from lossdial.data.embedding import embed as embed_images
+from lossdial.data.features.embedding import embed as embed_images
 from lossdial.models import EfficientNetLite0, FrozenEncoder, TimmBackbone
-from lossdial.training import ProgressBar
 
 __all__ = ["embed", "frozen_features"]
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
+from lossdial.base.files import write
 from lossdial.bundle import Bundle
 from lossdial.cli.dialing import labelled
-from lossdial.cli.report import Sheet, write_report, write_text
+from lossdial.cli.report import Sheet, write_report
 from lossdial.dial import REPORT, OperatingPoint, Surface, estimates
 from lossdial.dial.figures import (
     decision_curve_figure,
@@ -83,7 +84,7 @@ def evaluate(run: str, data: str | None = None, out: str | None = None, heat_map
         },
         "verdict": str(verdict),
     }
-    write_text(folder / "evaluation.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    write(folder / "evaluation.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     pictures = {
         "precision_recall": precision_recall_figure(surface, points),
         "roc": roc_figure(surface, points),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from rich.console import Console
 
+from lossdial.base.files import replacing
 from lossdial.bundle import Bundle
 from lossdial.data import decode_images, read_table
-from lossdial.data.images import SUFFIXES
+from lossdial.data.readers.images import SUFFIXES
 from lossdial.estimator import LCTClassifier
 
 __all__ = ["predict"]
@@ -70,10 +70,8 @@ def _images(data: str, bundle: Bundle) -> tuple[pd.DataFrame, NDArray[Any]]:
 
 
 def _write(frame: pd.DataFrame, target: Path) -> None:
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if target.suffix == ".csv":
-        frame.to_csv(temporary, index=False)
-    else:
-        frame.to_parquet(temporary, index=False)
-    temporary.replace(target)
+    with replacing(target) as temporary:
+        if target.suffix == ".csv":
+            frame.to_csv(temporary, index=False)
+        else:
+            frame.to_parquet(temporary, index=False)

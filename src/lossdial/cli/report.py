@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -14,7 +13,9 @@ from matplotlib.figure import Figure
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-__all__ = ["Sheet", "write_report", "write_text"]
+from lossdial.base.files import write
+
+__all__ = ["Sheet", "write_report"]
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #1c2430; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
@@ -60,28 +61,15 @@ def write_report(
     folder: Path, title: str, summary: str, sheets: Sequence[Sheet], figures: Mapping[str, Figure]
 ) -> list[Path]:
     """Write ``report.html``, which needs no other file, and each figure as a PNG beside it; the paths."""
-    folder.mkdir(parents=True, exist_ok=True)
     parts = [f"<h1>{escape(title)}</h1><p>{escape(summary)}</p>", *(sheet.html() for sheet in sheets)]
     paths = [folder / "report.html"]
     for name, figure in figures.items():
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", dpi=150)
         paths.append(folder / f"{name}.png")
-        _replace(paths[-1], buffer.getvalue())
+        write(paths[-1], buffer.getvalue())
         encoded = base64.b64encode(buffer.getvalue()).decode()
         parts.append(f'<figure><img alt="{escape(name)}" src="data:image/png;base64,{encoded}"></figure>')
     page = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
-    _replace(paths[0], (page + "".join(parts) + "</html>\n").encode())
+    write(paths[0], (page + "".join(parts) + "</html>\n").encode())
     return paths
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file so that it is there whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _replace(path, text.encode())
-
-
-def _replace(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(data)
-    temporary.replace(path)

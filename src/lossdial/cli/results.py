@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lossdial.data.files import write
+from lossdial.base.files import write
 from lossdial.dial import PAPER_METRICS, as_metric
 from lossdial.experiments import ABLATIONS, METHODS, PROTOCOLS, Experiment, Store
 from lossdial.experiments.figures import FIGURES, make_figure, save_figure

@@ -1,21 +1,18 @@
 """Files to arrays: tables, images, the paper's data sets, imbalance and grouped splits."""
 
-from lossdial.data.batches import ArrayBatches, Augment
 from lossdial.data.contact_sheet import save_contact_sheet
-from lossdial.data.dataset import ImageDataSet
-from lossdial.data.decoding import decode_images
-from lossdial.data.encoding import TableEncoder
-from lossdial.data.images import list_image_csv, list_image_folder, load_images, split_images
+from lossdial.data.encoder.table import TableEncoder
 from lossdial.data.imbalance import grouped_split, subsample_minority
-from lossdial.data.named import DATA_SETS, data_root, data_set, data_sets_table, fetch
-from lossdial.data.named_tables import TableDataSet
+from lossdial.data.readers.decoding import decode_images
+from lossdial.data.readers.images import list_image_csv, list_image_folder, load_images, split_images
+from lossdial.data.readers.tables import read_table, split_target
+from lossdial.data.sets.dataset import ImageDataSet
+from lossdial.data.sets.named import DATA_SETS, data_root, data_set, data_sets_table, fetch
+from lossdial.data.sets.named_tables import TableDataSet
 from lossdial.data.splits import ImageSplit, TableSplit, counts_table
-from lossdial.data.tables import read_table, split_target
 
 __all__ = [
     "DATA_SETS",
-    "ArrayBatches",
-    "Augment",
     "ImageDataSet",
     "ImageSplit",
     "TableDataSet",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from lossdial.base.files import replacing
 from lossdial.data.splits import ImageSplit
 
 __all__ = ["contact_sheet", "save_contact_sheet"]
@@ -47,14 +47,8 @@ def save_contact_sheet(split: ImageSplit, path: str | Path, columns: int = 12, t
     if path.suffix.lower() != ".png":
         raise ValueError(f"path must end in .png; got {path}")
     sheet = contact_sheet(split, columns, tile, seed)
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".png", delete=False) as file:
-        temporary = Path(file.name)
-    try:
+    with replacing(path) as temporary:
         sheet.save(temporary, format="PNG")
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
     return path
 
 

@@ -6,13 +6,13 @@ order of the scores, a `LossMetric` is a mean over samples of a function of the 
 `precision_at_recall@0.95`; the bare name takes the default.
 """
 
-import difflib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lossdial.base.names import near
 from lossdial.dial.checks import (
     BoolArray,
     FloatArray,
@@ -301,6 +301,6 @@ def as_metric(metric: "str | Metric", argument: str = "metric") -> Metric:
         raise ValueError(f"{argument} {metric!r}: {name} takes no parameter; write {name!r}.")
     if name == "expected_cost":
         raise ValueError(f"{argument} 'expected_cost' needs its costs: give cost_fn and cost_fp (and prevalence).")
-    near = difflib.get_close_matches(name, [*_PLAIN, *_WITH_PARAMETER, "expected_cost", *_ALIASES], n=1, cutoff=0.3)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    found = near(name, [*_PLAIN, *_WITH_PARAMETER, "expected_cost", *_ALIASES], cutoff=0.3)
+    hint = f" Did you mean {found[0]!r}?" if found else ""
     raise ValueError(f"{argument} {metric!r} is unknown.{hint} Known: {', '.join(known_metrics())}, expected_cost.")

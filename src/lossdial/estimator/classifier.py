@@ -20,9 +20,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from torch import Tensor, nn
 
+from lossdial.base.streams import Stream, stream_seed
 from lossdial.bundle import Bundle, Holdout
-from lossdial.data.batches import ArrayBatches, Augment
-from lossdial.data.streams import Stream, stream_seed
 from lossdial.dial import OperatingPoint
 from lossdial.dial.metrics import auc
 from lossdial.estimator.trained import Labels, TrainedClassifier, as_tensor, checksum
@@ -31,6 +30,7 @@ from lossdial.models import MLP, ConditionalClassifier, FiLMHead, Standardize, f
 from lossdial.models.film import Scale
 from lossdial.spaces import Space
 from lossdial.training import Checkpoint, Cosine, LamPer, OptimizerConfig, Recipe, Schedule, fit
+from lossdial.training.batches import ArrayBatches, Augment
 
 __all__ = ["LCTClassifier"]
 

@@ -10,13 +10,13 @@ from typing import Any, Final
 import numpy as np
 from filelock import FileLock
 
+from lossdial.base.files import write
+from lossdial.base.progress import ProgressBar
 from lossdial.data import ImageDataSet, data_root, data_set
-from lossdial.data.embedding import embed
-from lossdial.data.feature_store import JSON
-from lossdial.data.files import write
+from lossdial.data.features.embedding import embed
+from lossdial.data.features.store import JSON
 from lossdial.experiments.experiment import Experiment
 from lossdial.models import EfficientNetLite0, FrozenEncoder
-from lossdial.training import ProgressBar
 
 __all__ = ["LABELS", "image_set", "prepare"]
 

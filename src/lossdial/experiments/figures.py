@@ -6,7 +6,6 @@ it is the mean over seeds. As in the paper, models and λ are chosen on the very
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from lossdial.base.files import replacing
+from lossdial.base.names import closest
 from lossdial.dial.drawing import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, VERMILION, spell
 from lossdial.experiments.heat_maps import GREEK, axis_text, draw_heat_maps, lam_text, space_text
 from lossdial.experiments.measuring import RECALLS
@@ -178,24 +179,19 @@ FIGURES: Final[dict[str, Callable[[pd.DataFrame], Figure]]] = {
 def make_figure(name: str, frame: pd.DataFrame | None = None) -> Figure:
     """The figure of that name; "densities" needs no frame."""
     if name not in FIGURES:
-        raise ValueError(f"no figure is called {name!r}; there are {', '.join(FIGURES)}.")
+        raise ValueError(f"no figure is called {name!r}; {closest(name, FIGURES)}")
     return FIGURES[name](pd.DataFrame() if frame is None else frame)
 
 
 def save_figure(figure: Figure, path: str | Path) -> list[Path]:
     """Write ``path``.png and ``path``.pdf; ``path`` has no suffix of its own."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     written = []
     # No date in the PDF: the same results are the same bytes.
     for suffix, metadata in (("png", {}), ("pdf", {"CreationDate": None})):
         target = path.with_name(f"{path.name}.{suffix}")
-        temporary = path.with_name(f".{target.name}.{os.getpid()}")
-        try:
+        with replacing(target) as temporary:
             figure.savefig(temporary, format=suffix, metadata=metadata)
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
         written.append(target)
     return written
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import warnings
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from lossdial.base.names import closest
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
 from lossdial.models.film import Scale
 from lossdial.spaces import Constant, Lam, Linear, Space
@@ -138,7 +138,5 @@ def method(name: str) -> Method:
     """The method or ablation of that name."""
     known = METHODS | ABLATIONS
     if name not in known:
-        close = difflib.get_close_matches(name.lower(), known, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"no method is called {name!r}; there are {', '.join(known)}.{hint}")
+        raise ValueError(f"no method is called {name!r}; {closest(name, known)}")
     return known[name]

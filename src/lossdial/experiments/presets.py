@@ -13,10 +13,10 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from lossdial.data.batches import Augment
-from lossdial.data.streams import Stream, stream_seed
+from lossdial.base.streams import Stream, stream_seed
 from lossdial.models import EfficientNetLite0, FrozenEncoder, TimmBackbone, build_backbone
 from lossdial.training import Cosine, OptimizerConfig, Recipe, Steps
+from lossdial.training.batches import Augment
 
 __all__ = ["PRESETS", "Preset", "preset"]
 

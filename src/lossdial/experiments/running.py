@@ -14,9 +14,9 @@ from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lossdial.data import ArrayBatches, ImageSplit
-from lossdial.data.feature_store import FeatureStore
-from lossdial.data.streams import Stream, stream_seed
+from lossdial.base.streams import Stream, stream_seed
+from lossdial.data import ImageSplit
+from lossdial.data.features.store import FeatureStore
 from lossdial.dial import Surface
 from lossdial.experiments.experiment import Experiment, Trial
 from lossdial.experiments.features import LABELS, image_set
@@ -24,7 +24,7 @@ from lossdial.experiments.measuring import halves, measure
 from lossdial.experiments.store import Store, finished
 from lossdial.models import ConditionalClassifier, FiLMHead, FrozenEncoder, PlainHead
 from lossdial.models.backbones import Standardize
-from lossdial.training import DivergedError, fit, fit_stacked
+from lossdial.training import ArrayBatches, DivergedError, fit, fit_stacked
 
 __all__ = ["Outcome", "Workplace", "run_trial"]
 

@@ -30,7 +30,7 @@ import pandas as pd
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from lossdial.data.files import write
+from lossdial.base.files import write
 from lossdial.experiments.experiment import Experiment, Trial
 from lossdial.experiments.measuring import Measured
 

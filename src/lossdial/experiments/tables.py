@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Final
 
 import pandas as pd
 
+from lossdial.base.names import closest
 from lossdial.dial.registry import PAPER_METRICS, as_metric
 from lossdial.experiments.methods import ABLATIONS, METHODS, method
 from lossdial.experiments.protocols import PROTOCOLS, Protocol, best
@@ -131,9 +131,7 @@ TABLES: Final[dict[str, Callable[[pd.DataFrame, Protocol], ResultTable]]] = {
 def make_table(name: str, frame: pd.DataFrame, protocol: Protocol) -> ResultTable:
     """The table of that name in `TABLES`."""
     if name not in TABLES:
-        close = difflib.get_close_matches(name.lower(), TABLES, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"no table is called {name!r}; there are {', '.join(TABLES)}.{hint}")
+        raise ValueError(f"no table is called {name!r}; {closest(name, TABLES)}")
     return TABLES[name](frame, protocol)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from lossdial.base.names import closest
 
 __all__ = ["MLP", "CifarResNet", "Standardize", "build_backbone", "register_backbone"]
 
@@ -152,7 +153,5 @@ def build_backbone(recipe: Mapping[str, Any]) -> nn.Module:
     arguments = dict(recipe)
     name = arguments.pop("name", None)
     if name not in _BACKBONES:
-        close = difflib.get_close_matches(str(name), _BACKBONES, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"unknown backbone {name!r}; known are {', '.join(_BACKBONES)}.{hint}")
+        raise ValueError(f"unknown backbone {name!r}; {closest(name, _BACKBONES)}")
     return _BACKBONES[name](**arguments)

@@ -61,8 +61,8 @@ class EfficientNetLite0(nn.Module):
 class FrozenEncoder(nn.Module):
     """A backbone that is not trained, and a standardisation of its features, cut off at ±5: (n, c, h, w) -> (n, c).
 
-    Images (n, c, h, w) go through the encoder. Features (n, n_features) that :func:`lossdial.data.embedding.embed`
-    stored skip it. A head is thus trained on features and asked about images, as one model.
+    Images (n, c, h, w) go through the encoder. Features (n, n_features) that ``lossdial embed`` stored skip it: a head
+    is trained on features and asked about images, as one model.
 
     The encoder is frozen in place: no gradients, evaluation mode always. Its features of images are rounded to float16,
     as the stored ones are, so that both lead to the same score.

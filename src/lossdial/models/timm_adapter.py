@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lossdial.base.names import near
 from lossdial.models.backbones import Standardize, register_backbone
 
 __all__ = ["TimmBackbone"]
@@ -122,7 +122,7 @@ def _check_name(timm: ModuleType, name: str) -> None:
 def _closest(name: str, known: Sequence[str]) -> str:
     plain = name.lower().replace("-", "_")  # ConvNeXt-Tiny
     longer = [k for k in known if k.startswith(plain)]  # resnext50 for resnext50_32x4d
-    close = list(dict.fromkeys([*longer, *difflib.get_close_matches(plain, known)]))[:3]
+    close = list(dict.fromkeys([*longer, *near(plain, known, 3, 0.6)]))[:3]
     return f"; closest are {', '.join(close)}" if close else "; timm.list_models() names them all"
 
 

@@ -1,8 +1,8 @@
 """arrays -> weights: one fit(), SAM, schedules, checkpoints that resume exactly."""
 
+from lossdial.training.batches import ArrayBatches, Augment
 from lossdial.training.checkpoint import Checkpoint, CheckpointError
 from lossdial.training.loop import DivergedError, FitResult, fit
-from lossdial.training.progress import ProgressBar
 from lossdial.training.recipe import LamPer, OptimizerConfig, Recipe
 from lossdial.training.sam import SAM
 from lossdial.training.schedules import Cosine, Flat, Schedule, Steps
@@ -10,6 +10,8 @@ from lossdial.training.stacked import StackedResult, fit_stacked, stackable
 
 __all__ = [
     "SAM",
+    "ArrayBatches",
+    "Augment",
     "Checkpoint",
     "CheckpointError",
     "Cosine",
@@ -18,7 +20,6 @@ __all__ = [
     "Flat",
     "LamPer",
     "OptimizerConfig",
-    "ProgressBar",
     "Recipe",
     "Schedule",
     "StackedResult",

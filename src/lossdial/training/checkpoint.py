@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor
+
+from lossdial.base.files import replacing
 
 __all__ = ["Checkpoint", "CheckpointError"]
 
@@ -39,23 +40,16 @@ class Checkpoint:
 
     def save(self, run_dir: Path) -> None:
         """Write to a temporary name, then rename: whatever happens here, the earlier checkpoint stays readable."""
-        run_dir.mkdir(parents=True, exist_ok=True)
-        temporary = run_dir / f".{_NAME}.partial"  # one name, so that what a killed run left is written over
         # A shallow dict: asdict would copy every tensor.
         state = {name: getattr(self, name) for name in self.__dataclass_fields__}
         state["history"], state["identity"] = json.dumps(self.history), json.dumps(self.identity)
+        for left in run_dir.glob(f".{_NAME}-*.tmp"):  # by a run that was killed while it wrote
+            left.unlink(missing_ok=True)
         try:
-            with temporary.open("wb") as file:
-                torch.save({"format": _FORMAT, **state}, file)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(run_dir / _NAME)
+            with replacing(run_dir / _NAME) as temporary:
+                torch.save({"format": _FORMAT, **state}, temporary)
         except RuntimeError as error:  # torch's own word for a write that fails
-            temporary.unlink(missing_ok=True)
             raise OSError(f"{run_dir / _NAME} cannot be written, perhaps for want of space ({error})") from error
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
 
     @classmethod
     def load(cls, run_dir: Path, identity: Mapping[str, Any], device: torch.device) -> Checkpoint | None:

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from lossdial.data.batches import ArrayBatches
 from lossdial.models import ConditionalClassifier
+from lossdial.training.batches import ArrayBatches
 
 __all__ = ["forked_random", "get_random", "one_thread", "seed_random", "set_random", "threads_for"]
 

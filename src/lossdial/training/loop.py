@@ -20,14 +20,14 @@ from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader
 
-from lossdial.data.batches import ArrayBatches
-from lossdial.data.streams import Stream, stream, stream_seed
+from lossdial.base.progress import ProgressBar
+from lossdial.base.streams import Stream, stream, stream_seed
 from lossdial.losses import ConditionalLoss
 from lossdial.models import ConditionalClassifier
 from lossdial.spaces import Lam, Space
+from lossdial.training.batches import ArrayBatches
 from lossdial.training.checkpoint import Checkpoint, CheckpointError
 from lossdial.training.environment import forked_random, get_random, seed_random, set_random, threads_for
-from lossdial.training.progress import ProgressBar
 from lossdial.training.recipe import Recipe
 from lossdial.training.source import Source, warn_of_empty_batches
 

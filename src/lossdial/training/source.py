@@ -11,8 +11,8 @@ from lightning_fabric import Fabric
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from lossdial.data.batches import ArrayBatches
-from lossdial.data.streams import Stream, stream_seed
+from lossdial.base.streams import Stream, stream_seed
+from lossdial.training.batches import ArrayBatches
 
 __all__ = ["Source", "warn_of_empty_batches"]
 

@@ -22,11 +22,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import stack_module_state
 
-from lossdial.data.batches import ArrayBatches
-from lossdial.data.streams import Stream, stream
+from lossdial.base.streams import Stream, stream
 from lossdial.losses import ConditionalLoss
 from lossdial.models import ConditionalClassifier, FiLMHead, PlainHead
 from lossdial.spaces import Lam
+from lossdial.training.batches import ArrayBatches
 from lossdial.training.checkpoint import Checkpoint
 from lossdial.training.environment import one_thread
 from lossdial.training.recipe import Recipe

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Final
 
+from lossdial.base.names import closest
 from lossdial.experiments.studies import (
     ablations,
     animal_vehicle,
@@ -27,7 +27,5 @@ STUDIES: Final[dict[str, Study]] = {file.STUDY.name: file.STUDY for file in _FIL
 def study(name: str) -> Study:
     """The study of that name."""
     if name not in STUDIES:
-        close = difflib.get_close_matches(name.lower(), STUDIES, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"no study is called {name!r}; there are {', '.join(STUDIES)}.{hint}")
+        raise ValueError(f"no study is called {name!r}; {closest(name, STUDIES)}")
     return STUDIES[name]

@@ -1,0 +1,67 @@
+"""Files that are whole or not there, and JSON that knows whether it was altered."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+__all__ = ["digest", "file_sha256", "read_json", "replacing", "write", "write_json"]
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary file in the folder of ``path`` to write to; at the end it takes the place of ``path``.
+
+    Whatever happens inside, ``path`` is either what it was or the new file as a whole, whoever else is writing it.
+    Folders that are missing are made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}.tmp")
+    try:
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write(path: Path, data: bytes | str) -> None:
+    """Write a file so that it is either there and whole, or not there."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+def digest(content: Mapping[str, Any]) -> str:
+    """The checksum of what JSON can hold, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON with a digest of its own, under ``sha256``."""
+    write(path, json.dumps({**content, "sha256": digest(content)}, indent=1, ensure_ascii=False))
+
+
+def read_json(path: Path, remedy: str = "Copy it again.") -> dict[str, Any]:
+    """What :func:`write_json` wrote, if it is still the same; ``remedy`` ends the message where it is not."""
+    try:
+        content = json.loads(path.read_bytes())
+        found = content.pop("sha256")
+    except (ValueError, AttributeError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"{path} is truncated or not lossdial's ({error}). {remedy}") from error
+    if found != digest(content):
+        raise ValueError(f"{path} was altered after it was written: its checksum differs. {remedy}")
+    return dict(content)
+
+
+def file_sha256(path: Path) -> str:
+    """The checksum of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

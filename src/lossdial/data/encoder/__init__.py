@@ -1,0 +1,1 @@
+"""A table of numbers, text and gaps to a matrix."""

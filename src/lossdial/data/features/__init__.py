@@ -1,0 +1,1 @@
+"""A pretrained network's features, computed once and kept."""

@@ -1,0 +1,1 @@
+"""Files as they come: tables (CSV, Parquet, NPZ) and images."""

@@ -1,0 +1,158 @@
+"""Table files to data frames: CSV, Parquet and NPZ in, features and labels out."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import lzma
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from lossdial.base.names import closest, near
+
+__all__ = ["read_table", "split_target"]
+
+
+def read_table(path: str | Path) -> pd.DataFrame:
+    """A table from a CSV (plain or gzipped), Parquet or NPZ file.
+
+    An NPZ file holds `X` of shape (n, d) and perhaps `y` of shape (n,); its columns are named x0 … x{d-1} and y.
+    A CSV may be separated by commas, semicolons or tabs; the header decides.
+    """
+    path = Path(path)
+    reader = _reader(path)
+    _require_file(path)
+    try:
+        frame = reader(path)
+    except (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, pa.ArrowInvalid) as error:
+        raise ValueError(f"{path} is truncated or damaged ({error}); copy it again") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text ({error}); save it as UTF-8") from error
+    if frame.empty:
+        raise ValueError(f"{path} has no rows; a table with a header and at least one row is needed")
+    frame.columns = frame.columns.map(str)
+    repeated = sorted(set(frame.columns[frame.columns.duplicated()]))
+    if repeated:
+        raise ValueError(f"{path} has columns of the same name: {repeated}; rename them")
+    return frame
+
+
+def split_target(frame: pd.DataFrame, target: str, drop: Iterable[str] = ()) -> tuple[pd.DataFrame, NDArray[Any]]:
+    """The features (every column but `target` and those of `drop`) and the labels (n,) of a table.
+
+    >>> X, y = split_target(pd.DataFrame({"id": [7, 8], "age": [30, 40], "ill": [0, 1]}), "ill", drop=["id"])
+    >>> list(X.columns), y.tolist()
+    (['age'], [0, 1])
+    """
+    dropped = [drop] if isinstance(drop, str) else list(drop)
+    for role, name in [("target", target), *(("drop", name) for name in dropped)]:
+        if name not in frame.columns:
+            raise ValueError(f"{role} column {name!r} is not in the table; {closest(name, frame.columns)}")
+    if target in dropped:
+        raise ValueError(f"drop names the target column {target!r}; take it off the list")
+    labels = frame[target]
+    missing = int(labels.isna().sum())
+    if missing:
+        raise ValueError(
+            f"target column {target!r} lacks a label in {missing:,} of {len(frame):,} rows; remove or label those rows"
+        )
+    features = frame.drop(columns=[target, *dropped])
+    if features.shape[1] == 0:
+        raise ValueError(f"no feature column is left beside target {target!r} and drop {dropped}")
+    return features, labels.to_numpy()
+
+
+def _reader(path: Path) -> Callable[[Path], pd.DataFrame]:
+    readers: dict[str, Callable[[Path], pd.DataFrame]] = {
+        ".csv": _read_csv,
+        ".csv.gz": _read_csv,
+        ".parquet": _read_parquet,
+        ".npz": _read_npz,
+    }
+    for suffix, reader in readers.items():
+        if path.name.lower().endswith(suffix):
+            return reader
+    raise ValueError(f"{path} has file type {path.suffix or 'none'!r}; a table must be one of {', '.join(readers)}")
+
+
+def _require_file(path: Path) -> None:
+    if not path.exists():
+        siblings = [p.name for p in sorted(path.parent.iterdir()) if p.is_file()] if path.parent.is_dir() else []
+        hint = f"; did you mean {found[0]!r}?" if (found := near(path.name, siblings, cutoff=0.6)) else ""
+        raise FileNotFoundError(f"no file {path}{hint}")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; a table file is needed")
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path} is empty (0 bytes)")
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    header = _lines(path, last=False)
+    separator = next((s for s in ",;\t" if s in header), ",")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
+            # index_col=False: a longer row must not silently turn the first column into an index.
+            frame = pd.read_csv(path, sep=separator, encoding="utf-8", index_col=False, low_memory=False)
+    except pd.errors.EmptyDataError as error:
+        raise ValueError(f"{path} is empty; a header and at least one row are needed") from error
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        reason = str(error).strip().rstrip(".")
+        raise ValueError(f"{path} is not a well-formed table, perhaps cut short: {reason}") from error
+    # pandas fills a short last row with missing values; a file cut in mid-row would pass unseen.
+    if frame.iloc[-1:, -1].isna().any():
+        last = _lines(path, last=True)
+        fields = len(next(csv.reader([last], delimiter=separator), []))
+        if last.count('"') % 2 == 0 and fields < frame.shape[1]:
+            raise ValueError(
+                f"{path} is truncated: its last row has {fields} of {frame.shape[1]} columns; copy it again"
+            )
+    return frame
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    frame: pd.DataFrame = pq.ParquetFile(path).read().to_pandas()
+    return frame
+
+
+def _lines(path: Path, last: bool) -> str:
+    """The first, or the last non-blank, line of a text file."""
+    opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
+    found = ""
+    with opener(path, "rt", encoding="utf-8", newline="") as file:
+        for line in file:
+            if line.strip():
+                found = line.rstrip("\r\n")
+                if not last:
+                    break
+    return found
+
+
+def _read_npz(path: Path) -> pd.DataFrame:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files if name in ("X", "y")}
+            found = list(archive.files)
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read as plain arrays: {error}") from error
+    if "X" not in arrays:
+        raise ValueError(f"{path} holds {found}; an array X of shape (n, d), and y of shape (n,) for labels, is needed")
+    x = arrays["X"]
+    if x.ndim != 2:
+        raise ValueError(f"X of {path} has shape {x.shape}; a table needs (n, d)")
+    frame = pd.DataFrame(x, columns=[f"x{i}" for i in range(x.shape[1])])
+    if "y" in arrays:
+        if arrays["y"].shape != x.shape[:1]:
+            raise ValueError(f"y of {path} has shape {arrays['y'].shape}; X has {len(x)} rows")
+        frame["y"] = arrays["y"]
+    return frame

@@ -1,0 +1,120 @@
+"""Mini-batches from arrays held in memory, augmented on the device where they are used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from lossdial.base.streams import Stream, stream
+
+__all__ = ["ArrayBatches", "Augment"]
+
+
+@dataclass(frozen=True)
+class Augment:
+    """Random crops and flips of images (n, c, h, w), uint8 or float; each image draws its own.
+
+    ``crop_padding``: shift by up to so many pixels, zeros moving in. ``resized_crop``: cut out a box of that share of
+    the area, (0.65, 1) in the paper's Melanoma recipe, of aspect 3/4 to 4/3, and scale it to the full size.
+
+    >>> x = torch.arange(2.0 * 3 * 4 * 4).reshape(2, 3, 4, 4)
+    >>> Augment(crop_padding=1, flip_horizontal=True)(x, torch.Generator().manual_seed(0)).shape
+    torch.Size([2, 3, 4, 4])
+    """
+
+    crop_padding: int = 0
+    flip_horizontal: bool = False
+    flip_vertical: bool = False
+    resized_crop: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.crop_padding < 0:
+            raise ValueError(f"crop_padding must be at least 0 pixels; got {self.crop_padding}.")
+        if self.resized_crop is not None and not 0 < self.resized_crop[0] <= self.resized_crop[1] <= 1:
+            raise ValueError(f"resized_crop must be shares 0 < low <= high <= 1; got {self.resized_crop}.")
+
+    def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        if x.dim() != 4:
+            raise ValueError(f"only images (n, c, h, w) can be augmented; got shape {tuple(x.shape)}.")
+        if self.resized_crop is not None:
+            x = _resized_crop(x, self.resized_crop, generator)
+        n, _, height, width = x.shape
+        rows = self._positions(n, height, self.flip_vertical, generator)  # (n, h)
+        columns = self._positions(n, width, self.flip_horizontal, generator)  # (n, w)
+        padded = F.pad(x, (self.crop_padding,) * 4) if self.crop_padding else x
+        image = torch.arange(n, device=x.device)
+        # Batch and the two pixel axes are indexed, channels sliced; indexed axes come first: (n, h, w, c).
+        picked = padded[image[:, None, None], :, rows[:, :, None], columns[:, None, :]]
+        return picked.permute(0, 3, 1, 2)
+
+    def _positions(self, n: int, size: int, flip: bool, generator: torch.Generator) -> Tensor:
+        device = generator.device
+        position = torch.arange(size, device=device).expand(n, size)
+        if flip:
+            flipped = torch.rand(n, 1, generator=generator, device=device) < 0.5
+            position = torch.where(flipped, size - 1 - position, position)
+        if self.crop_padding:
+            position = position + torch.randint(2 * self.crop_padding + 1, (n, 1), generator=generator, device=device)
+        return position
+
+
+def _resized_crop(x: Tensor, share: tuple[float, float], generator: torch.Generator) -> Tensor:
+    """A random box of each image, drawn as one bilinear sampling of the whole batch."""
+    n = len(x)
+    draws = torch.rand(4, n, generator=generator, device=x.device)
+    area = share[0] + (share[1] - share[0]) * draws[0]
+    aspect = (math.log(4 / 3) * (2 * draws[1] - 1)).exp()
+    width, height = (area * aspect).sqrt().clamp(max=1), (area / aspect).sqrt().clamp(max=1)  # as shares of the image
+    theta = torch.zeros(n, 2, 3, device=x.device)
+    theta[:, 0, 0], theta[:, 0, 2] = width, (1 - width) * (2 * draws[2] - 1)
+    theta[:, 1, 1], theta[:, 1, 2] = height, (1 - height) * (2 * draws[3] - 1)
+    grid = F.affine_grid(theta, list(x.shape), align_corners=False)
+    picked = F.grid_sample(x.float(), grid, padding_mode="border", align_corners=False)
+    return picked.round().to(x.dtype) if x.dtype == torch.uint8 else picked.to(x.dtype)
+
+
+class ArrayBatches:
+    """Shuffled mini-batches of x (n, ...) and y (n,) in {0, 1}, indexed in memory; the last one may be smaller.
+
+    The order of an epoch and its augmentation depend on (seed, epoch, batch) alone, so any batch can be had again.
+    """
+
+    def __init__(self, x: Tensor, y: Tensor, batch_size: int = 128, augment: Augment | None = None) -> None:
+        if len(x) != len(y) or y.dim() != 1:
+            raise ValueError(f"x and y must have the same length; got {tuple(x.shape)} and {tuple(y.shape)}.")
+        if len(x) == 0:
+            raise ValueError("there are no samples to train on.")
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1; got {batch_size}.")
+        self.x, self.y, self.batch_size, self.augment = x, y, batch_size, augment
+
+    def __len__(self) -> int:
+        """Batches per epoch."""
+        return -(-len(self.y) // self.batch_size)
+
+    def to(self, device: torch.device) -> ArrayBatches:
+        """The same batches with the arrays on another device."""
+        return ArrayBatches(self.x.to(device), self.y.to(device), self.batch_size, self.augment)
+
+    def share_without_positives(self) -> float:
+        """The expected share of batches that see no positive sample."""
+        negatives = 1 - float(self.y.double().mean())
+        return negatives ** min(self.batch_size, len(self.y))
+
+    def epoch(
+        self, seed: int, epoch: int, start: int = 0, rank: int = 0, world: int = 1
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches ``start``, ``start + 1``, … of one epoch; of each, the part that belongs to ``rank``."""
+        device = self.x.device
+        order = torch.randperm(len(self.y), generator=stream(seed, Stream.SHUFFLE, epoch)).to(device)
+        for i in range(start, len(self)):
+            index = order[i * self.batch_size : (i + 1) * self.batch_size][rank::world]
+            x = self.x[index]
+            if self.augment is not None:
+                x = self.augment(x, stream(seed, Stream.AUGMENT, epoch, i, rank, device=device))
+            yield x, self.y[index]

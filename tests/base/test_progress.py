@@ -1,0 +1,90 @@
+"""The bar is there for a person at a terminal, and for nobody else."""
+
+import os
+import sys
+import threading
+import time
+
+import pytest
+import torch
+
+from lossdial.base.progress import ProgressBar
+from lossdial.losses import VSLoss
+from lossdial.models import MLP, ConditionalClassifier
+from lossdial.training import Recipe, fit
+from lossdial.training.batches import ArrayBatches
+
+
+class Terminal:
+    """A real pseudo-terminal in place of the error stream, and all that appears on it."""
+
+    def __init__(self, monkeypatch):
+        pty = pytest.importorskip("pty", reason="needs a pseudo-terminal")
+        self._ours, theirs = pty.openpty()
+        self._stream = os.fdopen(theirs, "w")
+        self._shown = b""
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+        monkeypatch.setattr(sys, "stderr", self._stream)
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv("COLUMNS", "120")
+
+    def _read(self):
+        while True:
+            try:
+                part = os.read(self._ours, 65536)
+            except OSError:  # the other end is closed
+                return
+            self._shown += part
+
+    def close(self) -> str:
+        self._stream.close()
+        self._reader.join(timeout=30)
+        os.close(self._ours)
+        return self._shown.decode()
+
+
+def advance(enabled: bool, delay: float) -> None:
+    with ProgressBar("training", 4, enabled, delay) as bar:
+        for i in range(1, 5):
+            bar.advance(i, {"loss": 0.5 / i, "auc": 0.9125})
+            time.sleep(0.12)
+
+
+def test_appears_on_a_terminal(monkeypatch):
+    terminal = Terminal(monkeypatch)
+    advance(enabled=True, delay=0.05)
+    shown = terminal.close()
+    assert "training" in shown
+    assert "4/4" in shown
+    assert "loss 0.125" in shown
+    assert "auc 0.9125" in shown
+
+
+@pytest.mark.parametrize(("enabled", "delay"), [(False, 0.0), (True, 60.0)])
+def test_not_when_turned_off_nor_when_the_wait_is_short(monkeypatch, enabled, delay):
+    terminal = Terminal(monkeypatch)
+    advance(enabled, delay)
+    assert terminal.close() == ""
+
+
+def test_silent_where_there_is_no_terminal(capfd):
+    advance(enabled=True, delay=0.0)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("progress", [True, False])
+def test_training_shows_loss_and_validation(monkeypatch, progress):
+    terminal = Terminal(monkeypatch)
+    loss = VSLoss(beta=2.0)
+    model = ConditionalClassifier(MLP(3, (4,)), 4, loss.default_space())
+    batches = ArrayBatches(torch.randn(30, 3), torch.arange(30) % 3 // 2, 10)
+
+    def slow(_):
+        time.sleep(1.1)  # long enough for the bar to appear
+        return {"auc": 0.75}
+
+    fit(model, loss, batches, Recipe(2), validate=slow, progress=progress)
+    shown = terminal.close()
+    assert ("6/6" in shown and "loss " in shown and "auc 0.75" in shown) == progress
+    assert progress or shown == ""

@@ -1,0 +1,236 @@
+"""TableEncoder against scikit-learn's own encoders, its JSON state, and bad tables."""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+from lossdial.data.encoder.table import TableEncoder
+from lossdial.data.readers.tables import read_table, split_target
+
+numbers = st.none() | st.floats(-1e6, 1e6, width=32)
+words = st.none() | st.sampled_from(["a", "b", "c", "ü", "", "1"])
+rows = st.lists(st.tuples(numbers, words, st.booleans()), min_size=1, max_size=30)
+
+
+def frame_of(table: list[tuple[Any, ...]]) -> pd.DataFrame:
+    number, word, flag = zip(*table, strict=True)
+    return pd.DataFrame({"number": np.array(number, float), "word": pd.Series(word, dtype=object), "flag": flag})
+
+
+def reference(train: pd.DataFrame, new: pd.DataFrame) -> np.ndarray:
+    """The same matrix by scikit-learn: SimpleImputer and OneHotEncoder, column by column."""
+    parts = []
+    if train["number"].notna().any():
+        imputer = SimpleImputer(strategy="median").fit(train[["number"]])
+        parts.append(imputer.transform(new[["number"]]))
+        if train["number"].isna().any():
+            parts.append(new[["number"]].isna().to_numpy())
+    if train["word"].notna().any():
+        mark = "<none>"
+        one_hot = OneHotEncoder(sparse_output=False, handle_unknown="ignore")
+        seen = one_hot.fit(train[["word"]].fillna(mark)).transform(new[["word"]].fillna(mark))
+        names = list(one_hot.categories_[0])
+        if mark in names:  # ours puts gaps last
+            seen = seen[:, np.argsort([n == mark for n in names], kind="stable")]
+        parts.append(seen)
+    parts.append(new[["flag"]].to_numpy(float))
+    return np.hstack([p.astype(np.float32) for p in parts])
+
+
+@pytest.mark.filterwarnings("ignore:column .* is empty in training")
+@given(rows, rows)
+@settings(max_examples=60, deadline=None)
+def test_against_scikit_learn_and_json_round_trip(train: list[Any], new: list[Any]) -> None:
+    fitted, fresh = frame_of(train), frame_of(new)
+    encoder = TableEncoder().fit(fitted)
+    matrix = encoder.transform(fresh)
+    np.testing.assert_array_equal(matrix, reference(fitted, fresh))
+    assert matrix.dtype == np.float32
+    again = TableEncoder.from_json(json.loads(json.dumps(encoder.to_json())))
+    assert again.transform(fresh).tobytes() == matrix.tobytes()
+    assert again.get_feature_names_out().tolist() == encoder.get_feature_names_out().tolist()
+    assert again.to_json() == encoder.to_json()
+
+
+def test_gap_in_a_column_that_had_none_takes_the_median_alone() -> None:
+    encoder = TableEncoder().fit(pd.DataFrame({"a": [1.0, 2.0, 6.0]}))
+    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"a": [None, 3.0]})), [[2.0], [3.0]])
+
+
+def test_unknown_category_is_all_zeros_and_gap_too_where_training_had_none() -> None:
+    encoder = TableEncoder().fit(pd.DataFrame({"w": ["x", "y"]}))
+    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"w": ["y", "z", None]})), [[0, 1], [0, 0], [0, 0]])
+
+
+def test_rare_categories_share_a_column() -> None:
+    frame = pd.DataFrame({"w": ["a"] * 5 + ["b"] * 4 + ["c", "d", None]})
+    encoder = TableEncoder(max_categories=2).fit(frame)
+    assert encoder.get_feature_names_out().tolist() == ["w=a", "w=b", "w=<infrequent>", "w=<missing>"]
+    new = pd.DataFrame({"w": ["b", "c", "d", "new", None]})
+    expected = [[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 1]]
+    np.testing.assert_array_equal(encoder.transform(new), expected)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series([True, None, False], dtype=object),
+        pd.Series([True, None, False], dtype="boolean"),
+        pd.Series([1, None, 0], dtype="Int64"),
+        pd.Series([1, None, 0], dtype=object),
+        pd.Series([1, None, 0], dtype="float32"),
+        pd.Series([1, None, 0], dtype="int64[pyarrow]"),
+    ],
+)
+def test_every_way_to_write_numbers_and_booleans_with_gaps(column: pd.Series) -> None:
+    matrix = TableEncoder().fit_transform(pd.DataFrame({"a": column}))
+    np.testing.assert_array_equal(matrix, [[1, 0], [0.5, 1], [0, 0]])
+
+
+@pytest.mark.parametrize("dtype", [object, "str", "string", "category", "string[pyarrow]"])
+def test_every_way_to_write_text(dtype: str) -> None:
+    frame = pd.DataFrame({"w": pd.Series(["b", None, "a"], dtype=dtype)})
+    np.testing.assert_array_equal(TableEncoder().fit_transform(frame), [[0, 1, 0], [0, 0, 1], [1, 0, 0]])
+
+
+def test_text_that_looks_like_whole_numbers_in_a_later_file() -> None:
+    encoder = TableEncoder().fit(pd.DataFrame({"grade": ["1", "2", "x"]}))
+    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"grade": [2, 1]})), [[0, 1, 0], [1, 0, 0]])
+    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"grade": [2.0, None]})), [[0, 1, 0], [0, 0, 0]])
+
+
+def test_column_order_and_extra_columns_do_not_matter() -> None:
+    frame = pd.DataFrame({"a": [1.0, 2.0], "w": ["x", "y"]})
+    encoder = TableEncoder().fit(frame)
+    shuffled = frame.assign(extra=3)[["w", "extra", "a"]]
+    np.testing.assert_array_equal(encoder.transform(shuffled), encoder.transform(frame))
+
+
+def test_identifier_is_left_out_with_a_warning_and_not_asked_for_again() -> None:
+    frame = pd.DataFrame({"uid": [f"u{i}" for i in range(50)], "a": np.arange(50)})
+    with pytest.warns(UserWarning, match=r"'uid' has 50 distinct values in 50 rows.*--drop 'uid'"):
+        encoder = TableEncoder().fit(frame)
+    assert encoder.dropped_ == ("uid",)
+    assert encoder.transform(frame[["a"]]).shape == (50, 1)
+
+
+def test_a_few_distinct_values_are_categories_even_if_all_differ() -> None:
+    assert TableEncoder().fit_transform(pd.DataFrame({"w": list("abcde")})).shape == (5, 5)
+
+
+def test_numbers_with_a_placeholder_are_pointed_out() -> None:
+    frame = pd.DataFrame({"age": [str(i % 40) for i in range(200)] + ["?"]})
+    with pytest.warns(UserWarning, match=r"'age' is taken as text although 100% .* example '\?'"):
+        TableEncoder().fit(frame)
+
+
+def test_empty_column_is_left_out_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match="'b' is empty in training"):
+        encoder = TableEncoder().fit(pd.DataFrame({"a": [1.0], "b": [None]}))
+    assert encoder.get_feature_names_out().tolist() == ["a"]
+    with (
+        pytest.warns(UserWarning, match="'b' is empty"),
+        pytest.raises(ValueError, match=r"no usable column is left of \['b'\]"),
+    ):
+        TableEncoder().fit(pd.DataFrame({"b": [None]}))
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1e39])
+def test_infinite_values_name_column_and_rows(value: float) -> None:
+    message = "column 'a' is infinite, or too large for float32, in 2 of 3 rows"
+    bad = pd.DataFrame({"a": [value, 1.0, value]})
+    with pytest.raises(ValueError, match=message):
+        TableEncoder().fit(bad)
+    with pytest.raises(ValueError, match=message):
+        TableEncoder().fit(pd.DataFrame({"a": [1.0]})).transform(bad)
+
+
+def test_transform_names_absent_columns_and_the_closest() -> None:
+    encoder = TableEncoder().fit(pd.DataFrame({"income": [1.0], "age": [2.0]}))
+    with pytest.raises(ValueError, match=r"lacks 2 column\(s\).*'income': did you mean 'Income'.*'age': there are"):
+        encoder.transform(pd.DataFrame({"Income": [1.0], "zzz": [1]}))
+
+
+def test_number_that_arrives_as_text() -> None:
+    encoder = TableEncoder().fit(pd.DataFrame({"a": [1.0, 2.0]}))
+    with pytest.raises(ValueError, match=r"'a' was numeric in training but holds .* for example 'n/a!'"):
+        encoder.transform(pd.DataFrame({"a": ["1", "n/a!"]}))
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pd.DataFrame({"t": pd.to_datetime(["2020-01-01"])}), "'t' has type datetime64.*--drop t"),
+        (pd.DataFrame({"c": [1j]}), "'c' has type complex128"),
+        (pd.DataFrame({"a": []}), r"shape \(0, 1\)"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), r"same name: \['a'\]"),
+        (np.ones(3), r"shape \(3,\)"),
+    ],
+)
+def test_fit_refuses(frame: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        TableEncoder().fit(frame)
+
+
+def test_max_categories_must_be_positive() -> None:
+    with pytest.raises(ValueError, match="max_categories must be at least 1; got 0"):
+        TableEncoder(max_categories=0).fit(pd.DataFrame({"a": [1]}))
+
+
+def test_damaged_or_newer_state() -> None:
+    state = TableEncoder().fit(pd.DataFrame({"a": [1.0]})).to_json()
+    with pytest.raises(ValueError, match="format 2; this version reads format 1"):
+        TableEncoder.from_json({**state, "format": 2})
+    with pytest.raises(ValueError, match="damaged"):
+        TableEncoder.from_json({**state, "columns": [{"kind": "numeric"}]})
+    with pytest.raises(ValueError, match="kind 'date'"):
+        TableEncoder.from_json({**state, "columns": [{"kind": "date"}]})
+    with pytest.raises(NotFittedError):
+        TableEncoder().to_json()
+
+
+def test_is_a_scikit_learn_transformer() -> None:
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0], "w": ["x", "y", "x", "y"]})
+    encoder = clone(TableEncoder(max_categories=7))
+    assert encoder.get_params() == {"max_categories": 7, "max_unique": 0.5}
+    assert encoder.set_output(transform="pandas").fit_transform(frame).columns.tolist() == ["a", "w=x", "w=y"]
+    pipeline = make_pipeline(TableEncoder(), LogisticRegression()).fit(frame, [0, 1, 0, 1])
+    assert pipeline.score(frame, [0, 1, 0, 1]) == 1.0
+    np.testing.assert_array_equal(TableEncoder().fit_transform(np.eye(3)), np.eye(3, dtype=np.float32))
+
+
+@pytest.mark.skipif("LOSSDIAL_DATA" not in os.environ, reason="LOSSDIAL_DATA is not set: real tables are not at hand")
+def test_real_tables_with_text_columns() -> None:
+    root = Path(os.environ["LOSSDIAL_DATA"]) / "tables"
+    leaks = ["TWF", "HDF", "PWF", "OSF", "RNF"]
+    features, _ = split_target(read_table(root / "machine_failure.csv"), "Machine failure", drop=["UID", *leaks])
+    with pytest.warns(UserWarning, match="'Product ID' has 10,000 distinct values"):
+        encoder = TableEncoder().fit(features)
+    assert encoder.dropped_ == ("Product ID",)
+    names = encoder.get_feature_names_out().tolist()
+    assert [n for n in names if n.startswith("Type")] == ["Type=H", "Type=L", "Type=M"]
+    again = TableEncoder.from_json(json.loads(json.dumps(encoder.to_json())))
+    assert again.transform(features).tobytes() == encoder.transform(features).tobytes()
+
+
+def test_a_quarter_million_rows_take_seconds() -> None:
+    generator = np.random.default_rng(0)
+    frame = pd.DataFrame(generator.normal(size=(250_000, 10)), columns=[f"c{i}" for i in range(10)])
+    frame["w"] = generator.choice(["a", "b", "c"], size=len(frame))
+    start = time.perf_counter()
+    assert TableEncoder().fit_transform(frame).shape == (250_000, 13)
+    assert time.perf_counter() - start < 10

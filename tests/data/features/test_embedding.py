@@ -1,0 +1,220 @@
+"""Embedding: once over the images, resumed after a kill, and never mixed with another source."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from lossdial.data.features.embedding import embed
+from lossdial.data.features.store import FeatureStore
+
+PART = 256
+
+
+class Stripes:
+    """Means of columns, times a factor: simple enough for a reference. It counts the images it sees."""
+
+    def __init__(self, factor: float = 1.0, n_features: int = 8, stop_after: int | None = None) -> None:
+        self.n_features, self.factor, self.stop_after, self.seen = n_features, factor, stop_after, 0
+
+    def encode(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        if self.stop_after is not None and self.seen >= self.stop_after:
+            raise KeyboardInterrupt
+        self.seen += len(images)
+        return images.mean((1, 2), dtype=np.float32) * self.factor
+
+    def identity(self) -> Mapping[str, Any]:
+        return {"recipe": {"name": "stripes", "shape": (8, 8)}, "weights_sha256": f"{self.factor:064.3f}"}
+
+
+def some_images(n: int, seed: int = 0) -> NDArray[np.uint8]:
+    return np.random.default_rng(seed).integers(0, 256, (n, 3, 8, 8), np.uint8)
+
+
+def expected(x: NDArray[np.uint8]) -> NDArray[np.float32]:
+    return x.astype(np.float64).mean((1, 2)).astype(np.float16).astype(np.float32)
+
+
+@settings(max_examples=15, deadline=None)
+@given(n=st.sampled_from([1, 2, 255, 256, 257, 700]), batch_size=st.integers(1, 400))
+def test_features_are_the_encoders_rounded_to_float16(
+    tmp_path_factory: pytest.TempPathFactory, n: int, batch_size: int
+) -> None:
+    x, done, encoder = some_images(n), [], Stripes()
+    store = embed(encoder, x, tmp_path_factory.mktemp("store"), batch_size, done.append)
+    np.testing.assert_allclose(store.load(), expected(x), rtol=1e-3)
+    assert encoder.seen == n
+    assert done == sorted(set(done))
+    assert done[-1] == n
+    assert sorted(path.name for path in store.folder.iterdir()) == ["features.json", "features.npy"]
+
+
+def test_the_store_says_where_its_features_came_from(tmp_path: Path) -> None:
+    x = some_images(5)
+    store = embed(Stripes(), torch.from_numpy(x), tmp_path)
+    again = FeatureStore.open(tmp_path)
+    assert again == store
+    assert again.shape == (5, 8)
+    assert again.encoder["recipe"] == {"name": "stripes", "shape": [8, 8]}
+    assert again.images["shape"] == [5, 3, 8, 8]
+    assert again.versions["torch"] == torch.__version__
+    content = json.loads((tmp_path / "features.json").read_text())
+    assert content["features"]["dtype"] == "float16"
+    other = embed(Stripes(), x, tmp_path.with_name("other"))
+    for name in ("features.json", "features.npy"):  # no date, no path: the same source gives the same bytes
+        assert (tmp_path / name).read_bytes() == (other.folder / name).read_bytes()
+
+
+def test_a_finished_embedding_returns_at_once(tmp_path: Path) -> None:
+    x = some_images(300)
+    first = embed(Stripes(), x, tmp_path)
+    (tmp_path / "part-000000000-00000000.npy").write_bytes(b"left by a run killed at its very end")
+    (tmp_path / "unfinished.json").write_bytes(b"{}")
+    encoder = Stripes()
+    assert embed(encoder, x, tmp_path) == first
+    assert encoder.seen == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["features.json", "features.npy"]
+
+
+def test_a_stopped_embedding_goes_on(tmp_path: Path) -> None:
+    x = some_images(1000)
+    with pytest.raises(KeyboardInterrupt):
+        embed(Stripes(stop_after=600), x, tmp_path / "stopped", batch_size=100)
+    with pytest.raises(ValueError, match=r"has not finished; give the same command again"):
+        FeatureStore.open(tmp_path / "stopped")
+    encoder, done = Stripes(), []
+    resumed = embed(encoder, x, tmp_path / "stopped", batch_size=100, advance=done.append)
+    assert encoder.seen == 1000 - 2 * PART  # two parts were whole
+    assert done[:2] == [PART, 2 * PART]
+    np.testing.assert_array_equal(resumed.load(), embed(Stripes(), x, tmp_path / "whole", batch_size=100).load())
+
+
+@pytest.mark.parametrize("damage", ["truncated", "altered", "renamed"])
+def test_a_damaged_part_is_computed_again(tmp_path: Path, damage: str) -> None:
+    x = some_images(1000)
+    with pytest.raises(KeyboardInterrupt):
+        embed(Stripes(stop_after=600), x, tmp_path)
+    part = sorted(tmp_path.glob("part-*.npy"))[0]
+    data = part.read_bytes()
+    if damage == "truncated":
+        part.write_bytes(data[:-100])
+    elif damage == "altered":
+        part.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    else:  # the last part is shorter than this one
+        part.rename(tmp_path / part.name.replace("000000000", "000000768"))
+    encoder = Stripes()
+    np.testing.assert_allclose(embed(encoder, x, tmp_path).load(), expected(x), rtol=1e-3)
+    assert encoder.seen == 1000 - PART
+
+
+KILLED = """
+import sys, time
+import numpy as np, torch
+from lossdial.data.features.embedding import embed
+from lossdial.models import CifarResNet, FrozenEncoder
+
+def encoder():
+    torch.manual_seed(0)
+    return FrozenEncoder(CifarResNet(8, width=4))
+
+def images():
+    return np.random.default_rng(0).integers(0, 256, (1100, 3, 16, 16), np.uint8)
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    embed(encoder(), images(), sys.argv[1], batch_size=16, advance=lambda done: time.sleep(0.02))
+"""
+
+
+def test_a_killed_embedding_resumes_to_the_same_features(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(KILLED)
+    folder = tmp_path / "killed"
+    process = subprocess.Popen([sys.executable, script, folder])
+    try:
+        deadline = time.monotonic() + 120
+        while len(list(folder.glob("part-*.npy"))) < 2:
+            assert process.poll() is None, "ended before it could be killed"
+            assert time.monotonic() < deadline, "no part after two minutes"
+            time.sleep(0.01)
+        time.sleep(0.1)  # into the middle of a part
+        os.kill(process.pid, signal.SIGKILL)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == -signal.SIGKILL
+    assert not (folder / "features.json").exists()
+    kept = {path: path.stat().st_mtime_ns for path in folder.glob("part-*.npy")}
+    names: dict[str, Any] = {"__name__": "script"}
+    exec(compile(KILLED, "script", "exec"), names)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with pytest.raises(ValueError, match=r"images\.sha256 is '[0-9a-f]+… there"):
+            embed(names["encoder"](), names["images"]()[::-1], folder)
+        assert {path: path.stat().st_mtime_ns for path in folder.glob("part-*.npy")} == kept
+        done: list[int] = []
+        resumed = embed(names["encoder"](), names["images"](), folder, 16, done.append)
+        whole = embed(names["encoder"](), names["images"](), tmp_path / "whole", 16)
+    finally:
+        torch.set_num_threads(threads)
+    assert done[: len(kept)] == [PART * (i + 1) for i in range(len(kept))]
+    np.testing.assert_array_equal(resumed.load(), whole.load())
+    assert resumed.sha256 == whole.sha256
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_another_source_is_an_error_that_names_it(tmp_path: Path, finished: bool) -> None:
+    x = some_images(600)
+    if finished:
+        embed(Stripes(), x, tmp_path)
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            embed(Stripes(stop_after=300), x, tmp_path)
+    with pytest.raises(ValueError, match=r"another source: images\.sha256 is .* there and .* here\. Choose another"):
+        embed(Stripes(), some_images(600, seed=1), tmp_path)
+    with pytest.raises(ValueError, match=r"images\.shape is \[600, 3, 8, 8\] there and \[599, 3, 8, 8\] here"):
+        embed(Stripes(), x[:-1], tmp_path)
+    with pytest.raises(ValueError, match=r"another source: encoder\.weights_sha256 is '0000"):
+        embed(Stripes(factor=0.5), x, tmp_path)
+    np.testing.assert_allclose(embed(Stripes(), x, tmp_path).load(), expected(x), rtol=1e-3)
+
+
+@pytest.mark.parametrize("value", [7e4, np.inf, np.nan])
+def test_a_feature_that_float16_cannot_hold(tmp_path: Path, value: float) -> None:
+    class Spiked(Stripes):
+        def encode(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+            features = super().encode(images)
+            features[images[:, 0, 0, 0] == 200, 3] = value
+            return features
+
+    x = some_images(400) % 100
+    x[301, 0, 0, 0] = 200
+    with pytest.raises(ValueError, match=rf"feature 3 of image 301 is {value:g}; .*within float16".replace("+", r"\+")):
+        embed(Spiked(), x, tmp_path)
+
+
+def test_what_cannot_be_embedded(tmp_path: Path) -> None:
+    x = some_images(4)
+    for bad in (x[:0], x[0], x.astype(np.float32)):
+        with pytest.raises(ValueError, match=r"x must be images, uint8 \(n, channels, height, width\) with n > 0; got"):
+            embed(Stripes(), bad, tmp_path)
+    with pytest.raises(ValueError, match=r"batch_size must be at least 1; got 0"):
+        embed(Stripes(), x, tmp_path, batch_size=0)
+    with pytest.raises(ValueError, match=r"gave \(4, 8\) for 4 images; its n_features is 9"):
+        embed(Stripes(n_features=9), x, tmp_path / "nine")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"out_dir must be a folder; .*file is a file"):
+        embed(Stripes(), x, tmp_path / "file")

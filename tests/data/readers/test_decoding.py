@@ -1,0 +1,180 @@
+"""Decoding image files: every mode, odd sizes, rotation, damage, and worker processes."""
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from lossdial.data.readers import decoding
+from lossdial.data.readers.decoding import decode_file, decode_images
+
+SaveImage = Callable[..., None]
+
+
+def ramp(height: int, width: int) -> np.ndarray:
+    """Smooth RGB: red grows to the right, green downwards."""
+    y, x = np.mgrid[0:height, 0:width]
+    return np.stack([255 * x / max(width - 1, 1), 255 * y / max(height - 1, 1), np.full_like(x, 90.0)], -1).astype(
+        np.uint8
+    )
+
+
+def test_centre_square_scaled(tmp_path: Path) -> None:
+    pixels = ramp(40, 100)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    np.testing.assert_array_equal(decode_file(tmp_path / "a.png", 40), pixels[:, 30:70].transpose(2, 0, 1))
+    halved = pixels[:, 30:70].reshape(20, 2, 20, 2, 3).mean(axis=(1, 3)).transpose(2, 0, 1)
+    assert np.abs(decode_file(tmp_path / "a.png", 20)[:, 1:-1, 1:-1] - halved[:, 1:-1, 1:-1]).max() <= 1.5
+
+
+@pytest.mark.parametrize("size", [(1, 1), (7, 3), (3, 500), (333, 211)])
+def test_odd_sizes(tmp_path: Path, size: tuple[int, int]) -> None:
+    Image.fromarray(ramp(size[1], size[0])).save(tmp_path / "a.png")
+    assert decode_file(tmp_path / "a.png", 16).shape == (3, 16, 16)
+
+
+def test_large_jpeg_is_decoded_small_but_alike(tmp_path: Path) -> None:
+    Image.fromarray(ramp(1200, 1200)).save(tmp_path / "a.jpg", quality=95)
+    Image.fromarray(ramp(1200, 1200)).save(tmp_path / "a.png")
+    difference = decode_file(tmp_path / "a.jpg", 32).astype(int) - decode_file(tmp_path / "a.png", 32)
+    assert np.abs(difference).max() <= 4
+
+
+def test_greyscale_palette_and_one_bit(tmp_path: Path) -> None:
+    grey = Image.fromarray(ramp(16, 16)[..., 0])
+    grey.save(tmp_path / "l.png")
+    expected = np.repeat(np.asarray(grey)[None], 3, axis=0)
+    np.testing.assert_array_equal(decode_file(tmp_path / "l.png", 16), expected)
+    grey.convert("1").save(tmp_path / "one.png")
+    assert set(np.unique(decode_file(tmp_path / "one.png", 16))) == {0, 255}
+    palette = Image.fromarray(np.tile(np.array([0, 1], np.uint8), (16, 8)), "P")
+    palette.putpalette([255, 0, 0, 0, 0, 255])
+    palette.save(tmp_path / "p.png")
+    decoded = decode_file(tmp_path / "p.png", 16)
+    assert decoded[:, 0, 0].tolist() == [255, 0, 0]
+    assert decoded[:, 0, 1].tolist() == [0, 0, 255]
+
+
+def test_transparency_is_laid_on_white(tmp_path: Path) -> None:
+    pixels = np.zeros((16, 16, 4), np.uint8)
+    pixels[..., 0], pixels[:8, :, 3], pixels[8:12, :, 3] = 200, 255, 51
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    decoded = decode_file(tmp_path / "a.png", 16)
+    assert decoded[:, 0, 0].tolist() == [200, 0, 0]
+    assert decoded[:, 15, 0].tolist() == [255, 255, 255]
+    np.testing.assert_allclose(decoded[:, 10, 0], [244, 204, 204], atol=1)
+    palette = Image.fromarray(np.tile(np.array([0, 1], np.uint8), (16, 8)), "P")
+    palette.putpalette([10, 20, 30, 0, 0, 255])
+    palette.save(tmp_path / "p.png", transparency=0)
+    assert decode_file(tmp_path / "p.png", 16)[:, 0, 0].tolist() == [255, 255, 255]
+
+
+@pytest.mark.parametrize("suffix", ["png", "tif"])
+def test_sixteen_bits_keep_their_range(tmp_path: Path, suffix: str) -> None:
+    values = np.linspace(0, 65535, 256).reshape(16, 16).astype(np.uint16)
+    Image.fromarray(values).save(tmp_path / f"a.{suffix}")
+    np.testing.assert_array_equal(decode_file(tmp_path / f"a.{suffix}", 16)[0], np.rint(values / 257))
+
+
+def test_cmyk_and_camera_rotation(tmp_path: Path) -> None:
+    Image.fromarray(ramp(16, 16)).convert("CMYK").save(tmp_path / "a.jpg", quality=95)
+    assert np.abs(decode_file(tmp_path / "a.jpg", 16).transpose(1, 2, 0).astype(int) - ramp(16, 16)).mean() < 6
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by 90° clockwise
+    Image.fromarray(ramp(16, 16)).save(tmp_path / "r.png", exif=exif)
+    turned = np.rot90(ramp(16, 16), -1).transpose(2, 0, 1)
+    np.testing.assert_array_equal(decode_file(tmp_path / "r.png", 16), turned)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, save_image: SaveImage) -> list[Path]:
+    paths = [tmp_path / f"{i:03d}.png" for i in range(150)]
+    for i, path in enumerate(paths):
+        save_image(path, i)
+    return paths
+
+
+@pytest.mark.parametrize("workers", [1, 2, None])
+@pytest.mark.parametrize("shared", [decoding.SHARED, False])
+def test_processes_give_what_one_file_at_a_time_gives(
+    folder: list[Path], workers: int | None, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoding, "SHARED", shared)
+    decoded = decode_images(folder, 24, workers=workers)
+    np.testing.assert_array_equal(decoded.x, np.stack([decode_file(path, 24) for path in folder]))
+    assert decoded.kept.tolist() == list(range(150))
+    assert decoded.corrupt == ()
+    decoded.x[0] = 0  # the caller owns the array
+
+
+@pytest.mark.parametrize(("workers", "shared"), [(1, False), (2, decoding.SHARED), (2, False)])
+def test_corrupt_files_are_named_and_left_out(
+    folder: list[Path], workers: int, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoding, "SHARED", shared)
+    folder[3].write_bytes(folder[3].read_bytes()[:200])
+    folder[149].write_text("not an image")
+    with pytest.warns(
+        UserWarning, match=r"2 of 150 image files cannot be read: .*003\.png \(.*149\.png \(Unidentified"
+    ):
+        decoded = decode_images(folder, 24, workers=workers, max_corrupt=0.02)
+    kept = [i for i in range(150) if i not in (3, 149)]
+    assert decoded.kept.tolist() == kept
+    np.testing.assert_array_equal(decoded.x, np.stack([decode_file(folder[i], 24) for i in kept]))
+    assert [path for path, _ in decoded.corrupt] == [folder[3], folder[149]]
+
+
+def test_too_many_corrupt_files_are_fatal(folder: list[Path]) -> None:
+    for path in folder[:7]:
+        path.write_bytes(b"")
+    with pytest.raises(ValueError, match=r"7 of 150 .*; and 2 more\. At most 1\.0% may fail"):
+        decode_images(folder, 24)
+    with pytest.raises(ValueError, match="1 of 1 image files"):
+        decode_images(folder[:1], 24, max_corrupt=1)
+
+
+def test_floating_point_pixels_are_refused(tmp_path: Path) -> None:
+    Image.fromarray(np.ones((8, 8), np.float32)).save(tmp_path / "a.tif")
+    with pytest.raises(ValueError, match="floating-point pixels"):
+        decode_images([tmp_path / "a.tif"], 8)
+
+
+def test_bar_appears_only_when_it_takes_long(
+    folder: list[Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich then takes the captured stream for a terminal
+    monkeypatch.setenv("TERM", "xterm")
+    decode_images(folder, 24)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(decoding, "BAR_AFTER", 0.0)
+    decode_images(folder, 24, progress=False)
+    assert capsys.readouterr().err == ""
+    decode_images(folder, 24)
+    assert "decoding images" in capsys.readouterr().err
+    monkeypatch.delenv("FORCE_COLOR")
+    decode_images(folder, 24)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"size": 0}, "size must be a positive number of pixels; got 0"),
+        ({"workers": 0}, "workers must be at least 1"),
+        ({"max_corrupt": 2}, r"max_corrupt is a share in \[0, 1\]; got 2"),
+        ({"paths": []}, "at least one image file is needed"),
+        ({"paths": ["a.png"] * 1000, "size": 400_000}, r"1,000 images at size 400000 need .* GB and this machine has"),
+    ],
+)
+def test_wrong_arguments(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        decode_images(**{"paths": ["a.png"], "size": 8, **arguments})  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_no_warning_leaks_from_a_good_folder(folder: list[Path]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        decode_images(folder, 24, workers=1)

@@ -1,0 +1,174 @@
+"""A user's own images: folders, tables, classes, groups, splits."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lossdial.data.readers.images import ImageFiles, list_image_csv, list_image_folder, load_images, split_images
+
+SaveImage = Callable[..., None]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, save_image: SaveImage) -> Path:
+    """40 images of 'fine' and 10 of 'Broken part', one of them deeper, beside files that are no images."""
+    for i in range(40):
+        save_image(tmp_path / "parts" / "fine" / f"{i}.jpg", i)
+    for i in range(10):
+        save_image(tmp_path / "parts" / "Broken part" / ("deep" if i == 0 else "") / f"{i}.PNG", 100 + i)
+    (tmp_path / "parts" / "fine" / "notes.txt").write_text("hello")
+    (tmp_path / "parts" / "README").write_text("hello")
+    save_image(tmp_path / "parts" / ".thumbnails" / "x.jpg", 0)
+    return tmp_path / "parts"
+
+
+def test_folder_per_class(folder: Path) -> None:
+    files = list_image_folder(folder)
+    assert len(files.paths) == 50
+    assert files.labels.count("Broken part") == 10
+    images = load_images(files, size=16)
+    assert images.x.shape == (50, 3, 16, 16)
+    assert images.class_names == ("fine", "Broken part")  # the rarer class is positive
+    assert images.y.sum() == 10
+    assert images.groups is None
+    split = split_images(images, "parts", beta=8, seed=0)
+    assert np.bincount(split.y_train).tolist() == [32, 4]
+    assert np.bincount(split.y_test).tolist() == [8, 2]
+    assert split.name == "parts"
+    assert split_images(images).ratio == 4
+
+
+def test_positive_class_by_name(folder: Path, save_image: SaveImage) -> None:
+    images = load_images(list_image_folder(folder), 8, positive="fine")
+    assert images.class_names == ("Broken part", "fine")
+    assert images.y.sum() == 40
+    with pytest.raises(ValueError, match="positive class 'Fine' is not among the labels; did you mean 'fine'"):
+        load_images(list_image_folder(folder), 8, positive="Fine")
+    save_image(folder / "scratched" / "0.png", 7)
+    with pytest.raises(ValueError, match="positive must name one of 3 classes: Broken part, fine, scratched"):
+        load_images(list_image_folder(folder), 8)
+    assert load_images(list_image_folder(folder), 8, positive="fine").class_names == ("other", "fine")
+
+
+def test_folders_that_are_not_classes(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no folder .*nowhere"):
+        list_image_folder(tmp_path / "nowhere")
+    for part in ("train", "test"):
+        (tmp_path / "sets" / part).mkdir(parents=True)
+    with pytest.raises(ValueError, match=r"holds splits \(test, train\), not classes; name one of them"):
+        list_image_folder(tmp_path / "sets")
+    with pytest.raises(ValueError, match=r"each of two classes; it has deep \(1 images\)"):
+        list_image_folder(folder / "Broken part")
+    with pytest.raises(ValueError, match="it has no folder"):
+        list_image_folder(folder / "fine")
+
+
+def test_folder_with_one_class(folder: Path) -> None:
+    for path in (folder / "Broken part").rglob("*.PNG"):
+        path.unlink()
+    with pytest.raises(ValueError, match=r"it has Broken part \(0 images\), fine \(40 images\)"):
+        list_image_folder(folder)
+
+
+@pytest.fixture
+def table(folder: Path) -> Path:
+    """The same images in a table with a column of groups: pairs of consecutive files."""
+    files = list_image_folder(folder)
+    frame = pd.DataFrame(
+        {
+            "path": [str(path.relative_to(folder)) for path in files.paths],
+            "label": [int(label == "Broken part") for label in files.labels],
+            "group": np.arange(50) // 2,
+        }
+    )
+    frame.to_csv(folder / "parts.csv", index=False)
+    return folder / "parts.csv"
+
+
+def test_table_of_paths_labels_and_groups(table: Path, folder: Path) -> None:
+    files = list_image_csv(table)
+    assert set(files.paths) == set(list_image_folder(folder).paths)
+    assert files.groups is not None
+    images = load_images(files, 16)
+    assert images.class_names == ("0", "1")
+    assert images.y.sum() == 10
+    split = split_images(images)
+    assert split.groups_train is not None
+    assert split.groups_test is not None
+    assert not set(split.groups_train) & set(split.groups_test)
+    assert np.bincount(split.y_test).tolist() == [8, 2]
+
+
+def test_label_1_is_positive_even_if_it_is_common(folder: Path) -> None:
+    paths = list_image_folder(folder).paths[:6]
+    images = load_images(ImageFiles(paths, ("1", "1", "0", "1", "1", "0")), 8)
+    assert images.class_names == ("0", "1")
+    assert images.y.tolist() == [1, 1, 0, 1, 1, 0]
+
+
+def test_absolute_paths_and_named_columns(table: Path, folder: Path) -> None:
+    frame = pd.read_csv(table)
+    frame["path"] = [str(folder / path) for path in frame["path"]]
+    frame = frame.rename(columns={"path": "file", "label": "broken", "group": "batch"})
+    elsewhere = folder.parent / "list.parquet"
+    frame.to_parquet(elsewhere)
+    files = list_image_csv(elsewhere, "file", "broken", "batch")
+    assert files.groups is not None
+    assert all(path.is_file() for path in files.paths)
+    assert list_image_csv(elsewhere, "file", "broken").groups is None
+    with pytest.raises(ValueError, match="no column 'path'"):
+        list_image_csv(elsewhere)
+
+
+def test_table_that_names_absent_files(table: Path) -> None:
+    frame = pd.read_csv(table)
+    frame.loc[[3, 7], "path"] = ["gone.jpg", "away.jpg"]
+    frame.to_csv(table, index=False)
+    with pytest.raises(
+        FileNotFoundError, match=r"2 of 50 files named in .*parts\.csv do not exist: .*gone\.jpg, .*away"
+    ):
+        list_image_csv(table)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("label", 1, "has one class, '1'; two are needed"),
+        ("label", None, "column 'label' of .* is empty in 50 of 50 rows"),
+        ("group", None, "column 'group' of .* is empty in 50 of 50 rows"),
+    ],
+)
+def test_tables_that_cannot_be_right(table: Path, column: str, value: object, message: str) -> None:
+    pd.read_csv(table).assign(**{column: value}).to_csv(table, index=False)
+    with pytest.raises(ValueError, match=message):
+        list_image_csv(table)
+
+
+def test_corrupt_files_keep_labels_and_groups_aligned(table: Path) -> None:
+    files = list_image_csv(table)
+    files.paths[0].write_bytes(b"")
+    with pytest.raises(ValueError, match=r"1 of 50 .* At most 1\.0%"):
+        load_images(files, 8)
+    with pytest.warns(UserWarning, match="1 of 50 image files cannot be read"):
+        images = load_images(files, 8, max_corrupt=0.05)
+    assert len(images.x) == len(images.y) == 49
+    assert images.y.sum() == 9  # the first file was a positive
+    assert images.groups is not None
+    assert images.groups.tolist() == list(files.groups or ())[1:]
+    assert [path for path, _ in images.corrupt] == [files.paths[0]]
+
+
+def test_copies_stay_together_without_groups_and_are_warned_of_with_them(folder: Path, save_image: SaveImage) -> None:
+    for i in range(40):
+        save_image(folder / "fine" / f"{i}.jpg", i // 2)  # every image twice
+    files = list_image_folder(folder)
+    images = load_images(files, 8)
+    for seed in range(5):
+        split = split_images(images, seed=seed)
+        assert not {x.tobytes() for x in split.x_train} & {x.tobytes() for x in split.x_test}
+    grouped = load_images(ImageFiles(files.paths, files.labels, tuple(str(i) for i in range(50))), 8)
+    with pytest.warns(UserWarning, match=r"\d+ of 10 test images are exact copies of training images"):
+        split_images(grouped)

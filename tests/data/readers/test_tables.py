@@ -1,0 +1,165 @@
+"""Tables of every file type, and what is said of broken ones."""
+
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lossdial.data.readers.tables import read_table, split_target
+
+FRAME = pd.DataFrame({"age": [30.5, np.nan, 50.0], "town": ["Ulm", None, "Bern, CH"], "ill": [0, 1, 0]})
+
+
+@pytest.fixture(params=["csv", "csv.gz", "CSV", "parquet", "semicolon", "tab", "bom"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    kind = request.param
+    path = tmp_path / f"t.{'csv' if kind in ('semicolon', 'tab', 'bom') else kind}"
+    if kind == "parquet":
+        FRAME.to_parquet(path)
+    else:
+        encoding = "utf-8-sig" if kind == "bom" else "utf-8"
+        FRAME.to_csv(path, index=False, sep={"semicolon": ";", "tab": "\t"}.get(kind, ","), encoding=encoding)
+    return path
+
+
+def test_every_file_type_gives_the_same_table(table: Path) -> None:
+    pd.testing.assert_frame_equal(read_table(table), FRAME)
+
+
+def test_npz_columns_are_numbered(tmp_path: Path) -> None:
+    x, y = np.arange(6, dtype=np.float32).reshape(3, 2), np.array([0, 1, 0], np.uint8)
+    np.savez(tmp_path / "t.npz", X=x, y=y, note=np.array("ignored"))
+    frame = read_table(tmp_path / "t.npz")
+    assert list(frame.columns) == ["x0", "x1", "y"]
+    np.testing.assert_array_equal(frame[["x0", "x1"]].to_numpy(), x)
+    np.testing.assert_array_equal(frame["y"], y)
+    np.savez_compressed(tmp_path / "u.npz", X=x)
+    assert list(read_table(tmp_path / "u.npz").columns) == ["x0", "x1"]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"data": np.ones((2, 2))}, r"holds \['data'\]; an array X"),
+        ({"X": np.ones((2, 3, 4))}, r"shape \(2, 3, 4\); a table needs \(n, d\)"),
+        ({"X": np.ones((2, 3)), "y": np.ones(3)}, "X has 2 rows"),
+        ({"X": np.array([[{}]], dtype=object)}, "plain arrays"),
+        ({"X": np.ones((0, 3))}, "no rows"),
+    ],
+)
+def test_npz_of_other_content_is_refused(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:
+    np.savez(tmp_path / "t.npz", **arrays)
+    with pytest.raises(ValueError, match=message):
+        read_table(tmp_path / "t.npz")
+
+
+def test_wrong_file_type_lists_the_legal_ones(tmp_path: Path) -> None:
+    (tmp_path / "t.xlsx").write_bytes(b"x")
+    with pytest.raises(ValueError, match=r"'\.xlsx'; a table must be one of \.csv, \.csv\.gz, \.parquet, \.npz"):
+        read_table(tmp_path / "t.xlsx")
+
+
+def test_missing_file_names_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("a\n1\n")
+    with pytest.raises(FileNotFoundError, match=r"did you mean 'train\.csv'"):
+        read_table(tmp_path / "tain.csv")
+    with pytest.raises(FileNotFoundError, match="no file"):
+        read_table(tmp_path / "nowhere" / "t.csv")
+    (tmp_path / "d.csv").mkdir()
+    with pytest.raises(ValueError, match="is a folder"):
+        read_table(tmp_path / "d.csv")
+
+
+@pytest.mark.parametrize(("text", "message"), [("", "0 bytes"), ("\n\n", "empty"), ("a,b\n", "no rows")])
+def test_empty_files(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_table(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("suffix", ["csv.gz", "parquet", "npz"])
+def test_binary_file_cut_short(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"t.{suffix}"
+    big = pd.DataFrame(np.random.default_rng(0).normal(size=(500, 3)), columns=list("abc"))
+    if suffix == "csv.gz":
+        big.to_csv(path, index=False)
+    elif suffix == "parquet":
+        big.to_parquet(path)
+    else:
+        np.savez(path, X=big.to_numpy())
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(ValueError, match="truncated or damaged"):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b,c\n1,2,3\n4,5", "truncated: its last row has 2 of 3 columns"),
+        ('a,b\n1,"two\n3,4\n', "not a well-formed table, perhaps cut short"),
+        ("a,b\n1,2\n1,2,3\n", "not a well-formed table"),
+        ("a,b\n1,2,3\n4,5,6\n", "not a well-formed table"),
+    ],
+)
+def test_text_file_cut_short_or_ragged(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_table(tmp_path / "t.csv")
+    with gzip.open(tmp_path / "t.csv.gz", "wt") as file:
+        file.write(text)
+    with pytest.raises(ValueError, match=message):
+        read_table(tmp_path / "t.csv.gz")
+
+
+def test_gap_at_the_end_is_not_a_truncation(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n3,\n\n")
+    assert read_table(tmp_path / "t.csv").shape == (2, 2)
+    (tmp_path / "t.csv").write_text('a,b\n"x\ny",\n')
+    assert read_table(tmp_path / "t.csv").shape == (1, 2)
+
+
+def test_same_name_twice_and_latin_1(tmp_path: Path) -> None:
+    pq.write_table(pa.table([[1], [2]], names=["a", "a"]), tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=r"same name: \['a'\]"):
+        read_table(tmp_path / "t.parquet")
+    (tmp_path / "l.csv").write_bytes("name\nZürich\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="not UTF-8"):
+        read_table(tmp_path / "l.csv")
+
+
+def test_split_target() -> None:
+    features, labels = split_target(FRAME, "ill", drop=["town"])
+    assert list(features.columns) == ["age"]
+    np.testing.assert_array_equal(labels, [0, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("target", "drop", "message"),
+    [
+        ("Ill", [], "target column 'Ill' is not in the table; did you mean 'ill'"),
+        ("xyzzy", [], "there are 'age', 'town', 'ill'"),
+        ("ill", ["twon"], "drop column 'twon' is not in the table; did you mean 'town'"),
+        ("ill", ["ill"], "drop names the target"),
+        ("ill", ["age", "town"], "no feature column is left"),
+        ("town", [], "lacks a label in 1 of 3 rows"),
+    ],
+)
+def test_split_target_refuses(target: str, drop: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        split_target(FRAME, target, drop)
+
+
+@pytest.mark.skipif("LOSSDIAL_DATA" not in os.environ, reason="LOSSDIAL_DATA is not set: real tables are not at hand")
+def test_real_tables() -> None:
+    root = Path(os.environ["LOSSDIAL_DATA"]) / "tables"
+    x, y = split_target(read_table(root / "mammography.npz"), "y")
+    assert x.shape == (11_183, 6)
+    assert int(y.sum()) == 260
+    x, y = split_target(read_table(root / "credit_default.csv"), "default.payment.next.month", drop=["ID"])
+    assert x.shape == (30_000, 23)
+    assert int(y.sum()) == 6_636

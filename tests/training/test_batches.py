@@ -1,0 +1,212 @@
+"""In-memory batches: each epoch a partition of the data that any batch can be had from again."""
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from lossdial.base.streams import Stream, stream
+from lossdial.training.batches import ArrayBatches, Augment
+
+
+def rows(n: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Row i holds i, so that a batch says which samples it has."""
+    return torch.arange(n, dtype=torch.float32)[:, None], torch.arange(n) % 2
+
+
+def images(n: int, height: int = 5, width: int = 4) -> torch.Tensor:
+    """Pixels that occur only once, none of them 0."""
+    return (
+        torch.randperm(n * 2 * height * width, generator=torch.Generator().manual_seed(0))
+        .reshape(n, 2, height, width)
+        .float()
+        + 1
+    )
+
+
+def naive(image: np.ndarray, padding: int, down: int, right: int, flips: tuple[bool, bool]) -> np.ndarray:
+    """One image (c, h, w): zeros around it, a window cut out, the window turned over."""
+    _, height, width = image.shape
+    padded = np.zeros((image.shape[0], height + 2 * padding, width + 2 * padding), image.dtype)
+    padded[:, padding : padding + height, padding : padding + width] = image
+    window = padded[:, down : down + height, right : right + width]
+    window = window[:, ::-1] if flips[0] else window
+    return window[:, :, ::-1] if flips[1] else window
+
+
+def what_was_done(image: np.ndarray, result: np.ndarray, augment: Augment) -> list[tuple[int, int, bool, bool]]:
+    """Every crop and flip that turns the image into the result."""
+    offsets = range(2 * augment.crop_padding + 1)
+    vertical, horizontal = ([False, True] if on else [False] for on in (augment.flip_vertical, augment.flip_horizontal))
+    return [
+        (down, right, v, h)
+        for down, right, v, h in itertools.product(offsets, offsets, vertical, horizontal)
+        if np.array_equal(naive(image, augment.crop_padding, down, right, (v, h)), result)
+    ]
+
+
+AUGMENTS = [
+    Augment(crop_padding=1),
+    Augment(flip_horizontal=True),
+    Augment(flip_vertical=True),
+    Augment(crop_padding=2, flip_horizontal=True, flip_vertical=True),
+]
+
+
+@pytest.mark.parametrize("augment", AUGMENTS, ids=str)
+def test_augmentation_is_the_naive_one_image_by_image(augment):
+    x = images(900)
+    out = augment(x, torch.Generator().manual_seed(1))
+    assert out.shape == x.shape
+    assert out.dtype == x.dtype
+    done = [what_was_done(before, after, augment) for before, after in zip(x.numpy(), out.numpy(), strict=True)]
+    assert {len(ways) for ways in done} == {1}
+    # Each way is as likely as any other: seeded, with a failure rate of one in a million for another seed.
+    counts = Counter(ways[0] for ways in done)
+    possible = (2 * augment.crop_padding + 1) ** 2 * 2 ** (augment.flip_horizontal + augment.flip_vertical)
+    observed = [*counts.values(), *(0,) * (possible - len(counts))]
+    assert chisquare(observed).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("share", [(0.65, 1.0), (0.3, 0.5), (1.0, 1.0)])
+def test_a_resized_crop_is_a_box_of_that_share_scaled_up(share):
+    """Channels that hold their own column and row tell where each pixel came from; bilinear sampling keeps ramps."""
+    size, n, middle = 32, 400, slice(8, 24)
+    column, row = torch.meshgrid(torch.arange(size), torch.arange(size), indexing="xy")
+    x = torch.stack([column, row]).float().expand(n, 2, size, size)
+    out = Augment(resized_crop=share)(x, torch.Generator().manual_seed(0)).numpy()
+    across, down = out[:, 0, middle, middle], out[:, 1, middle, middle]
+    width, height = (np.diff(across, axis=2).mean((1, 2)), np.diff(down, axis=1).mean((1, 2)))  # as shares
+    np.testing.assert_allclose(np.diff(across, axis=2), np.broadcast_to(width[:, None, None], (n, 16, 15)), atol=1e-4)
+    np.testing.assert_allclose(np.diff(down, axis=1), np.broadcast_to(height[:, None, None], (n, 15, 16)), atol=1e-4)
+    assert np.ptp(across, axis=1).max() < 1e-4
+    left, top = across[:, 0, 0] + 0.5 - 8.5 * width, down[:, 0, 0] + 0.5 - 8.5 * height  # the box's edges, in pixels
+    for start, extent in ((left, width), (top, height)):
+        assert start.min() > -1e-2
+        assert (start + extent * size).max() < size + 1e-2
+    if share[1] < 1:  # a box wider than the image is cut to it, and has another aspect then
+        area, aspect = width * height, width / height
+        assert share[0] - 1e-4 < area.min() < 0.31
+        assert 0.49 < area.max() < share[1] + 1e-4
+        assert 0.75 - 1e-3 < aspect.min() < 0.8
+        assert 1.25 < aspect.max() < 4 / 3 + 1e-3
+        assert left.min() < 0.5
+        assert np.corrcoef(left, top)[0, 1] == pytest.approx(0, abs=0.2)
+
+
+def test_augmentation_keeps_bytes():
+    x = images(3).to(torch.uint8)
+    for augment in (AUGMENTS[3], Augment(resized_crop=(0.5, 1.0))):
+        assert augment(x, torch.Generator().manual_seed(0)).dtype == torch.uint8
+
+
+def test_no_augmentation_is_the_identity():
+    x = images(4)
+    assert torch.equal(Augment()(x, torch.Generator()), x)
+
+
+def test_augmentation_refuses_what_is_no_image():
+    with pytest.raises(ValueError, match=r"only images \(n, c, h, w\) can be augmented; got shape \(3, 4\)"):
+        Augment()(torch.zeros(3, 4), torch.Generator())
+    with pytest.raises(ValueError, match="crop_padding must be at least 0 pixels; got -1"):
+        Augment(crop_padding=-1)
+    for share in ((0.0, 1.0), (0.8, 0.5), (0.5, 1.1)):
+        with pytest.raises(ValueError, match="resized_crop must be shares 0 < low <= high <= 1; got"):
+            Augment(resized_crop=share)
+
+
+@given(st.integers(1, 60), st.integers(1, 20), st.integers(0, 5), st.integers(0, 5))
+def test_an_epoch_is_a_partition(n, batch_size, seed, epoch):
+    x, y = rows(n)
+    batches = ArrayBatches(x, y, batch_size)
+    parts = list(batches.epoch(seed, epoch))
+    assert len(parts) == len(batches) == -(-n // batch_size)
+    assert [len(labels) for _, labels in parts[:-1]] == [batch_size] * (len(parts) - 1)
+    seen = torch.cat([part for part, _ in parts])[:, 0].long()
+    assert sorted(seen.tolist()) == list(range(n))
+    assert torch.equal(torch.cat([labels for _, labels in parts]), seen % 2)
+
+
+def test_the_order_depends_on_seed_and_epoch_alone():
+    batches = ArrayBatches(*rows(50), 8)
+
+    def order(seed, epoch):
+        return torch.cat([x for x, _ in batches.epoch(seed, epoch)])[:, 0].tolist()
+
+    torch.manual_seed(0)
+    first = order(1, 2)
+    torch.manual_seed(9)
+    assert order(1, 2) == first
+    assert len({tuple(order(seed, epoch)) for seed in range(3) for epoch in range(3)}) == 9
+
+
+@given(st.integers(0, 8))
+def test_an_epoch_can_be_entered_anywhere(start):
+    batches = ArrayBatches(images(45), torch.arange(45) % 2, 6, AUGMENTS[3])
+    whole = list(batches.epoch(3, 1))
+    part = list(batches.epoch(3, 1, start=start))
+    assert len(part) == len(whole) - start
+    assert all(torch.equal(a, c) and torch.equal(b, d) for (a, b), (c, d) in zip(whole[start:], part, strict=True))
+
+
+def test_augmentation_differs_between_epochs_batches_and_samples():
+    same = torch.rand(2, 6, 6).expand(32, 2, 6, 6)
+    batches = ArrayBatches(same, torch.arange(32) % 2, 16, Augment(crop_padding=3))
+    results = [x for epoch in range(2) for x, _ in batches.epoch(0, epoch)]
+    assert len({x.numpy().tobytes() for x in results}) == 4
+    assert len({image.numpy().tobytes() for image in results[0]}) > 5
+
+
+@given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 5))
+def test_ranks_share_out_each_batch(n, batch_size, world):
+    batches = ArrayBatches(*rows(n), batch_size)
+    whole = [x[:, 0].tolist() for x, _ in batches.epoch(0, 0)]
+    shared = [[x[:, 0].tolist() for x, _ in batches.epoch(0, 0, rank=rank, world=world)] for rank in range(world)]
+    for i, batch in enumerate(whole):
+        parts = [of_rank[i] for of_rank in shared]
+        assert sorted(value for part in parts for value in part) == sorted(batch)
+        assert max(map(len, parts)) - min(map(len, parts)) <= 1
+        # Sample k of the batch goes to rank k mod world: that is how λ per sample is shared out too.
+        assert all(part == batch[rank::world] for rank, part in enumerate(parts))
+
+
+def test_the_shuffle_is_a_stream_of_its_own():
+    batches = ArrayBatches(*rows(20), 20)
+    expected = torch.randperm(20, generator=stream(4, Stream.SHUFFLE, 7))
+    ((x, _),) = batches.epoch(4, 7)
+    assert torch.equal(x[:, 0].long(), expected)
+
+
+def test_share_without_positives():
+    y = torch.zeros(1000).long()
+    y[:10] = 1
+    batches = ArrayBatches(torch.zeros(1000, 1), y, 64)
+    assert batches.share_without_positives() == pytest.approx(0.99**64)
+    empty = [float(labels.sum() == 0) for epoch in range(300) for _, labels in list(batches.epoch(0, epoch))[:-1]]
+    assert np.mean(empty) == pytest.approx(0.99**64, abs=0.03)  # 4,500 batches: more than four deviations
+    assert ArrayBatches(torch.zeros(4, 1), torch.tensor([0, 0, 0, 1]), 64).share_without_positives() == 0.75**4
+
+
+def test_to_another_device():
+    batches = ArrayBatches(*rows(5), 2, None).to(torch.device("meta"))
+    assert batches.x.device.type == batches.y.device.type == "meta"
+    assert batches.batch_size == 2
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "batch_size", "message"),
+    [
+        (torch.zeros(3, 2), torch.zeros(4), 2, r"same length; got \(3, 2\) and \(4,\)"),
+        (torch.zeros(3, 2), torch.zeros(3, 1), 2, r"same length; got \(3, 2\) and \(3, 1\)"),
+        (torch.zeros(0, 2), torch.zeros(0), 2, "no samples to train on"),
+        (torch.zeros(3, 2), torch.zeros(3), 0, "batch_size must be at least 1; got 0"),
+    ],
+)
+def test_wrong_arguments(x, y, batch_size, message):
+    with pytest.raises(ValueError, match=message):
+        ArrayBatches(x, y, batch_size)
