@@ -15,9 +15,9 @@ def near(name: object, known: Iterable[object], count: int = 1, cutoff: float = 
     """Up to ``count`` of the known names that ``name`` may have meant, the nearest first."""
     folded = {str(k).casefold(): str(k) for k in reversed([*known])}
     wanted = str(name).casefold()
-    found = difflib.get_close_matches(wanted, list(folded), n=count, cutoff=cutoff)
-    found = found or [k for k in folded if wanted and wanted in k][:count]  # 'default' for 'default.payment.next.month'
-    return [folded[k] for k in found]
+    begun = [k for k in folded if len(wanted) > 2 and wanted in k]  # 'default' for 'default.payment.next.month'
+    alike = difflib.get_close_matches(wanted, list(folded), n=count, cutoff=cutoff)
+    return [folded[k] for k in dict.fromkeys([*begun, *alike])][:count]
 
 
 def closest(name: object, known: Iterable[object], cutoff: float = 0.5) -> str:
