@@ -48,15 +48,15 @@ VARIANTS = {
     "focal": (table, {"loss": "focal"}),
     "baseline": (table, {"space": Space(gamma=Constant(0.1), tau=Constant(1.0))}),
     "one constant": (table, {"space": Space.from_json({"gamma": [0.1], "tau": [0, 3, 0.2]})}),
-    "FiLM in every layer of the head": (table, {"head_widths": (6, 5), "film_scale": "sigma"}),
-    "images": (images, {"backbone": CifarResNet(8, 2), "augment": Augment(crop_padding=1)}),
-    "own backbone": (table, {"backbone": OwnBackbone()}),
-    "MLP with dropout": (table, {"backbone": MLP(4, (8,), dropout=0.2)}),
+    "FiLM in every layer of the head": (table, {"head_widths": (6, 5), "head": FiLMConfig(scale="sigma")}),
+    "images": (images, {"network": CifarResNet(8, 2), "recipe__augment": Augment(crop_padding=1)}),
+    "own backbone": (table, {"network": OwnBackbone()}),
+    "MLP with dropout": (table, {"network": MLP(4, (8,), dropout=0.2)}),
 }
 
 
 def trained(X, y, **arguments):
-    settings = {"epochs": 2, "batch_size": 32, "hidden": (8,), "random_state": 0, **arguments}
+    settings = {"recipe__epochs": 2, "recipe__batch_size": 32, "network__hidden": (8,), "random_state": 0, **arguments}
     return LCTClassifier(**settings).fit(X, y)
 
 
@@ -91,19 +91,19 @@ def test_predictions_are_bit_identical_after_loading(variant, tmp_path):
     clf = trained(X, y, **arguments)
     clf.save(tmp_path / "new" / "folder")
     own = OwnBackbone() if variant == "own backbone" else None
-    loaded = LCTClassifier.load(tmp_path / "new" / "folder", backbone=own)
-    space = clf.bundle_.model.space
-    assert loaded.bundle_.model.space == space
+    loaded = LCTClassifier.load(tmp_path / "new" / "folder", network=own)
+    space = clf.bundle_.predictor.model.space
+    assert loaded.bundle_.predictor.model.space == space
     for lam in (None, *space.sample((3,), torch.Generator().manual_seed(0))):
         assert np.array_equal(clf.decision_function(X, lam), loaded.decision_function(X, lam))
         assert np.array_equal(clf.predict_proba(X, lam), loaded.predict_proba(X, lam))
     assert np.array_equal(clf.predict(X), loaded.predict(X))
-    ours, theirs = clf.surface(), loaded.surface()
+    ours, theirs = clf.dial(), loaded.dial()
     assert ours.lams == theirs.lams
     assert np.array_equal(ours.score_rows(0, len(ours.lams)), theirs.score_rows(0, len(theirs.lams)))
     assert np.array_equal(ours.y, theirs.y)
     assert loaded.history_ == clf.history_
-    assert not loaded.bundle_.model.training
+    assert not loaded.bundle_.predictor.model.training
 
 
 def test_nothing_is_lost(classifier, saved):
@@ -131,8 +131,8 @@ def test_the_encoder_of_a_table_comes_along(classifier, tmp_path):
 def test_a_loaded_estimator_can_be_trained_again(tmp_path):
     X, y = table()
     trained(X, y, head_widths=(6,), film_scale="sigma").save(tmp_path)
-    loaded = LCTClassifier.load(tmp_path).set_params(epochs=1, random_state=0)
-    head = loaded.fit(X, y).bundle_.model.head
+    loaded = LCTClassifier.load(tmp_path).set_params(recipe__epochs=1, random_state=0)
+    head = loaded.fit(X, y).bundle_.predictor.model.head
     assert (head.widths, head.scale) == ((6,), "sigma")
 
 
@@ -157,7 +157,7 @@ def test_versions_are_noted(saved):
 @pytest.mark.parametrize("positive", [0, 1])
 def test_labels_of_any_kind(labels, positive, tmp_path):
     X, y = table()
-    clf = trained(X, labels[np.where(y == 1, positive, 1 - positive)], pos_label=labels[positive], epochs=1)
+    clf = trained(X, labels[np.where(y == 1, positive, 1 - positive)], pos_label=labels[positive], recipe__epochs=1)
     clf.save(tmp_path)
     loaded = LCTClassifier.load(tmp_path)
     assert loaded.classes_.dtype == clf.classes_.dtype
@@ -165,17 +165,17 @@ def test_labels_of_any_kind(labels, positive, tmp_path):
     predicted = loaded.predict(X)
     assert predicted.dtype == clf.predict(X).dtype
     assert np.array_equal(predicted, clf.predict(X))
-    assert loaded.bundle_.classes == (labels[1 - positive], labels[positive])
+    assert loaded.bundle_.predictor.classes == (labels[1 - positive], labels[positive])
 
 
 def test_a_backbone_of_ones_own_must_be_given(tmp_path):
-    trained(*table(), backbone=OwnBackbone()).save(tmp_path)
+    trained(*table(), network=OwnBackbone()).save(tmp_path)
     with pytest.raises(
         BundleError, match=r"backbone is a module of your own, .*OwnBackbone; pass it: load\(path, back"
     ):
         Bundle.load(tmp_path)
     with pytest.raises(BundleError, match="do not fit the model it describes"):
-        Bundle.load(tmp_path, backbone=nn.Linear(4, 4))
+        Bundle.load(tmp_path, network=nn.Linear(4, 4))
 
 
 # every way to break it
@@ -344,7 +344,7 @@ def test_when_a_write_fails_the_old_bundle_stays(classifier, saved, monkeypatch,
     assert {p.name: p.read_bytes() for p in saved.iterdir()} == before
     loaded = LCTClassifier.load(saved)
     assert np.array_equal(loaded.predict_proba(table()[0]), expected)
-    assert np.array_equal(loaded.surface().y, classifier.surface().y)
+    assert np.array_equal(loaded.dial().y, classifier.dial().y)
 
 
 @pytest.mark.parametrize("size", [100, 2000])

@@ -34,9 +34,9 @@ def hold(folder: Path) -> subprocess.Popen:
 def test_another_process_is_named(tmp_path):
     process = hold(tmp_path)
     try:
-        with pytest.raises(BusyError, match=f"process {process.pid} is working in .*for this training"):
-            with claimed(tmp_path, "this training"):
-                pass
+        message = f"process {process.pid} is working in .*for this training"
+        with pytest.raises(BusyError, match=message), claimed(tmp_path, "this training"):
+            pass
     finally:
         process.kill()
         process.wait()
@@ -51,8 +51,8 @@ def test_a_folder_is_made(tmp_path):
 
 
 def test_exclusive_waits_and_gives_up(tmp_path):
-    with exclusive(tmp_path), pytest.raises(BusyError, match=r"held for 0\.01 s by another process"):
-        with exclusive(tmp_path, seconds=0.01):
-            pass
+    message = r"held for 0\.01 s by another process"
+    with exclusive(tmp_path), pytest.raises(BusyError, match=message), exclusive(tmp_path, seconds=0.01):
+        pass
     with exclusive(tmp_path, seconds=0.01):
         pass
