@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from lossdial.base.files import write
 from lossdial.data import TableEncoder
 from lossdial.dial import Envelope, FoldedScores, OperatingPoint, Scores, Surface
-from lossdial.models import ConditionalClassifier, FiLMHead, Head, PlainHead, build_backbone
+from lossdial.models import ConditionalClassifier, build_backbone, build_head
 from lossdial.spaces import Lam, Space
 
 __all__ = ["Bundle", "BundleError", "Holdout"]
@@ -82,11 +82,11 @@ class Bundle:
         """z₊ − z₋ of features (n, c) at one λ: (n,)."""
         model = self.model
         with torch.no_grad():
-            if not model.head.foldable:
+            if not model.head.foldable or model.members > 1:
                 return model.margins(features, lam.at(None))[:, 0].numpy()
             weights, biases = model.fold(lam.at(None))
             # In float64, so that the last bit does not depend on how many samples came together.
-            return torch.addmv(biases.double(), features.double(), weights[0].double()).float().numpy()
+            return torch.addmv(biases[0].double(), features.double(), weights[0, 0].double()).float().numpy()
 
     def surface(self, data: Holdout, lams: Lam | None = None) -> Surface:
         """The scores of features and labels at every λ of (m,), by default an even grid over the trained range."""
@@ -94,9 +94,9 @@ class Bundle:
         dicts = tuple(lam.as_dict() for lam in lams)
         scores: Scores
         with torch.no_grad():
-            if self.model.head.foldable:
+            if self.model.head.foldable and self.model.members == 1:
                 weights, biases = self.model.fold(lams)
-                scores = FoldedScores(data.features.numpy(), weights.numpy(), biases.numpy())
+                scores = FoldedScores(data.features.numpy(), weights[0].numpy(), biases[0].numpy())
             else:
                 scores = _HeadScores(self.model, data.features, lams)
         return Surface(data.y, scores, dicts)
@@ -281,10 +281,7 @@ def _build_model(content: Mapping[str, Any], backbone: nn.Module | None) -> Cond
     else:
         backbone = build_backbone(recipe)
     n_features = content["n_features"]
-    arguments = dict(content["head"])
-    film = arguments.pop("name") == "film"
-    head: Head = FiLMHead(n_features, space.dim, **arguments) if film else PlainHead(n_features)
-    return ConditionalClassifier(backbone, n_features, space, head)
+    return ConditionalClassifier(backbone, n_features, space, build_head(content["head"], n_features, space.dim))
 
 
 def _encode_classes(classes: tuple[Any, Any]) -> dict[str, Any]:

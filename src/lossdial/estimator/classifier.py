@@ -6,7 +6,6 @@ import os
 import warnings
 import zlib
 from collections.abc import Sequence
-from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -26,11 +25,10 @@ from lossdial.dial import OperatingPoint
 from lossdial.dial.metrics import auc
 from lossdial.estimator.trained import Labels, TrainedClassifier, as_tensor, checksum
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
-from lossdial.models import MLP, ConditionalClassifier, FiLMHead, Standardize, feature_size
-from lossdial.models.film import Scale
+from lossdial.models import ConditionalClassifier, FiLMConfig, MLPConfig, Scale, build_model
 from lossdial.spaces import Space
 from lossdial.training import Checkpoint, Cosine, LamPer, OptimizerConfig, Recipe, Schedule, fit
-from lossdial.training.batches import ArrayBatches, Augment
+from lossdial.training.batches import Augment
 
 __all__ = ["LCTClassifier"]
 
@@ -183,16 +181,18 @@ class LCTClassifier(TrainedClassifier):
         def validate(current: ConditionalClassifier) -> dict[str, float]:
             like = next(current.head.parameters())  # the device and, where precision is 'true', another dtype
             with torch.no_grad():
-                features = current.embed(x_val if x_val.dtype == torch.uint8 else x_val.to(like.dtype)).to(like)
+                x = x_val if x_val.dtype == torch.uint8 else x_val.to(like.dtype)
+                features = current.embed(x, progress=False).to(like)
                 margin = current.margins(features, neutral.at(None))[:, 0]
             return {"auc": float(auc(labels_val, margin.float().cpu().numpy()))}
 
         watch = 0 < labels_val.sum() < len(labels_val)
+        recipe = self._recipe()
         result = fit(
             model,
             loss,
-            ArrayBatches(x, torch.from_numpy(labels), self.batch_size, self.augment),
-            self._recipe(),
+            recipe.batches(x, torch.from_numpy(labels)),
+            recipe,
             seed=seed,
             validate=validate if watch else None,
             fabric=Fabric(accelerator=self.accelerator, devices=1, precision=self.precision),
@@ -262,20 +262,23 @@ class LCTClassifier(TrainedClassifier):
     def _model(self, x: Tensor, loss: ConditionalLoss, seed: int) -> ConditionalClassifier:
         space = self.space if self.space is not None else loss.default_space()
         loss.check_space(space)
-        with torch.random.fork_rng([]):
-            torch.manual_seed(stream_seed(seed, Stream.WEIGHTS))
-            backbone = deepcopy(self.backbone) if self.backbone is not None else MLP(x.shape[1], self.hidden)
-            standardize = getattr(backbone, "standardize", None)
-            if isinstance(standardize, Standardize):
-                standardize.fit(x)
-            n_features = feature_size(backbone, x[:2])
-            head = FiLMHead(n_features, space.dim, self.head_widths, scale=self.film_scale) if space.dim else None
-            return ConditionalClassifier(backbone, n_features, space, head)
+        network = self.backbone if self.backbone is not None else MLPConfig(tuple(self.hidden))
+        head = FiLMConfig(tuple(self.head_widths), scale=self.film_scale) if space.dim else None
+        return build_model(network, head, space, x, seed)
 
     def _recipe(self) -> Recipe:
         optimizer = OptimizerConfig(self.optimizer, self.lr, self.momentum, self.weight_decay, self.sam_rho)
         schedule = self.schedule if self.schedule is not None else Cosine()
-        return Recipe(self.epochs, optimizer, schedule, self.clip_norm, self.ema_decay, self.lam_per)
+        return Recipe(
+            self.epochs,
+            self.batch_size,
+            optimizer,
+            schedule,
+            self.clip_norm,
+            self.ema_decay,
+            self.lam_per,
+            self.augment,
+        )
 
     def _identity(self, data: int, seed: int) -> dict[str, Any]:
         """What must be the same for a checkpoint to be resumed; ``data`` is a checksum of X and y."""

@@ -226,9 +226,9 @@ class TrainedClassifier(ClassifierMixin, BaseEstimator):
             loss=bundle.loss["name"],
             space=model.space,
             backbone=None if table is not None else model.backbone,
-            hidden=table.hidden if table is not None else (64, 64),
-            head_widths=getattr(model.head, "widths", ()),
-            film_scale=getattr(model.head, "scale", "1+sigma"),
+            hidden=table.config.hidden if table is not None else (64, 64),
+            head_widths=getattr(model.head.config, "widths", ()),
+            film_scale=getattr(model.head.config, "scale", "1+sigma"),
             pos_label=positive,
         )
         estimator.classes_ = np.sort(class_array([negative, positive]))
