@@ -133,7 +133,7 @@ def test_a_loaded_estimator_can_be_trained_again(tmp_path):
     trained(X, y, head_widths=(6,), film_scale="sigma").save(tmp_path)
     loaded = LCTClassifier.load(tmp_path).set_params(epochs=1, random_state=0)
     head = loaded.fit(X, y).bundle_.model.head
-    assert (head.widths, head.scale) == ((6,), "sigma")
+    assert (head.config.widths, head.config.scale) == ((6,), "sigma")
 
 
 def test_versions_are_noted(saved):

@@ -14,7 +14,7 @@ from lightning_fabric import Fabric
 from lightning_fabric.loggers.logger import Logger
 from lightning_fabric.plugins import Precision
 from lightning_fabric.strategies.single_device import SingleDeviceStrategy
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader
@@ -98,14 +98,13 @@ def fit(
     with threads_for(model, batches), forked_random(fabric.device):
         if embedded and isinstance(batches, ArrayBatches):
             batches = batches.of(model.to(fabric.device).embed(batches.x, progress=progress))
-        through_fabric = fabric.setup(model, optimizer)
-        call = "head_logits" if embedded else "member_logits"
-        through_fabric[0].mark_forward_method(call)
+        logits = model.head_logits if embedded else model.member_logits
+        through_fabric = fabric.setup(_Forward(model, logits), optimizer)
         # On one device at full precision Fabric's wrappers only pass on, which is 5 % of a small network's step.
         plain = type(fabric.strategy) is SingleDeviceStrategy and type(fabric.strategy.precision) is Precision
         step = Step(
             model=model,
-            logits=getattr(model if plain else through_fabric[0], call),
+            logits=logits if plain else through_fabric[0],
             backward=Tensor.backward if plain else fabric.backward,
             loss=loss,
             optimizer=optimizer if plain else through_fabric[1],
@@ -128,6 +127,17 @@ def fit(
             logger=logger,
             bar=ProgressBar("training", recipe.epochs * len(batches), progress and fabric.is_global_zero),
         ).train()
+
+
+class _Forward(nn.Module):
+    """What training calls, as the forward of a module: Fabric, DDP and autocast know no other."""
+
+    def __init__(self, model: Network, logits: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.model, self._logits = model, logits
+
+    def forward(self, x: Tensor, code: Tensor) -> Tensor:
+        return self._logits(x, code)
 
 
 @dataclass
