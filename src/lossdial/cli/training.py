@@ -147,7 +147,7 @@ def train(
         show_images(split, folder)
         plan = experiments.preset(images.name or "images", preset)
         backbone = plan.build(seed, weights)
-        classifier.set_params(backbone=backbone, augment=plan.augment, **_recipe(recipe or plan.recipe, epochs, chosen))
+        classifier.set_params(backbone=backbone, **_recipe(recipe or plan.recipe, epochs, chosen))
         x_train: NDArray[Any] = split.x_train
         x_test: NDArray[Any] = split.x_test
         if isinstance(backbone, FrozenEncoder):
@@ -193,7 +193,7 @@ def _space(chosen: experiments.Method, given: dict[str, list[float]] | None) -> 
 def _recipe(recipe: Recipe, epochs: int | None, chosen: experiments.Method) -> dict[str, Any]:
     """A recipe as the estimator's parameters; a method with SAM brings the paper's radius unless there is one."""
     settings = {f.name: getattr(recipe, f.name) for f in fields(recipe)}
-    optimizer = settings.pop("optimizer")
+    optimizer, _ = settings.pop("optimizer"), settings.pop("batch_size")  # --batch-size rules
     settings |= {"optimizer": optimizer.name, "lr": optimizer.lr, "momentum": optimizer.momentum}
     settings |= {"weight_decay": optimizer.weight_decay, "sam_rho": optimizer.sam_rho}
     if chosen.sam and optimizer.sam_rho is None:
