@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict
+from datetime import date
 from typing import Any, Final
-
-import pandas as pd
 
 from lossdial.data.encoder.columns import CategoryColumn, Column, DateColumn, NumericColumn
 from lossdial.data.encoder.inference import ColumnReport
@@ -69,7 +68,7 @@ def column_from_json(state: object, position: int) -> Column:
     if kind == "date":
         origin, median = entry(state, "origin", str, where), entry(state, "median", float, where)
         try:
-            pd.to_datetime(origin, format="%Y-%m-%d")
+            date.fromisoformat(origin)
         except ValueError as error:
             raise ValueError(f"table encoder state: 'origin' of {where} must be YYYY-MM-DD; got {origin!r}") from error
         return DateColumn(name, origin, median, missing, entry(state, "format", str, where))
