@@ -7,7 +7,9 @@ command, server and export ask it; none of them encodes a column or picks an ima
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -16,8 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from lossdial.data.schema import Schema
-from lossdial.models import ConditionalClassifier
-from lossdial.models.heads import mean_log_odds
+from lossdial.models import ConditionalClassifier, Head
 from lossdial.spaces import Lam, Space
 
 __all__ = ["ModelScores", "Predictor", "dial_grid"]
@@ -53,7 +54,12 @@ class Predictor:
 
     def scores(self, features: Tensor, lams: Lam | None = None) -> ModelScores:
         """z₊ − z₋ of features (n, c) at every λ of (m,), computed when asked for; an even grid unless given."""
-        return ModelScores(self.model, features, dial_grid(self.space) if lams is None else lams)
+        return ModelScores(self._head, self.space, features, dial_grid(self.space) if lams is None else lams)
+
+    @cached_property
+    def _head(self) -> Head:
+        """The head in float64."""
+        return deepcopy(self.model.head).double()
 
     def labels(self, y: ArrayLike) -> NDArray[np.int64]:
         """1 for the positive class, 0 for the other."""
@@ -69,11 +75,12 @@ class Predictor:
 class ModelScores:
     """Scores (n, m) of features (n, c) at λ (m,), in blocks; what the dial asks of a network.
 
-    The last product is taken in float64 and rounded to float32, so that a row's score depends neither on the rows nor
-    on the λ that are asked for together with it.
+    All from λ on is computed in float64 and rounded to float32, so that a row's score depends neither on the rows nor on
+    the λ that are asked for together with it.
     """
 
-    model: ConditionalClassifier
+    head: Head
+    space: Space
     features: Tensor
     at: Lam
 
@@ -88,15 +95,10 @@ class ModelScores:
 
     @torch.no_grad()
     def columns(self, start: int, stop: int) -> NDArray[np.float32]:
-        lams = self.at.at(slice(start, stop))
-        if not self.model.head.foldable:
-            return self.model.margins(self.features, lams).float().numpy()
-        weights, biases = (part.double() for part in self.model.fold(lams))  # (k, m, c), (k, m)
-        members, m, c = weights.shape
-        out = np.empty((m, len(self.features)), dtype=np.float32)  # each λ's scores in one piece, as sorting wants them
+        codes = self.space.encode(self.at.at(slice(start, stop))).double()
+        out = np.empty((len(codes), len(self.features)), dtype=np.float32)  # each λ in one piece, as sorting wants it
         for rows, part in self._parts():
-            products = torch.addmm(biases.reshape(-1, 1), weights.reshape(-1, c), part.T).view(members, m, -1)
-            out[:, rows] = mean_log_odds(products).float().numpy()
+            out[:, rows] = self.head.margins(part, codes).T.float().numpy()
         return out.T
 
     def _parts(self) -> Iterator[tuple[slice, Tensor]]:

@@ -1,6 +1,7 @@
 """LCTClassifier: scikit-learn's own checks, and everything that fit promises."""
 
 import json
+import os
 import pickle
 from types import SimpleNamespace
 
@@ -9,12 +10,13 @@ import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_array_equal
+from PIL import Image
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, make_classification
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -22,9 +24,10 @@ from torch import nn
 
 import lossdial.training.loop
 from lossdial import Constant, LCTClassifier, Linear, Space, VSLoss
-from lossdial.models import CifarResNet
-from lossdial.training import CheckpointError, Cosine, DivergedError, Flat
-from lossdial.training.batches import Augment
+from lossdial.bundle import Bundle, BundleError
+from lossdial.dial import Objective
+from lossdial.models import CifarResNet, FiLMConfig, FrozenEncoder
+from lossdial.training import Augment, Checkpoint, CheckpointError, Cosine, DivergedError, Flat, OptimizerConfig, Recipe
 
 
 def expected_failures(_):
@@ -34,7 +37,10 @@ def expected_failures(_):
 
 @pytest.mark.filterwarnings("ignore:.*(looked for|as many).*:UserWarning")  # scikit-learn's data are balanced
 @parametrize_with_checks(
-    [LCTClassifier(recipe=Recipe(epochs=10), random_state=0), LCTClassifier("focal", recipe=Recipe(10), random_state=0)],
+    [
+        LCTClassifier(recipe=Recipe(epochs=10), random_state=0),
+        LCTClassifier("focal", recipe=Recipe(10), random_state=0),
+    ],
     expected_failed_checks=expected_failures,
 )
 def test_scikit_learns_own_checks(estimator, check):
@@ -150,7 +156,7 @@ def test_wrong_data(make, message):
         ({"loss": "hinge"}, "loss must be 'vs', 'focal' or a ConditionalLoss; got 'hinge'"),
         ({"space": Space(alpha=Constant(0.5))}, "VSLoss has no hyperparameter 'alpha'"),
         ({"space": Space(gamma=Linear(-1, 1, 0), tau=Constant(0))}, "gamma must be finite and at least 0"),
-        ({"pos_label": "ill"}, r"pos_label='ill' is not one of the labels \[0, 1\]"),
+        ({"pos_label": "ill"}, r"pos_label must be one of the labels; got 'ill'"),
         ({"validation_fraction": 1.0}, r"validation_fraction must lie in \[0, 1\); got 1.0"),
         ({"head": "flim"}, "unknown head 'flim'; did you mean 'film'"),
         ({"network": "mlp"}, "network must be an MLPConfig or a torch module; got 'mlp'"),
@@ -167,7 +173,7 @@ def test_wrong_settings(arguments, message):
 def test_so_few_positives_that_most_batches_see_none():
     X, y = table(400, share=0)
     y[:6] = 1
-    with pytest.warns(UserWarning, match=r"5 of 320 training samples are positive, so about 78% of the batches of 16"):
+    with pytest.warns(UserWarning, match=r"5 of 32. training samples are positive, so about 78% of the batches of 16"):
         quick(recipe__batch_size=16).fit(X, y)
 
 
@@ -200,7 +206,9 @@ def test_validation_data_of_ones_own():
     X_val, y_val = table(100, seed=1)
     X[:, 0] = np.arange(len(X))
     clf = quick(network=Recorder(), recipe__optimizer__lr=1e-6).fit(X, y, X_val, y_val)
-    assert len(set(torch.cat(clf.bundle_.predictor.model.backbone.seen).int().tolist())) == len(X)  # nothing is held out
+    assert len(set(torch.cat(clf.bundle_.predictor.model.backbone.seen).int().tolist())) == len(
+        X
+    )  # nothing is held out
     assert_array_equal(clf.bundle_.evidence.y, y_val)
     assert_array_equal(clf.dial().surface.score(7), clf.decision_function(X_val, clf.dial().lams[7]))
     score = clf.decision_function(X_val)
@@ -252,12 +260,13 @@ def test_pipeline_clone_and_pickle():
     restored = pickle.loads(pickle.dumps(pipeline))
     assert_array_equal(restored.predict_proba(X), pipeline.predict_proba(X))
     assert pipeline.score(X, y) == (pipeline.predict(X) == y).mean()
-    assert clone(quick(network=Recorder())).get_params().keys() == quick().get_params().keys()
+    assert clone(quick(network=Recorder())).get_params(False).keys() == quick().get_params(False).keys()
 
 
 def test_grid_search():
     X, y = table()
-    search = GridSearchCV(quick(), {"recipe__optimizer__lr": [1e-6, 0.03], "network__hidden": [(8,), (4, 4)]}, cv=2, scoring="roc_auc").fit(X, y)
+    grid = {"recipe__optimizer__lr": [1e-6, 0.03], "network__hidden": [(8,), (4, 4)]}
+    search = GridSearchCV(quick(), grid, cv=2, scoring="roc_auc").fit(X, y)
     assert search.best_params_["recipe__optimizer__lr"] == 0.03
     assert search.best_estimator_.predict(X).shape == (240,)
 
@@ -416,24 +425,205 @@ def test_an_interrupted_fit_goes_on(tmp_path, random_state):
         quick(**settings(11)).fit(X, y)
     arguments = settings(-1)
     clf = quick(**arguments).fit(X, y)
-    assert arguments["loss"].evaluations == 18 - 10  # three epochs of six batches, ten steps done before
-    seed = json.loads(torch.load(tmp_path / "checkpoint.pt", weights_only=True)["identity"])["seed"]
+    assert arguments["loss"].evaluations == clf.bundle_.training.steps - 10  # ten steps were done before
+    assert not (tmp_path / "checkpoint.pt").exists()  # the finished model is there in its place
+    seed = clf.bundle_.training.identity["seed"]
     whole = quick(**settings(-1) | {"run__folder": None})
-    whole._seed = lambda: seed
+    whole._seed = lambda _: seed
     assert same(clf, whole.fit(X, y))
     assert [json.loads(line)["epoch"] for line in (tmp_path / "log.jsonl").read_text().splitlines()] == [1, 2, 3]
     assert [row["loss"] for row in clf.history_] == [row["loss"] for row in whole.history_]
 
 
-def test_a_run_of_other_data_or_settings_is_refused(tmp_path):
+def test_a_finished_run_gives_its_model_back(tmp_path):
+    X, y = table()
+    clf = quick(run__folder=tmp_path).fit(X, y)
+    again = quick(run__folder=tmp_path, run__progress=False).fit(X, y)  # what changes no weight may change
+    assert same(clf, again)
+    assert again.bundle_.training.seconds == clf.bundle_.training.seconds  # it was not trained again
+
+
+@pytest.mark.parametrize("unfinished", [False, True], ids=["finished", "interrupted"])
+def test_a_run_of_other_data_or_settings_is_refused(tmp_path, unfinished):
     X, y = table()
     quick(run__folder=tmp_path).fit(X, y)
-    quick(run__folder=tmp_path, run__progress=False).fit(X, y)  # what changes no weight may change
-    with pytest.raises(CheckpointError, match=r"other settings \(lr: '0.003' then, '0.01' now\)"):
-        quick(run__folder=tmp_path, recipe__optimizer__lr=0.01).fit(X, y)
-    with pytest.raises(CheckpointError, match=r"other settings \(data: \d+ then, \d+ now\)"):
-        quick(run__folder=tmp_path).fit(X + 1e-3, y)
-    with pytest.raises(CheckpointError, match=r"other settings \(data: \d+ then, \d+ now\)"):
-        quick(run__folder=tmp_path).fit(X, np.roll(y, 1))
-    with pytest.raises(CheckpointError, match=r"other settings \(seed: \d+ then, \d+ now\)"):
-        quick(run__folder=tmp_path, random_state=1).fit(X, y)
+    if unfinished:  # as far as the folder tells
+        kept = Bundle.load(tmp_path)
+        (tmp_path / "bundle.json").unlink()
+        model = kept.predictor.model
+        checkpoint(model, dict(kept.training.identity)).save(tmp_path)
+    error = CheckpointError if unfinished else BundleError
+    for changes, data, what in (
+        ({"recipe__optimizer__lr": 0.01}, (X, y), "recipe__optimizer__lr"),
+        ({}, (X + 1e-3, y), "data"),
+        ({}, (X, np.roll(y, 1)), "data"),
+        ({"random_state": 1}, (X, y), "seed"),
+    ):
+        with pytest.raises(error, match=rf"other settings \((different: )?{what}"):
+            quick(run__folder=tmp_path, **changes).fit(*data)
+
+
+def checkpoint(model, identity):
+    return Checkpoint(0, 0, model.state_dict(), {}, None, {}, 0.0, 0.0, [], identity)
+
+
+def test_a_folder_in_use_is_refused_with_the_process_that_has_it(tmp_path):
+    from lossdial.base.locks import claimed
+
+    X, y = table()
+    with claimed(tmp_path), pytest.raises(ValueError, match=f"process {os.getpid()} is working in"):
+        quick(run__folder=tmp_path).fit(X, y)
+
+
+# frames, groups, weights
+
+
+def frame(n=400, seed=0):
+    """Numbers, text, booleans, dates and gaps, all of which tell something of y."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < 0.3).astype(int)
+    X = pd.DataFrame(
+        {
+            "age": rng.normal(50, 10, n) + 5 * y,
+            "town": np.where(rng.random(n) + 0.3 * y > 0.7, "Ulm", "Bern"),
+            "smoker": rng.random(n) + 0.2 * y > 0.5,
+            "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1000, n) + 200 * y, "D"),
+            "dose": np.where(rng.random(n) < 0.2, np.nan, rng.random(n) + y),
+        }
+    )
+    return X, y
+
+
+def test_a_data_frame_of_every_kind_before_and_after_loading(tmp_path):
+    X, y = frame()
+    clf = quick(recipe__epochs=10).fit(X, y)
+    X_new, y_new = frame(seed=1)
+    assert roc_auc_score(y_new, clf.decision_function(X_new)) > 0.85
+    clf.save(tmp_path)
+    assert_array_equal(LCTClassifier.load(tmp_path).predict_proba(X_new), clf.predict_proba(X_new))
+
+
+def test_columns_in_another_order_are_never_taken_for_each_other(tmp_path):
+    X, y = frame()
+    quick().fit(X, y).save(tmp_path)
+    loaded = LCTClassifier.load(tmp_path)
+    other = X[[*X.columns[::-1]]]
+    with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
+        loaded.predict(other)
+    features = loaded.bundle_.predictor.features(other)  # by name, below scikit-learn's face
+    assert torch.equal(features, loaded.bundle_.predictor.features(X))
+
+
+def test_the_encoder_sees_training_rows_only():
+    X, y = frame()
+    X["town"] = X["town"].where(np.arange(len(X)) % 40 != 0, [f"village {i}" for i in range(len(X))])
+    clf = quick().fit(X, y)
+    encoder = clf.bundle_.predictor.schema.encoder
+    trained = np.isin(clf.bundle_.predictor.schema.fingerprints(X), clf.bundle_.seen)
+    assert 0.75 < trained.mean() < 0.85
+    towns = {name.removeprefix("town=") for name in encoder.get_feature_names_out() if name.startswith("town=")}
+    assert towns == set(X["town"][trained])
+
+
+def test_groups_stay_on_one_side():
+    X, y = table(300)
+    patients = np.repeat(np.arange(100), 3)
+    X[:, 0] = np.arange(300)
+    clf = quick(network=Recorder(), recipe__optimizer__lr=1e-6).fit(X, y, groups=patients)
+    trained = np.array(sorted(set(torch.cat(clf.bundle_.predictor.model.backbone.seen).int().tolist())))
+    held = np.setdiff1d(np.arange(300), trained)
+    assert len(held) > 40
+    assert not set(patients[trained]) & set(patients[held])
+    assert len(np.unique(clf.bundle_.evidence.groups)) == len(set(patients[held]))
+
+
+def test_copies_of_a_row_stay_on_one_side():
+    X, y = table(200)
+    X[:, 0] = np.arange(200)
+    twice = np.concatenate([X, X])
+    clf = quick(network=Recorder(), recipe__optimizer__lr=1e-6).fit(twice, np.concatenate([y, y]))
+    trained = set(torch.cat(clf.bundle_.predictor.model.backbone.seen).int().tolist())
+    assert len(trained) == pytest.approx(160, abs=2)  # the others were held out with both copies
+    assert len(clf.bundle_.evidence.y) == 2 * (200 - len(trained))
+
+
+def test_weights_count():
+    X, y = table(400)
+    weight = np.where(X[:, 0] > 0, 5.0, 0.1)
+    plain, weighted = quick().fit(X, y), quick().fit(X, y, sample_weight=weight)
+    assert not same(plain, weighted)
+    assert same(plain, quick().fit(X, y, sample_weight=np.ones(400)))
+    assert weighted.bundle_.training.prevalence == pytest.approx(np.average(y, weights=weight), abs=0.05)
+    assert weighted.bundle_.evidence.sample_weight is not None
+
+
+def test_an_aim_in_the_constructor_tunes_inside_fit_and_cross_validation():
+    X, y = table(500)
+    aim = Objective(maximize="precision", subject_to={"recall": 0.98})
+    clf = quick(aim=aim).fit(X, y)
+    assert "recall >= 0.98" in str(clf.points["default"])
+    scores = cross_val_score(quick(aim=aim), X, y, scoring="recall", cv=3)
+    assert scores.mean() > cross_val_score(quick(), X, y, scoring="recall", cv=3).mean()
+
+
+def test_what_is_loaded_reports_the_parameters_it_was_trained_with(tmp_path):
+    X, y = table()
+    settings = {
+        "space": Space(gamma=Constant(0.1), tau=Linear(0, 2, 0.5)),
+        "head": FiLMConfig(widths=(5,), scale="sigma"),
+        "recipe": Recipe(2, batch_size=50, optimizer=OptimizerConfig("sgd", 0.01), schedule=Flat(warmup=1)),
+        "aim": Objective(maximize="f1"),
+        "validation_fraction": 0.3,
+        "random_state": 7,
+    }
+    LCTClassifier("vs", **settings).fit(X, y).save(tmp_path)
+    loaded = LCTClassifier.load(tmp_path)
+    for name, value in settings.items():
+        assert getattr(loaded, name) == value, name
+    assert repr(clone(loaded)) == repr(LCTClassifier("vs", **settings))
+
+
+# images and frozen networks
+
+
+def pictures(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    y = (np.arange(n) % 3 == 0).astype(int)
+    return (rng.integers(0, 150, (n, 3, 16, 16)) + 80 * y[:, None, None, None]).astype(np.uint8), y
+
+
+def test_a_frozen_encoder_takes_images_before_and_after_loading(tmp_path):
+    X, y = pictures()
+    torch.manual_seed(0)
+    clf = quick(network=FrozenEncoder(CifarResNet(8, 4))).fit(X, y)
+    calls = []
+    clf.bundle_.predictor.model.backbone.encoder.register_forward_hook(lambda *_: calls.append(None))
+    expected = clf.predict_proba(X)
+    assert len(calls) == 1
+    clf.save(tmp_path)
+    assert_array_equal(LCTClassifier.load(tmp_path).predict_proba(X), expected)
+    assert clf.history_[-1]["loss"] < clf.history_[0]["loss"]
+
+
+def test_files_of_images_are_brought_to_the_size_of_training(tmp_path):
+    X, y = pictures()
+    paths = []
+    for i, image in enumerate(X):
+        paths.append(tmp_path / f"{i}.png")
+        Image.fromarray(image.transpose(1, 2, 0)).save(paths[-1])
+    clf = quick(network=CifarResNet(8, 2)).fit(X, y)
+    assert_array_equal(clf.predict_proba(paths), clf.predict_proba(X))
+    with pytest.raises(ValueError, match=r"images must have shape \(n, 3, 16, 16\), as in training, or be paths"):
+        clf.predict(X[:, :, :8, :8])
+    from_files = quick(network=CifarResNet(8, 2)).fit(paths, y)
+    assert from_files.bundle_.predictor.schema.height == 64  # no size was asked for
+    assert from_files.predict(paths).shape == (60,)
+
+
+def test_a_pickled_estimator_carries_no_features():
+    X, y = table(2000)
+    clf = quick().fit(X, y)
+    X_val, y_val = table(2000, seed=1)
+    before = len(pickle.dumps(clf))
+    clf.tune(X_val, y_val, maximize="f1")
+    assert len(pickle.dumps(clf)) < before + 20_000

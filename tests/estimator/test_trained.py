@@ -1,6 +1,7 @@
 """What a trained classifier answers, at any λ and at the points that tuning chose."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from sklearn.metrics import f1_score, precision_score, recall_score
 from torch import nn
 
 from lossdial import LCTClassifier
-from lossdial.bundle import Bundle
+from lossdial.models import FiLMConfig
 
 
 def table(n=600, share=0.25, seed=0):
@@ -107,7 +108,7 @@ def test_the_untuned_point_is_cross_entropys(fitted):
 
 def test_tuning_finds_the_best_of_all_lambda_and_thresholds(clf):
     lams = clf.bundle_.predictor.model.space.grid(gamma=[0.0, 0.1, 0.3], tau=[0.0, 1.5, 3.0])
-    point = clf.tune(X_VAL, Y_VAL, maximize="f1", lams=lams)
+    point = clf.keep(clf.dial(X_VAL, Y_VAL, lams=lams).tune(maximize="f1"))
     naive = {}
     for lam in lams:
         score = clf.decision_function(X_VAL, lam)
@@ -125,7 +126,7 @@ def test_a_floor_on_recall(clf):
     assert recall_score(Y_VAL, predicted) >= 0.9
     assert precision_score(Y_VAL, predicted) > Y_VAL.mean()
     assert clf.points.keys() == {"default", "screening"}
-    with pytest.raises(ValueError, match="there is no operating point 'triage'; there are default, screening"):
+    with pytest.raises(ValueError, match="there is no operating point 'triage'; there are 'default', 'screening'"):
         clf.predict(X_VAL, point="triage")
 
 
@@ -156,7 +157,7 @@ def test_tuning_never_calls_the_backbone_on_held_out_data(fitted):
 
 def test_tuning_on_the_training_data_is_warned_of(clf):
     X, y = table()
-    with pytest.warns(UserWarning, match="480 of these 600 samples \(80%\) were trained on"):
+    with pytest.warns(UserWarning, match=r"480 of these 600 samples \(80%\) were trained on"):
         clf.tune(X, y, maximize="f1")
     with pytest.warns(UserWarning, match="trained on"):  # whatever they are held in
         clf.tune(X.astype(np.float64).tolist(), y.tolist(), maximize="f1")

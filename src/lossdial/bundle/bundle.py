@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import platform
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -246,7 +247,11 @@ def _optional_tensors(folder: Path, content: Content, key: str) -> dict[str, Ten
     entry = content.optional(key)
     if entry is None or not (folder / Path(entry.get("file", str)).name).exists():
         return None
-    return read_tensors(folder, entry, _DELETE)
+    try:
+        return read_tensors(folder, entry, _DELETE)
+    except BundleError as error:
+        warnings.warn(f"{error} Predictions are not touched.", UserWarning, stacklevel=4)
+        return None
 
 
 def _read_evidence(tensors: Mapping[str, Tensor], content: Content) -> Evidence:

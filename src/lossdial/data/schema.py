@@ -167,10 +167,9 @@ class ImageSchema(Schema):
 
 def are_paths(X: Any) -> bool:
     """Whether X is a sequence of file names."""
-    if isinstance(X, (str, Path, pd.DataFrame)) or getattr(X, "ndim", 1) != 1 or not len(X):
+    if not isinstance(X, (list, tuple, np.ndarray, pd.Series)) or getattr(X, "ndim", 1) != 1 or not len(X):
         return False
-    first = X[0] if not isinstance(X, pd.Series) else X.iloc[0]
-    return isinstance(first, (str, Path))
+    return isinstance(X.iloc[0] if isinstance(X, pd.Series) else X[0], (str, Path))
 
 
 def schema_of(X: Any, image_size: int | None = None, features: int | None = None) -> Schema:
@@ -181,13 +180,15 @@ def schema_of(X: Any, image_size: int | None = None, features: int | None = None
     if isinstance(X, pd.DataFrame):
         return TableSchema(TableEncoder().fit(X))
     if isinstance(X, Embedded):
-        return ImageSchema(*X.images.shape[1:], features=X.features.shape[1])
+        channels, height, width = X.images.shape[1:]
+        return ImageSchema(channels, height, width, X.features.shape[1])
     if are_paths(X):
         side = OWN_IMAGES if image_size is None else image_size
         return ImageSchema(3, side, side, features)
     array = np.asarray(X)
     if array.ndim == 4 and (array.dtype == np.uint8 or features is not None):
-        return ImageSchema(*array.shape[1:], features=features)
+        channels, height, width = array.shape[1:]
+        return ImageSchema(channels, height, width, features)
     if features is not None and array.ndim == 2 and image_size is not None:
         return ImageSchema(3, image_size, image_size, features)
     return ArraySchema(array.shape[1:])

@@ -19,13 +19,14 @@ from torch import nn
 from lossdial.base.locks import claimed
 from lossdial.bundle import Bundle, BundleError, Evidence, Training
 from lossdial.data.labels import positive_class
-from lossdial.dial import Objective, OperatingPoint, statable
+from lossdial.dial import Objective, OperatingPoint
+from lossdial.dial.checks import FEWEST_POSITIVES
 from lossdial.dial.metrics import auc
 from lossdial.estimator.parameters import Run, parameters_to_json
 from lossdial.estimator.rows import Rows, Split, embedded, hold_out
 from lossdial.estimator.trained import TrainedClassifier
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
-from lossdial.models import ConditionalClassifier, FrozenEncoder, HeadConfig, MLPConfig, build_model, head_config
+from lossdial.models import ConditionalClassifier, FrozenEncoder, HeadConfig, MLPConfig, build_model
 from lossdial.predictor import Predictor
 from lossdial.spaces import Lam, Space
 from lossdial.training import ArrayBatches, Checkpoint, Recipe, fit, make_fabric
@@ -195,9 +196,9 @@ class LCTClassifier(TrainedClassifier):
         loss = self._loss(labels, split.weight)
         space = self.space if self.space is not None else loss.default_space()
         loss.check_space(space)
-        model = build_model(self._value("network"), head_config(self.head, space), space, x, seed)
+        model = build_model(self._value("network"), self.head, space, x, seed)
         neutral = space.nearest(loss.neutral)
-        stated = split.labels_val is not None and statable(split.labels_val) is None
+        stated = split.labels_val is not None and 0 < split.labels_val.sum() < len(split.labels_val)
         result = fit(
             model,
             loss,
@@ -215,6 +216,7 @@ class LCTClassifier(TrainedClassifier):
         predictor = Predictor(schema, model, rows.classes)
         evidence = self._evidence(predictor, split) if run.evidence else None
         both = evidence is not None and 0 < evidence.y.sum() < len(evidence.y)
+        enough = evidence is not None and FEWEST_POSITIVES <= evidence.y.sum() < len(evidence.y) - 1
         return Bundle(
             predictor=predictor,
             training=Training(
@@ -227,8 +229,8 @@ class LCTClassifier(TrainedClassifier):
                 identity=identity,
                 target=rows.target,
             ),
-            points={"default": OperatingPoint.untuned(neutral.as_dict())},
-            envelope=evidence.dial().envelope() if evidence is not None and both else None,
+            points={"default": _untuned(neutral)},
+            envelope=evidence.dial().envelope() if evidence is not None and enough else None,
             evidence=evidence if both else None,
             seen=np.unique(schema.fingerprints(split.X)) if run.evidence else None,
         )
@@ -255,6 +257,8 @@ class LCTClassifier(TrainedClassifier):
             return self.loss
         if self.loss == "vs":
             share = float(np.average(labels, weights=weight))
+            if not 0 < share < 1:
+                raise ValueError("sample_weight leaves only one class with any weight; two are needed to tell apart.")
             with warnings.catch_warnings():  # the choice of the positive class has warned in its own words
                 warnings.simplefilter("ignore", UserWarning)
                 return VSLoss(beta=(1 - share) / share)
@@ -268,6 +272,12 @@ class LCTClassifier(TrainedClassifier):
         params = {k: v for k, v in self.get_params().items() if k.partition("__")[0] not in ("run", "random_state")}
         leaves = {k: repr(v) for k, v in params.items() if not any(other.startswith(f"{k}__") for other in params)}
         return leaves | {"precision": self._value("run").precision, "seed": seed, "data": rows.checksum()}
+
+
+def _untuned(lam: Lam) -> OperatingPoint:
+    """What predict uses until somebody chooses: p > ½ at the λ whose probabilities are the most honest."""
+    why = "untuned: the λ nearest to cross entropy"
+    return OperatingPoint("default", lam.as_dict(), 0.0, why, metrics={}, n_positive=0, n_negative=0)
 
 
 def _validation(x: Any, labels: Any, neutral: Lam) -> Any:

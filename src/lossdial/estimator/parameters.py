@@ -146,7 +146,7 @@ def _to_json(value: Any) -> Any:
 
 def parameters_from_json(data: Mapping[str, Any], objects: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters that :func:`parameters_to_json` wrote; ``objects`` stand for those that could not be."""
-    found = {}
+    found: dict[str, Any] = {}
     for name, value in data.items():
         if isinstance(value, dict) and "space" in value:
             found[name] = Space.from_json(value["space"])

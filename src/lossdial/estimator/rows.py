@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from lossdial.base.progress import ProgressBar
 from lossdial.base.streams import Stream, stream_seed
-from lossdial.data.imbalance import grouped_split, pixel_groups, row_groups
+from lossdial.data.imbalance import grouped_split, pixel_groups
 from lossdial.data.schema import Embedded, Schema, are_paths, schema_of
 from lossdial.models import FrozenEncoder
 
@@ -80,8 +81,20 @@ def hold_out(rows: Rows, share: float, seed: int) -> Split:
     rarest = int(np.bincount(labels, minlength=2).min())
     if rarest * share < 1 or rarest * (1 - share) < 1:
         return Split(rows.X, labels, rows.weight)
-    groups = rows.groups if rows.groups is not None else _copies(rows.X)
-    held = grouped_split(labels, groups, share, stream_seed(seed, Stream.SPLIT) % 2**32)
+    split_seed = stream_seed(seed, Stream.SPLIT) % 2**32
+    if rows.groups is not None:
+        held = grouped_split(labels, rows.groups, share, split_seed)
+    else:
+        try:
+            held = grouped_split(labels, _copies(rows.X), share, split_seed)
+        except ValueError:  # nearly all rows are copies of a few
+            warnings.warn(
+                "most rows are copies of each other, so that none can be held out which training has not seen; "
+                "tune on rows of their own.",
+                UserWarning,
+                stacklevel=5,
+            )
+            return Split(rows.X, labels, rows.weight)
     train, test = np.flatnonzero(~held), np.flatnonzero(held)
     return Split(
         X=_take(rows.X, train),
@@ -132,6 +145,10 @@ def _copies(X: Any) -> NDArray[Any] | None:
     else:
         groups = row_groups(np.asarray(X).reshape(len(X), -1))
     return None if len(np.unique(groups)) == len(groups) else groups
+
+
+def row_groups(table: Any) -> NDArray[Any]:
+    return np.asarray(pd.util.hash_pandas_object(pd.DataFrame(table), index=False))
 
 
 def _bytes(part: Any) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Self, TypeVar
 
@@ -17,10 +17,13 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
+from lossdial.base.names import closest
 from lossdial.bundle import Bundle
 from lossdial.data.schema import Embedded, are_paths
-from lossdial.dial import AIMS, Dial, Estimate, Objective, OperatingPoint, Verdict, adapt, require_positives
+from lossdial.dial import Dial, Estimate, OperatingPoint, adapt
+from lossdial.dial.checks import require_positives
 from lossdial.estimator.parameters import NestedParameters, parameters_from_json
+from lossdial.estimator.turning import DialMixin
 from lossdial.predictor import Predictor, class_array
 from lossdial.spaces import Lam
 
@@ -29,7 +32,7 @@ __all__ = ["TrainedClassifier"]
 T = TypeVar("T")
 
 
-class TrainedClassifier(ClassifierMixin, NestedParameters):
+class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
     """What :class:`LCTClassifier` does once ``fit`` or ``load`` has given it a ``bundle_``."""
 
     network: Any
@@ -43,7 +46,7 @@ class TrainedClassifier(ClassifierMixin, NestedParameters):
         threshold of the default point at its own λ."""
         point = self._point("default")
         margin = self._margins(X, point.lam if lam is None else lam)
-        margin = margin - np.float32(point.threshold) if lam is None else margin
+        margin = np.asarray(margin - np.float32(point.threshold)) if lam is None else margin
         return -margin if self._flipped else margin
 
     def predict_proba(
@@ -64,9 +67,8 @@ class TrainedClassifier(ClassifierMixin, NestedParameters):
         return self.classes_[(positive ^ self._flipped).astype(np.intp)]
 
     def _point(self, name: str) -> OperatingPoint:
-        check_is_fitted(self)
         if name not in self.points:
-            raise ValueError(f"there is no operating point {name!r}; there are {', '.join(self.points)}.")
+            raise ValueError(f"there is no operating point {name!r}; {closest(name, self.points)}")
         return self.points[name]
 
     def _margins(self, X: Any, lam: Mapping[str, float] | Lam) -> NDArray[np.float32]:
@@ -79,7 +81,8 @@ class TrainedClassifier(ClassifierMixin, NestedParameters):
 
     @property
     def points(self) -> Mapping[str, OperatingPoint]:
-        """The operating points by name."""
+        """The operating points by name; ``"default"`` is what ``predict`` uses."""
+        check_is_fitted(self)
         return self.bundle_.points
 
     # --- the dial
@@ -117,8 +120,8 @@ class TrainedClassifier(ClassifierMixin, NestedParameters):
         share = 0.0 if seen is None else float(np.isin(prints, seen).mean())
         if share > 0.01:
             warnings.warn(
-                f"{round(share * len(prints)):,} of these {len(prints):,} samples ({share:.0%}) were trained on: figures "
-                "will be too good, and a choice of λ and threshold wrong. Pass samples that training has not seen.",
+                f"{round(share * len(prints)):,} of these {len(prints):,} samples ({share:.0%}) were trained on: "
+                "figures will be too good, and a choice of λ and threshold wrong. Pass samples that training has not seen.",
                 UserWarning,
                 stacklevel=4,
             )
@@ -146,45 +149,17 @@ class TrainedClassifier(ClassifierMixin, NestedParameters):
             raise ValueError("of held-out data only the scores at the model's own λ are kept; pass X and y.")
         return evidence.dial()
 
-    def tune(
+    def adapt(
         self,
         X: Any = None,
         y: Any = None,
-        *,
-        aim: Objective | None = None,
-        maximize: Any = None,
-        minimize: Any = None,
-        subject_to: Mapping[str, float] | None = None,
-        cost_fn: float | None = None,
-        cost_fp: float | None = None,
-        prevalence: float | None = None,
-        name: str = "default",
-        calibration: str | None = "auto",
-        groups: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        lams: Lam | None = None,
-    ) -> OperatingPoint:
-        """Choose λ and threshold for an aim, without training; the point is kept under ``name``.
-
-        The aim is as in :class:`~lossdial.dial.Objective`. Without data, on those held out in ``fit``. The point's
-        probabilities are calibrated on the same data; ``calibration=None`` leaves them as the network gives them.
-        """
-        objective = aim or Objective(maximize, minimize, subject_to or {}, cost_fn, cost_fp, prevalence)
-        dial = self.dial(X, y, groups=groups, sample_weight=sample_weight, lams=lams)
-        return self._keep(dial.tune(aim=objective, name=name, calibration=calibration))
-
-    def adapt(
-        self,
         *,
         prevalence: float | Estimate,
         cost_fn: float,
         cost_fp: float,
         name: str = "default",
-        X: Any = None,
-        y: Any = None,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        lams: Lam | None = None,
     ) -> OperatingPoint:
         """The point of least expected cost where a share ``prevalence`` is positive; no labels from there, no training.
 
@@ -192,13 +167,16 @@ class TrainedClassifier(ClassifierMixin, NestedParameters):
         held out in ``fit``. ``predict_proba`` then gives probabilities at the new prevalence.
         """
         check_is_fitted(self)
-        if X is None and y is None and self.bundle_.evidence is None and self.bundle_.envelope is not None:
-            require_positives(self.bundle_.envelope.n_positive)
-            return self._keep(adapt(self.bundle_.envelope, float(prevalence), cost_fn, cost_fp, name))
-        dial = self.dial(X, y, groups=groups, sample_weight=sample_weight, lams=lams)
-        return self._keep(dial.adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name))
+        hull = self.bundle_.envelope
+        if X is None and y is None and self.bundle_.evidence is None and hull is not None:  # kept without its evidence
+            require_positives(hull.n_positive)
+            return self.keep(adapt(hull, float(prevalence), cost_fn, cost_fp, name))
+        dial = self.dial(X, y, groups=groups, sample_weight=sample_weight)
+        return self.keep(dial.adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name))
 
-    def _keep(self, point: OperatingPoint) -> OperatingPoint:
+    def keep(self, point: OperatingPoint) -> OperatingPoint:
+        """Take up an operating point, such as one chosen on a :meth:`dial` of this estimator, under its name."""
+        check_is_fitted(self)
         self.bundle_ = self.bundle_.with_point(point)
         return point
 
@@ -211,21 +189,6 @@ class TrainedClassifier(ClassifierMixin, NestedParameters):
         chosen = self._point(point)
         known = self.dial(X, y, lams=None if X is None else self._predictor.space.stack([chosen.lam]))
         return known.estimate_prevalence(self._margins(X_new, chosen.lam), chosen)
-
-    def verdict(
-        self,
-        X: Any = None,
-        y: Any = None,
-        objectives: Sequence[Objective] = AIMS,
-        *,
-        groups: ArrayLike | None = None,
-        lams: Lam | None = None,
-    ) -> Verdict:
-        """Does moving λ beat moving only the threshold at the best single λ, and by how much?
-
-        Cross-fitted, with an interval for each aim; ``print`` it for a sentence. Without data, on those held out.
-        """
-        return self.dial(X, y, groups=groups, lams=lams).verdict(objectives)
 
     # --- on disk
 
@@ -280,10 +243,12 @@ class TrainedClassifier(ClassifierMixin, NestedParameters):
             return X if isinstance(y, str) and y == "no_validation" else (X, np.asarray(y))
         bytes_ = getattr(X, "dtype", None) in (np.uint8, "uint8")
         dtype = np.uint8 if bytes_ and np.ndim(X) > 2 else np.float32
-        return validate_data(self, X, y, reset=reset, dtype=dtype, allow_nd=self.network is not None, order="C")
+        return validate_data(
+            self, X, y, reset=reset, dtype=dtype, allow_nd=isinstance(self.network, nn.Module), order="C"
+        )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        tags.input_tags.three_d_array = self.network is not None
+        tags.input_tags.three_d_array = isinstance(self.network, nn.Module)
         return tags
