@@ -160,8 +160,8 @@ def test_without_evidence(classifier, tmp_path):
         loaded.tune(maximize="f1")
     with pytest.warns(UserWarning, match="positives"):
         point = loaded.adapt(prevalence=0.1, cost_fn=5, cost_fp=1, name="clinic")  # the envelope is there all the same
+    whole = LCTClassifier.from_bundle(classifier.bundle_)
     with pytest.warns(UserWarning, match="positives"):
-        whole = LCTClassifier.from_bundle(classifier.bundle_)
         assert whole.adapt(prevalence=0.1, cost_fn=5, cost_fp=1, name="clinic") == point
 
 

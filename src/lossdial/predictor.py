@@ -75,8 +75,8 @@ class Predictor:
 class ModelScores:
     """Scores (n, m) of features (n, c) at λ (m,), in blocks; what the dial asks of a network.
 
-    All from λ on is computed in float64 and rounded to float32, so that a row's score depends neither on the rows nor on
-    the λ that are asked for together with it.
+    All from λ on is computed in float64 and rounded to float32, so that a row's score depends neither on the rows nor
+    on the λ that are asked for together with it.
     """
 
     head: Head

@@ -121,7 +121,7 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
         if share > 0.01:
             warnings.warn(
                 f"{round(share * len(prints)):,} of these {len(prints):,} samples ({share:.0%}) were trained on: "
-                "figures will be too good, and a choice of λ and threshold wrong. Pass samples that training has not seen.",
+                "figures will be too good, and choices wrong. Pass samples that training has not seen.",
                 UserWarning,
                 stacklevel=4,
             )
