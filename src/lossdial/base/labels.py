@@ -42,6 +42,6 @@ def positive_class(labels: ArrayLike, wanted: Any = None, argument: str = "pos_l
             f"{doubt}: {taken!r} is taken as the positive class, the one looked for. "
             f"Give {argument}={other!r} for the other, or {argument}={taken!r} to settle it.",
             UserWarning,
-            stacklevel=stacklevel + 1,
+            stacklevel=stacklevel,
         )
     return taken
