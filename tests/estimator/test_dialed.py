@@ -19,7 +19,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import precision_score, recall_score
+from sklearn.metrics import f1_score, make_scorer, precision_score, recall_score
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -328,10 +328,11 @@ def test_metadata_is_routed_as_requested(rows: dict[str, np.ndarray]) -> None:
         assert_array_equal(deaf.dial().sample_weight, rows["sample_weight"])
         Witness.seen.clear()
         asking = DialedClassifier(Witness().set_fit_request(sample_weight=True), cv=GroupKFold(3), aim=F1)
-        asking.set_fit_request(sample_weight=True, groups=True).set_score_request(sample_weight=False)
+        asking.set_fit_request(sample_weight=True, groups=True)
         metadata = {name: rows[name] for name in ("groups", "sample_weight")}
         piped = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), asking)
-        cross_validate(piped, rows["X"], rows["y"], params=metadata, cv=GroupKFold(2), error_score="raise")
+        outer = {"cv": GroupKFold(2), "scoring": make_scorer(f1_score).set_score_request(sample_weight=False)}
+        cross_validate(piped, rows["X"], rows["y"], params=metadata, **outer, error_score="raise")
         assert len(Witness.seen) == 2 * (1 + 3)
         for seen in Witness.seen:
             assert len(seen["sample_weight"]) == len(seen["X"])
