@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lossdial.base.labels import positive_class, same_label
@@ -76,3 +77,8 @@ def test_labels_that_are_not_two() -> None:
 )
 def test_spellings_of_a_label(one: Any, other: Any, same: bool) -> None:
     assert same_label(one, other) is same
+
+
+def test_gaps_of_pandas_are_gaps() -> None:
+    with pytest.raises(ValueError, match="1 of 3 labels are missing"):
+        positive_class(pd.Series(["a", "b", pd.NA]))

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from lossdial.base.names import closest
 
-__all__ = ["positive_class", "same_label"]
+__all__ = ["distinct", "plain", "positive_class", "same_label"]
 
 #: pairs in which the second is by custom the one that is looked for
 _CUSTOMARY: Final = (("0", "1"), ("-1", "1"), ("false", "true"), ("no", "yes"), ("n", "y"), ("negative", "positive"))
@@ -26,7 +26,7 @@ def positive_class(labels: ArrayLike, wanted: object = None, argument: str = "po
     >>> positive_class(["well", "ill", "well"]), positive_class([0, 0, 1, 1, 1], wanted="1")
     ('ill', 1)
     """
-    values, counts = _distinct(labels, argument)
+    values, counts = distinct(labels, argument)
     if wanted is not None:
         found = [value for value in values if same_label(value, wanted)]
         if not found:
@@ -61,23 +61,31 @@ def same_label(value: object, wanted: object) -> bool:
     return numbers and bool(value == wanted)
 
 
-def _distinct(labels: ArrayLike, argument: str) -> tuple[list[Any], list[int]]:
+def distinct(labels: ArrayLike, argument: str) -> tuple[list[Any], list[int]]:
     """The labels that occur, sorted, as Python's own types, and how often."""
     column = np.asarray(labels)
     column = column if column.dtype.kind in "biufUS" else column.astype(object)
     if column.dtype == object:
-        tally: Counter[Any] = Counter(_plain(label) for label in column.tolist())
+        tally: Counter[Any] = Counter(plain(label) for label in column.tolist())
     else:
         found, times = np.unique(column, return_counts=True)  # a NaN counts as one label, and is refused below
         tally = Counter(dict(zip(found.tolist(), times.tolist(), strict=True)))
-    gaps = sum(times for label, times in tally.items() if label is None or label != label)
+    gaps = sum(times for label, times in tally.items() if _missing(label))
     if gaps:
         raise ValueError(f"{gaps:,} of {column.size:,} labels are missing; remove or label those rows ({argument})")
     values = sorted(tally, key=_order)
     return values, [tally[value] for value in values]
 
 
-def _plain(value: Any) -> Any:
+def _missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # the missing value of pandas is neither equal to itself nor not
+        return True
+
+
+def plain(value: Any) -> Any:
+    """A label as Python's own type: 'ill', where NumPy would say np.str_('ill')."""
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -86,7 +94,7 @@ def _order(value: Any) -> tuple[int, Any, str]:
 
 
 def _text(value: Any) -> str:
-    value = _plain(value)
+    value = plain(value)
     return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()
 
 
