@@ -117,7 +117,7 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
         X, y = indexable(X, y)
         y = _binary(y)
         check_consistent_length(X, y, sample_weight, groups)
-        positive = positive_class(y, self.pos_label)
+        positive = positive_class(y, self.pos_label, stacklevel=3)
         if self._prefit:
             given = Metadata({}, {})
             check_is_fitted(self.estimator)

@@ -171,8 +171,8 @@ def from_json(name: str, form: Form) -> Distribution:
     if not isinstance(form, Mapping):
         if not isinstance(form, Sequence) or isinstance(form, str) or len(form) not in _SHORT:
             raise ValueError(
-                f"{name} needs one number (a constant), three (a, b, h_b of a Linear), or a kind with its parameters, "
-                f'such as {{"kind": "Uniform", "low": 0, "high": 3}}; got {form}.'
+                f"{name} needs one number (a constant) or three (a, b, h_b of a Linear); got {form}. "
+                'Any other kind goes by its name, as {"kind": "Uniform", "low": 0, "high": 3}.'
             )
         return _SHORT[len(form)](*form)
     kind = form.get("kind")
