@@ -15,7 +15,8 @@ def near(name: object, known: Iterable[object], count: int = 1, cutoff: float = 
     """Up to ``count`` of the known names that ``name`` may have meant, the nearest first."""
     folded = {str(k).casefold(): str(k) for k in reversed([*known])}
     wanted = str(name).casefold()
-    begun = [k for k in folded if len(wanted) > 2 and wanted in k]  # 'default' for 'default.payment.next.month'
+    # 'default' for 'default.payment.next.month'; the one with the least left to write first
+    begun = sorted((k for k in folded if len(wanted) > 2 and wanted in k), key=len)
     alike = difflib.get_close_matches(wanted, list(folded), n=count, cutoff=cutoff)
     return [folded[k] for k in dict.fromkeys([*begun, *alike])][:count]
 

@@ -3,6 +3,8 @@
 from lossdial.dial.adapt import adapt
 from lossdial.dial.bootstrap import Resamples, bootstrap, resample
 from lossdial.dial.calibration import Calibration, calibrate, calibration_from_json, calibration_to_json
+from lossdial.dial.classifiers import margin_of_probability, margins_of, scores_of
+from lossdial.dial.dial import Dial
 from lossdial.dial.envelope import Envelope, Vertex, envelope
 from lossdial.dial.intervals import estimates
 from lossdial.dial.objectives import Objective, Selection, select
@@ -18,6 +20,7 @@ __all__ = [
     "PAPER_METRICS",
     "REPORT",
     "Calibration",
+    "Dial",
     "Envelope",
     "Estimate",
     "FoldedScores",
@@ -43,8 +46,11 @@ __all__ = [
     "estimate_prevalence",
     "estimates",
     "known_metrics",
+    "margin_of_probability",
+    "margins_of",
     "move_prevalence",
     "resample",
+    "scores_of",
     "select",
     "verdict",
 ]

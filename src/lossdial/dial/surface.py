@@ -211,6 +211,12 @@ class Surface:
         scores = self.scores[index] if isinstance(self.scores, np.ndarray) else self.scores.rows(index)
         return Surface(self.labels[index], scores, self.lams)
 
+    def column(self, lam: Mapping[str, float], whose: str = "it") -> int:
+        """Which column has this λ."""
+        if dict(lam) not in self.lams:
+            raise ValueError(f"{whose} has λ = {dict(lam)}, which is not on the surface; add it to the surface's λ.")
+        return self.lams.index(dict(lam))
+
     def at(self, index: int) -> "Surface":
         """The surface of one λ only."""
         return Surface(self.labels, self.score(index)[:, None], (self.lams[index],))
