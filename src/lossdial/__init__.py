@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from lossdial.bundle import Bundle
-    from lossdial.dial import Objective
+    from lossdial.dial import Dial, Objective
     from lossdial.estimator import LCTClassifier
     from lossdial.losses import FocalLoss, VSLoss
     from lossdial.models import ConditionalClassifier
@@ -22,6 +22,7 @@ __all__ = [
     "Bundle",
     "ConditionalClassifier",
     "Constant",
+    "Dial",
     "FocalLoss",
     "LCTClassifier",
     "Linear",

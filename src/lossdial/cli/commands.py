@@ -1,9 +1,9 @@
 """Which commands there are. A command is a function: its parameters are the options, its docstring the help.
 
-The table is all that ``lossdial --help`` reads; a command's module is imported when that command is run, and imports what
-is heavy inside its function. Parameters before ``/`` are given by place, as in ``lossdial tune RUN``, the others
-by name. A type that only torch's modules have is named under ``TYPE_CHECKING``; it is looked up in ``lossdial`` when
-one of its settings is given.
+The table is all that ``lossdial --help`` reads; a command's module is imported when that command is run, and imports
+what is heavy inside its function. Parameters before ``/`` are given by place (``lossdial tune RUN``), the others by
+name. A type that costs torch is named under ``TYPE_CHECKING``; it is looked up in ``lossdial`` when one of its
+settings is given.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Option:
     @cached_property
     def kind(self) -> Any:
         """Its type."""
-        return eval(self.annotation, dict(vars(import_module(self.module))), _Lazily())  # noqa: S307 (our own source)
+        return eval(self.annotation, dict(vars(import_module(self.module))), _Lazily())
 
     @property
     def is_part(self) -> bool:

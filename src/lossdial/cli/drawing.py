@@ -25,7 +25,8 @@ def draw(folder: str, /, data: list[str] | None = None) -> None:
     folder
         A store, or a folder with stores in it.
     data
-        Draw figures of these data sets alone, each NAME or NAME:β, as in cifar10-auto-truck,aptos:200. By default of all.
+        Draw figures of these data sets alone, each NAME or NAME:β: --data cifar10-auto-truck,aptos:200. By default of
+        all.
     """
     from rich.console import Console
 
@@ -40,7 +41,9 @@ def draw(folder: str, /, data: list[str] | None = None) -> None:
         raise ValueError(f"{folder} holds no store: no folder in it has a store.json.")
     frames = [(store.folder, store.frame()) for store in stores]
     wanted = _wanted(data, [frame for _, frame in frames])
-    work = [job for at, frame in frames if not frame.empty for job in (*_tables(at, frame), *_figures(at, frame, wanted))]
+    work = [
+        job for at, frame in frames if not frame.empty for job in (*_tables(at, frame), *_figures(at, frame, wanted))
+    ]
     work.append(lambda: save_figure(make_figure("densities"), Path(folder) / "densities"))
     count = 0
     with ProgressBar("drawing", len(work)) as bar:
@@ -75,7 +78,7 @@ def _write_table(name: str, frame: pd.DataFrame, path: Path, format: str) -> lis
     from lossdial.cli.paper import written_table
     from lossdial.experiments import PROTOCOLS
 
-    write(path, written_table(name, frame, format, PROTOCOLS))
+    write(path, written_table(name, frame, format, list(PROTOCOLS)))
     return [path]
 
 

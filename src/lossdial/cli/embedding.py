@@ -32,7 +32,8 @@ def embed(
 ) -> None:
     """Run a pretrained network once over images and keep its features.
 
-    `lossdial train --preset frozen --features FOLDER` trains on them. Interrupted, the same command goes on where it stopped.
+    `lossdial train --preset frozen --features FOLDER` trains on them. Interrupted, the same command goes on where
+    it stopped.
 
     Parameters
     ----------

@@ -28,9 +28,10 @@ def _notes(points: list[OperatingPoint], surface: Surface, data: str | None) -> 
 
 
 def evaluate(run: str, /, data: str | None = None, out: str | None = None, heat_map: str = "auc") -> None:
-    """Measure every stored operating point on labelled data: all metrics with intervals, as a table, JSON and pictures.
+    """Measure every operating point on labelled data: figures, intervals, pictures.
 
-    Use data that neither training nor tuning has seen; figures on the tuning data flatter.
+    They are printed, and written as a page, as JSON and as pictures. Use data that neither training nor tuning has
+    seen; figures on the tuning data flatter.
 
     Parameters
     ----------

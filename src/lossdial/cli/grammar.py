@@ -39,9 +39,10 @@ def parse(command: Command, words: Sequence[str]) -> Request:
     if missing and not typed.print_config:
         first = missing[0].help.split(". ")[0].rstrip(".")
         named = " and ".join(o.flag for o in missing)
-        raise UsageError(f"{named} {'are' if len(missing) > 1 else 'is'} needed" + (
-            "." if len(missing) > 1 or not first else f": {first[0].lower()}{first[1:]}."
-        ))
+        raise UsageError(
+            f"{named} {'are' if len(missing) > 1 else 'is'} needed"
+            + ("." if len(missing) > 1 or not first else f": {first[0].lower()}{first[1:]}.")
+        )
     return Request(values, print_config=typed.print_config)
 
 
@@ -134,7 +135,7 @@ def read_config(path: Path) -> dict[str, Any]:
         }
 
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader)  # noqa: S506 (a SafeLoader)
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader)
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not text; --config takes a YAML file.") from None
     except yaml.YAMLError as error:

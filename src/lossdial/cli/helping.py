@@ -42,7 +42,7 @@ def help_of_command(command: Command) -> str:
             lines += ["", title] if lines[-1] else [title]
         for option in group:
             lines += _entry(_left(option), option.help + _default(option.default, option.help))
-    lines += _entry("--config FILE", "A YAML file with any of these; what is typed goes before it.")
+    lines += _entry("--config FILE", "A YAML file with any of these; what is typed counts more.")
     lines += _entry("--print-config", "Print all of these as such a file, and stop.")
     return "\n".join(lines)
 
@@ -70,7 +70,7 @@ def _settings(kind: Any, flag: str) -> Iterable[str]:
                 yield from _settings(inner, setting)
                 continue
             of = f"Of {name}. " if len(known) > 1 and field.name not in fields_of(kind) else ""
-            text = of + described(chosen, field.name)
+            text = (of + described(chosen, field.name)).strip()
             yield from _entry(f"{setting} {_metavar(hint, field.name)}", text + _default(field.default, text))
 
 
@@ -95,7 +95,7 @@ def _metavar(kind: Any, name: str) -> str:
 def _default(value: Any, text: str) -> str:
     if value is REQUIRED or value is None or isinstance(value, bool) or not isinstance(value, int | float | str):
         return ""
-    return "" if "default" in text else f" (default: {value})"
+    return "" if "default" in text else f"{' ' if text else ''}(default: {value})"
 
 
 def _entry(left: str, text: str, column: int = _COLUMN) -> list[str]:

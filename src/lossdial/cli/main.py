@@ -86,12 +86,15 @@ def _say(text: str, style: str = "bold red") -> None:
 
 def _closed(stream: Any) -> bool:
     """Whether nobody reads a stream any more; if so, what is left in it goes nowhere, silently."""
-    try:
-        stream.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-        return True
-    return False
+    import select
+
+    if hasattr(select, "poll"):  # elsewhere it can only be believed
+        poll = select.poll()
+        poll.register(stream, 0)  # errors are told whatever is asked for
+        if not any(event & select.POLLERR for _, event in poll.poll(0)):
+            return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return True
 
 
 def _show_warning(command: Command, fallback: Callable[..., None]) -> Callable[..., None]:

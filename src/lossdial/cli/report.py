@@ -43,7 +43,7 @@ figure { margin: 1.5rem 0 } img { max-width: 100%; height: auto }
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table of text: the first column is words, the others are figures, but those in ``words``, which may be folded."""
+    """A table of text: the first column is names, the others figures; those in ``words`` may be folded."""
 
     title: str
     columns: Sequence[str]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -157,7 +159,8 @@ def train(
             at = Path(features) if features is not None else folder / "features"
             everything, x_test = frozen_features(images, backbone, at, console)
             x_train = everything[images.kept]
-        classifier.fit(x_train, split.y_train, x_test, split.y_test)
+        with _telling_what_is_kept(folder):
+            classifier.fit(x_train, split.y_train, x_test, split.y_test)
         training |= {"class_names": list(split.class_names), "image_size": int(split.x_train.shape[-1])}
     else:
         rows = rows_from(data, target, drop or (), positive, validation, beta, seed)
@@ -165,7 +168,8 @@ def train(
         classifier.set_params(
             hidden=tuple(hidden or (64, 64)), pos_label=rows.positive, **_recipe(recipe or Recipe(), epochs, chosen)
         )
-        classifier.fit(rows.X, rows.y, rows.X_val, rows.y_val)
+        with _telling_what_is_kept(folder):
+            classifier.fit(rows.X, rows.y, rows.X_val, rows.y_val)
         encoder = rows.encoder
         training |= {"target": rows.target, "drop": list(rows.drop)}
     bundle = classifier.bundle_
@@ -177,6 +181,19 @@ def train(
         + (f"AUC {last['auc']:.4f} on data that training has not seen; " if "auc" in last else "")
         + f"model in {out} ({_mebibytes(folder):.1f} MiB)\nNext: lossdial tune {out} --maximize f1"
     )
+
+
+@contextmanager
+def _telling_what_is_kept(folder: Path) -> Iterator[None]:
+    """Interrupted: whether there is something to go on from."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not (folder / "checkpoint.pt").exists():
+            raise KeyboardInterrupt("stopped before the first checkpoint; nothing was kept.") from None
+        raise KeyboardInterrupt(
+            f"stopped; a checkpoint is kept in {folder}. The same command goes on from it."
+        ) from None
 
 
 def _tensorboard(folder: Path) -> Any:

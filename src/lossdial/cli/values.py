@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from reprlib import repr as short
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
-from lossdial.base.names import closest
+from lossdial.base.names import near
 
 __all__ = ["UsageError", "Words", "as_plain", "concrete", "convert", "dashed", "fields_of", "without_none"]
 
@@ -54,7 +54,7 @@ def convert(raw: Any, kind: Any, flag: str, default: Any = None) -> Any:
     if optional and kind is not str and _text(raw).casefold() in ("none", "null") and _text(raw) not in get_args(kind):
         return None
     origin = get_origin(kind)
-    if dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _build(raw, kind, flag, default)
     if origin in (list, tuple):
         return origin(_items(raw, kind, flag))
@@ -75,7 +75,8 @@ def without_none(kind: Any) -> tuple[tuple[Any, ...], bool]:
 def concrete(kind: type) -> dict[str, type]:
     """The classes that a dataclass stands for, by the word that names each: itself, or its subclasses."""
     found = {} if inspect.isabstract(kind) else {kind.__name__.lower(): kind}
-    for subclass in kind.__subclasses__():
+    subclasses: list[type] = kind.__subclasses__()
+    for subclass in subclasses:
         found |= concrete(subclass)
     return found
 
@@ -149,8 +150,14 @@ def _items(raw: Any, kind: Any, flag: str) -> list[Any]:
     """The items of a list, each as its type."""
     if isinstance(raw, dict):
         raise UsageError(f"{flag} is a list; got {short(raw)}.")
-    texts = raw if isinstance(raw, list) else [i for t in (raw if isinstance(raw, Words) else [raw]) for i in split(t, flag)]
+    texts = (
+        raw
+        if isinstance(raw, list)
+        else [i for t in (raw if isinstance(raw, Words) else [raw]) for i in split(t, flag)]
+    )
     inner = get_args(kind)
+    if isinstance(raw, Words) and inner[0] is not str and any(word.startswith("[") for word in raw):
+        raise UsageError(f"{flag} is written without brackets: {flag} {raw[-1].strip('[]').replace(' ', '')}.")
     if get_origin(kind) is list or inner[-1] is Ellipsis:
         return [convert(text, inner[0], flag) for text in texts]
     if len(texts) != len(inner):
@@ -199,8 +206,10 @@ def _build(raw: Any, kind: type, flag: str, default: Any) -> Any:
         raise UsageError(f"{flag} needs its kind: {', '.join(known)}.")
     fields = fields_of(chosen)
     if unknown := [name for name in settings if name not in fields]:
-        raise UsageError(f"{flag} has no setting {dashed(unknown[0])!r}; {closest(dashed(unknown[0]), map(dashed, fields))}")
-    start = default if type(default) is chosen else None
+        found = near(dashed(unknown[0]), map(dashed, fields))
+        hint = f"did you mean {flag}.{found[0]}?" if found else f"{flag} has {', '.join(map(dashed, fields))}."
+        raise UsageError(f"no option is called {flag}.{dashed(unknown[0])}; {hint}")
+    start: Any = default if type(default) is chosen else None
     given = {}
     for name, value in settings.items():
         at = getattr(start, name) if start is not None else _default(fields[name][0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import PackageNotFoundError, requires
 from typing import Final
 
@@ -12,7 +12,12 @@ from lossdial.cli.values import UsageError, dashed
 __all__ = ["in_words", "told"]
 
 #: arguments that an option goes by another name for
-_RENAMED: Final = {"pos_label": "positive", "random_state": "seed", "run_dir": "out", "test_size": "validation_fraction"}
+_RENAMED: Final = {
+    "pos_label": "positive",
+    "random_state": "seed",
+    "run_dir": "out",
+    "test_size": "validation_fraction",
+}
 #: arguments that are no English, so that they mean the argument wherever they stand
 _NO_PROSE: Final = frozenset(("maximize", "minimize"))
 _CLAIM: Final = r"(?= (?:must|cannot|needs?|takes?|has to|is needed|is not|should)\b)"
@@ -24,8 +29,8 @@ def in_words(message: str, options: Iterable[str]) -> str:
     Where a word may be prose or a column, it is left alone: it is taken for the argument before `=`, in backticks, and
     where the message begins with what it must be.
 
-    >>> in_words("pos_label must be 'a' or 'b'; got 'target'. Use subject_to={…}.", ["positive", "subject_to", "target"])
-    "--positive must be 'a' or 'b'; got 'target'. Use --subject-to={…}."
+    >>> in_words("pos_label must be 'a' or 'b'; got 'data'. See cost_fn.", ["positive", "cost_fn", "data"])
+    "--positive must be 'a' or 'b'; got 'data'. See --cost-fn."
     """
     names = {name: name for name in options}
     names |= {old: new for old, new in _RENAMED.items() if new in names}
@@ -33,12 +38,17 @@ def in_words(message: str, options: Iterable[str]) -> str:
         word, flag = re.escape(name), f"--{dashed(option)}"
         message = re.sub(rf"^{word}{_CLAIM}", flag, message)
         message = re.sub(rf"`{word}`", flag, message)
-        message = re.sub(rf"(?<![\w./'\"-]){word}=(?=\S)", f"{flag}=", message)
+        message = re.sub(rf"(?<![\w./'\"-]){word}=(?:(['\"])(\w+)\1|(?=\S))", _spelled(flag), message)
         if "_" in name or name in _NO_PROSE:
             message = re.sub(rf"(?<![\w./'\"-]){word}(?![\w/'\"=-]|\.\w)", flag, message)
         if name in _RENAMED:
             message = re.sub(rf"(['\"]){word}\1", flag, message)
     return message
+
+
+def _spelled(flag: str) -> Callable[[re.Match[str]], str]:
+    """``maximize='f1'`` as ``--maximize f1``."""
+    return lambda found: f"{flag} {found[2]}" if found[2] else f"{flag}="
 
 
 def told(error: BaseException, options: Iterable[str]) -> str | None:
