@@ -19,8 +19,7 @@ from torch import nn
 from lossdial.base.labels import positive_class
 from lossdial.base.locks import claimed
 from lossdial.bundle import Bundle, BundleError, Evidence, Training
-from lossdial.dial import Objective, OperatingPoint
-from lossdial.dial.checks import FEWEST_POSITIVES
+from lossdial.dial import Objective, OperatingPoint, statable
 from lossdial.dial.metrics import auc
 from lossdial.estimator.parameters import Run, parameters_to_json
 from lossdial.estimator.rows import Rows, Split, embedded, hold_out, in_memory
@@ -198,7 +197,7 @@ class LCTClassifier(TrainedClassifier):
         loss.check_space(space)
         model = build_model(self._value("network"), self.head, space, x, seed)
         neutral = space.nearest(loss.neutral)
-        stated = split.labels_val is not None and 0 < split.labels_val.sum() < len(split.labels_val)
+        stated = split.labels_val is not None and _statable(split.labels_val)
         result = fit(
             model,
             loss,
@@ -216,7 +215,7 @@ class LCTClassifier(TrainedClassifier):
         predictor = Predictor(schema, model, rows.classes)
         evidence = self._evidence(predictor, split) if run.evidence else None
         both = evidence is not None and 0 < evidence.y.sum() < len(evidence.y)
-        enough = evidence is not None and FEWEST_POSITIVES <= evidence.y.sum() < len(evidence.y) - 1
+        enough = evidence is not None and _statable(evidence.y)
         return Bundle(
             predictor=predictor,
             training=Training(
@@ -272,6 +271,10 @@ class LCTClassifier(TrainedClassifier):
         params = {k: v for k, v in self.get_params().items() if k.partition("__")[0] not in ("run", "random_state")}
         leaves = {k: repr(v) for k, v in params.items() if not any(other.startswith(f"{k}__") for other in params)}
         return leaves | {"precision": self._value("run").precision, "seed": seed, "data": rows.checksum()}
+
+
+def _statable(labels: NDArray[Any]) -> bool:
+    return statable(int(labels.sum()), int(len(labels) - labels.sum())) is None
 
 
 def _untuned(lam: Lam) -> OperatingPoint:
