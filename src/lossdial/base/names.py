@@ -16,7 +16,7 @@ def near(name: object, known: Iterable[object], count: int = 1, cutoff: float = 
     folded = {str(k).casefold(): str(k) for k in reversed([*known])}
     wanted = str(name).casefold()
     begun = [k for k in folded if len(wanted) > 2 and wanted in k]  # 'default' for 'default.payment.next.month'
-    begun.sort(key=lambda k: not k.startswith(wanted))  # 'melanoma' before 'ham10000-melanoma' for 'melanom'
+    begun.sort(key=lambda k: (not k.startswith(wanted), len(k)))  # 'melanoma' before 'ham10000-melanoma'
     alike = difflib.get_close_matches(wanted, list(folded), n=count, cutoff=cutoff)
     return [folded[k] for k in dict.fromkeys([*begun, *alike])][:count]
 

@@ -12,8 +12,7 @@ from rich.console import Console
 
 from lossdial.base.files import replacing
 from lossdial.bundle import Bundle
-from lossdial.data import decode_images, read_table
-from lossdial.data.readers.images import SUFFIXES
+from lossdial.data.sources import read_images, read_rows
 from lossdial.estimator import LCTClassifier
 
 __all__ = ["predict"]
@@ -54,19 +53,14 @@ def predict(run: str, data: str, out: str, point: str = "default") -> None:
 
 
 def _rows(data: str, bundle: Bundle) -> tuple[pd.DataFrame, NDArray[Any]]:
-    frame = read_table(data)
+    frame = read_rows(data).frame
     return frame, bundle.encode(frame)
 
 
 def _images(data: str, bundle: Bundle) -> tuple[pd.DataFrame, NDArray[Any]]:
-    """The images at any depth below a folder, and their paths; files that cannot be read are left out and named."""
-    if not Path(data).is_dir():
-        raise ValueError(f"this model scores images: data must be a folder of them; got {data!r}.")
-    paths = sorted(p for p in Path(data).rglob("*") if p.suffix.lower() in SUFFIXES)
-    if not paths:
-        raise ValueError(f"there are no images in {data}; known are {', '.join(sorted(SUFFIXES))}.")
-    decoded = decode_images(paths, bundle.training["image_size"], max_corrupt=1.0)
-    return pd.DataFrame({"path": [str(paths[i]) for i in decoded.kept]}), decoded.x
+    """The images of a folder or of a table of paths; files that cannot be read are left out and named."""
+    found = read_images(data, bundle.training["image_size"], white=bundle.training["white"])
+    return found.table.iloc[found.kept].reset_index(drop=True), found.x
 
 
 def _write(frame: pd.DataFrame, target: Path) -> None:
