@@ -430,6 +430,7 @@ def test_the_benchmark_at_a_small_size() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         dialed, even = module.measure(booster, X, y, splits=1, thresholds=20)
+    assert dialed.exact is True
     assert even.flagged == even.rows
     assert dialed.flagged < 0.5 * dialed.rows
     assert dialed.recall > 0.85
