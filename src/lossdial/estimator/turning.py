@@ -61,8 +61,7 @@ class DialMixin:
             name=name,
             calibration=calibration,
         )
-        self.points_[name] = point
-        return point
+        return self.keep(point)
 
     def adapt(
         self,
@@ -81,8 +80,13 @@ class DialMixin:
         Without data, by the held-out scores of ``fit``. ``predict_proba`` gives probabilities at that prevalence.
         """
         dial = self.dial(X, y, groups=groups, sample_weight=sample_weight)
-        self.points_[name] = dial.adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name)
-        return self.points_[name]
+        return self.keep(dial.adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name))
+
+    def keep(self, point: OperatingPoint) -> OperatingPoint:
+        """Take up an operating point, such as one chosen on a :meth:`dial` of this estimator, under its name."""
+        check_is_fitted(self)
+        self.points_[point.name] = point
+        return point
 
     def verdict(
         self,
