@@ -16,14 +16,14 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length
 from torch import nn
 
+from lossdial.base.labels import positive_class
 from lossdial.base.locks import claimed
 from lossdial.bundle import Bundle, BundleError, Evidence, Training
-from lossdial.data.labels import positive_class
 from lossdial.dial import Objective, OperatingPoint
 from lossdial.dial.checks import FEWEST_POSITIVES
 from lossdial.dial.metrics import auc
 from lossdial.estimator.parameters import Run, parameters_to_json
-from lossdial.estimator.rows import Rows, Split, embedded, hold_out
+from lossdial.estimator.rows import Rows, Split, embedded, hold_out, in_memory
 from lossdial.estimator.trained import TrainedClassifier
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
 from lossdial.models import ConditionalClassifier, FrozenEncoder, HeadConfig, MLPConfig, build_model
@@ -152,7 +152,7 @@ class LCTClassifier(TrainedClassifier):
 
     def _rows(self, X: Any, y: Any, X_val: Any, y_val: Any, groups: Any, sample_weight: Any, groups_val: Any) -> Rows:
         """The training rows, checked, with their labels, weights and groups; and those to validate on."""
-        target = getattr(y, "name", None)
+        target, size = getattr(y, "name", None), getattr(self.network, "image_size", None)
         X, y = self._validate(X, y)
         check_consistent_length(X, y, groups, sample_weight)
         check_classification_targets(y)
@@ -173,12 +173,12 @@ class LCTClassifier(TrainedClassifier):
             X_val, y_val = self._validate(X_val, y_val, reset=False)
             check_consistent_length(X_val, y_val, groups_val)
         return Rows(
-            X=X,
+            X=in_memory(X, size),
             y=y,
             classes=(negative, self.classes_[self.classes_ == positive][0]),
             groups=None if groups is None else np.asarray(groups),
             weight=None if sample_weight is None else _check_sample_weight(sample_weight, np.empty((len(y), 1))),
-            X_val=X_val,
+            X_val=in_memory(X_val, size),
             y_val=y_val,
             groups_val=None if groups_val is None else np.asarray(groups_val),
             target=None if target is None else str(target),

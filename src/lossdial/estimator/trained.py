@@ -19,7 +19,7 @@ from torch import nn
 
 from lossdial.base.names import closest
 from lossdial.bundle import Bundle
-from lossdial.data.schema import Embedded, are_paths
+from lossdial.data.schema import ImageRows, are_paths
 from lossdial.dial import Dial, Estimate, OperatingPoint, adapt
 from lossdial.dial.checks import require_positives
 from lossdial.estimator.parameters import NestedParameters, parameters_from_json
@@ -236,7 +236,7 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
 
     def _validate(self, X: Any, y: Any = "no_validation", reset: bool = True) -> Any:
         """X as scikit-learn wants it checked; rows that are not arrays (frames, files) are the schema's business."""
-        whole = isinstance(X, (pd.DataFrame, Embedded)) or are_paths(X)
+        whole = isinstance(X, (pd.DataFrame, ImageRows)) or are_paths(X)
         if whole:
             if isinstance(X, pd.DataFrame):
                 validate_data(self, X, reset=reset, skip_check_array=True)
