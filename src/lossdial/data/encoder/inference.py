@@ -23,7 +23,7 @@ from lossdial.data.encoder.columns import (
 from lossdial.data.encoder.dates import ISO, choose_date_format, is_date_like, is_date_type, read_dates, to_dates
 from lossdial.data.encoder.numbers import Cell, NumberFormat, choose_format, is_placeholder, number_like, split_cell
 
-__all__ = ["ColumnReport", "Decision", "decide", "has_decimal_commas"]
+__all__ = ["ColumnReport", "Decision", "decide", "has_decimal_commas", "is_identifier"]
 
 FEW_CATEGORIES: Final = 20  # a text column with no more distinct values than this is never taken for an identifier
 
@@ -115,6 +115,22 @@ def has_decimal_commas(column: pd.Series[Any]) -> bool:
     split = _split(_cells(str(column.name), column))
     chosen = choose_format(split) if split else None
     return chosen is not None and chosen[0].decimal == "," and not chosen[1]
+
+
+def is_identifier(column: pd.Series[Any], max_unique: float = 0.5) -> bool:
+    """Whether a column is text of which most values differ, and which are neither numbers nor dates."""
+    if is_numeric(column) or not (types.is_object_dtype(column) or types.is_string_dtype(column)):
+        return False
+    cells = _cells(str(column.name), column)
+    if not _many(cells.distinct, cells.total, max_unique):
+        return False
+    like = sum(count for word, count in cells.words.items() if is_date_like(word))
+    return 2 * max(like, number_like(cells.words.items())[0] + cells.numbers) <= cells.total
+
+
+def _many(distinct: int, total: int, max_unique: float) -> bool:
+    """Whether so many values differ that they name rows rather than say something of them."""
+    return distinct > FEW_CATEGORIES and distinct > max_unique * total
 
 
 def _cells(name: str, column: pd.Series[Any]) -> _Cells:
@@ -250,7 +266,7 @@ def _text(name: str, column: pd.Series[Any], max_categories: int, max_unique: fl
     written = text(column)[~gaps]
     tally = pd.Series(written, dtype=object).value_counts().sort_index()
     found, counts = tally.index.to_numpy(dtype=object), tally.to_numpy()
-    if len(found) > FEW_CATEGORIES and len(found) > max_unique * len(written):
+    if _many(len(found), len(written), max_unique):
         reason = f"{len(found):,} distinct values in {len(written):,} rows: an identifier or free text"
         warning = f"text column {name!r} has {reason}, which is left out; drop it to say so"
         return Decision(None, ColumnReport(name, "left out", reason), warning)
