@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from lossdial.bundle import Bundle
     from lossdial.dial import Dial, Objective
-    from lossdial.estimator import LCTClassifier
+    from lossdial.estimator import DialedClassifier, LCTClassifier
     from lossdial.losses import FocalLoss, VSLoss
     from lossdial.models import ConditionalClassifier
+    from lossdial.predictor import Predictor
     from lossdial.spaces import Constant, Linear, Space
     from lossdial.training import SAM, Recipe, fit
 
@@ -23,10 +24,12 @@ __all__ = [
     "ConditionalClassifier",
     "Constant",
     "Dial",
+    "DialedClassifier",
     "FocalLoss",
     "LCTClassifier",
     "Linear",
     "Objective",
+    "Predictor",
     "Recipe",
     "Space",
     "VSLoss",
@@ -52,7 +55,10 @@ _HOMES: Final = {
     "fit": "training",
 }
 _ROOMS: Final = frozenset(
-    ("base", "bundle", "cli", "data", "dial", "estimator", "experiments", "losses", "models", "spaces", "training")
+    (
+        *("base", "bundle", "cli", "data", "dial", "estimator", "experiments", "losses", "models", "predictor"),
+        *("spaces", "training"),
+    )
 )
 
 

@@ -86,8 +86,8 @@ def read_scores(path: str, columns: Columns) -> ScoresFile:
     """The labels and scores of a table; each column that is missing, or is not what it should be, is an error."""
     import numpy as np
 
+    from lossdial.base.labels import positive_class
     from lossdial.data import read_table
-    from lossdial.data.labels import positive_class
     from lossdial.dial import Dial, margin_of_probability
 
     frame = read_table(path)
