@@ -41,9 +41,3 @@ def test_a_trained_model_is_read_without_what_trains() -> None:
 def test_every_name_is_there(name: str) -> None:
     assert getattr(lossdial, name).__name__ == name
     assert name in dir(lossdial)
-
-
-def test_a_name_that_is_not_there() -> None:
-    with pytest.raises(AttributeError, match="has no attribute 'LCTClasifier'"):
-        lossdial.LCTClasifier  # noqa: B018 (the look is the test)
-    assert not hasattr(lossdial, "__path_to_nowhere__")

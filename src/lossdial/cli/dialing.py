@@ -182,15 +182,23 @@ def adapt(
 
 def labelled(bundle: Bundle, data: str | None) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
     """X and y of a table, by the columns that training used, or of a folder per class of images; Nones without data."""
-    from lossdial.data import list_image_folder, load_images, read_table, split_target
+    from lossdial.data.sources import read_images, read_rows
 
     if data is None:
         return None, None
     if "image_size" in bundle.training:
-        found = load_images(list_image_folder(data), bundle.training["image_size"], bundle.training["class_names"][1])
-        return found.x, found.y
-    frame, y = split_target(read_table(data), bundle.training["target"])
-    return bundle.encode(frame), y
+        negative, positive = bundle.training["class_names"]
+        found = read_images(
+            data,
+            bundle.training["image_size"],
+            (negative, positive),
+            white=bundle.training["white"],
+            label_column=bundle.training["settings"]["target"] or "label",
+            max_corrupt=0.01,
+        )
+        return found.x, found.labels((negative, positive))
+    rows = read_rows(data, bundle.training["target"])
+    return bundle.encode(rows.frame), rows.labels(bundle.classes)
 
 
 def _next(run: str, name: str) -> str:

@@ -55,26 +55,18 @@ def predict(run: str, /, data: str, out: str, point: str = "default") -> None:
 
 
 def _rows(data: str, bundle: Bundle) -> tuple[pd.DataFrame, NDArray[Any]]:
-    from lossdial.data import read_table
+    from lossdial.data.sources import read_rows
 
-    frame = read_table(data)
+    frame = read_rows(data).frame
     return frame, bundle.encode(frame)
 
 
 def _images(data: str, bundle: Bundle) -> tuple[pd.DataFrame, NDArray[Any]]:
-    """The images at any depth below a folder, and their paths; files that cannot be read are left out and named."""
-    import pandas as pd
+    """The images of a folder or of a table of paths; files that cannot be read are left out and named."""
+    from lossdial.data.sources import read_images
 
-    from lossdial.data import decode_images
-    from lossdial.data.readers.images import SUFFIXES
-
-    if not Path(data).is_dir():
-        raise ValueError(f"this model scores images: data must be a folder of them; got {data!r}.")
-    paths = sorted(p for p in Path(data).rglob("*") if p.suffix.lower() in SUFFIXES)
-    if not paths:
-        raise ValueError(f"there are no images in {data}; known are {', '.join(sorted(SUFFIXES))}.")
-    decoded = decode_images(paths, bundle.training["image_size"], max_corrupt=1.0)
-    return pd.DataFrame({"path": [str(paths[i]) for i in decoded.kept]}), decoded.x
+    found = read_images(data, bundle.training["image_size"], white=bundle.training["white"])
+    return found.table.iloc[found.kept].reset_index(drop=True), found.x
 
 
 def _write(frame: pd.DataFrame, target: Path) -> None:

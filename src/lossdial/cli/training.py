@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lossdial import Recipe, Space
-    from lossdial.cli.sources import Rows
+    from lossdial.data.sources import TrainingRows
     from lossdial.experiments import Method
 
 __all__ = ["train"]
@@ -118,12 +118,17 @@ def train(
     from rich.console import Console
 
     from lossdial import LCTClassifier, Recipe, experiments
-    from lossdial.cli.embedding import frozen_features
-    from lossdial.cli.sources import checksum_of, images_from, is_image_data, rows_from, show_images
+    from lossdial.cli.embedding import frozen_features, show_images
+    from lossdial.data import TableEncoder
+    from lossdial.data.sources import fingerprint_of, kind_of, training_images, training_rows
     from lossdial.models import FrozenEncoder
     from lossdial.training import Checkpoint
 
-    settings = {**given, "recipe": repr(recipe), "files": [checksum_of(data), checksum_of(validation)]}
+    settings = {
+        **given,
+        "recipe": repr(recipe),
+        "files": [fingerprint_of(data, path_column), fingerprint_of(validation)],
+    }
     console, folder = Console(soft_wrap=True), Path(out)
     if _finished(folder, settings):
         console.print(f"{out} holds this model already, trained to the end. Next: lossdial tune {out} --maximize f1")
@@ -144,12 +149,20 @@ def train(
     )
     training: dict[str, Any] = {"settings": settings}
     encoder = None
-    if is_image_data(data, path_column):
-        images = images_from(
-            data, target, positive, path_column, beta, image_size, validation_fraction, seed, max_corrupt
+    if kind_of(data, path_column) == "images":
+        images = training_images(
+            data,
+            target=target,
+            positive=positive,
+            path_column=path_column,
+            beta=beta,
+            image_size=image_size,
+            share=validation_fraction,
+            seed=seed,
+            max_corrupt=max_corrupt,
         )
         split = images.at_beta()
-        show_images(split, folder)
+        show_images(images, split, folder)
         plan = experiments.preset(images.name or "images", preset)
         backbone = plan.build(seed, weights)
         classifier.set_params(backbone=backbone, augment=plan.augment, **_recipe(recipe or plan.recipe, epochs, chosen))
@@ -161,16 +174,20 @@ def train(
             x_train = everything[images.kept]
         with _telling_what_is_kept(folder):
             classifier.fit(x_train, split.y_train, x_test, split.y_test)
-        training |= {"class_names": list(split.class_names), "image_size": int(split.x_train.shape[-1])}
+        training |= {"class_names": list(split.class_names), "image_size": images.size, "white": images.white}
     else:
-        rows = rows_from(data, target, drop or (), positive, validation, beta, seed)
-        _describe(rows, console)
+        rows = training_rows(
+            data, target=target, drop=drop or (), positive=positive, validation=validation, beta=beta, seed=seed
+        )
+        encoder = TableEncoder().fit(rows.frame)
+        X = encoder.transform(rows.frame)
+        X_val = None if rows.frame_val is None else encoder.transform(rows.frame_val)
+        _describe(rows, X.shape[1], console)
         classifier.set_params(
             hidden=tuple(hidden or (64, 64)), pos_label=rows.positive, **_recipe(recipe or Recipe(), epochs, chosen)
         )
         with _telling_what_is_kept(folder):
-            classifier.fit(rows.X, rows.y, rows.X_val, rows.y_val)
-        encoder = rows.encoder
+            classifier.fit(X, rows.y, X_val, rows.y_val)
         training |= {"target": rows.target, "drop": list(rows.drop)}
     bundle = classifier.bundle_
     replace(bundle, encoder=encoder, training={**bundle.training, **training}).save(folder)
@@ -231,10 +248,14 @@ def _recipe(recipe: Recipe, epochs: int | None, chosen: Method) -> dict[str, Any
     return settings if epochs is None else settings | {"epochs": epochs}
 
 
-def _describe(rows: Rows, console: Console) -> None:
+def _describe(rows: TrainingRows, n_inputs: int, console: Console) -> None:
+    if rows.split is not None:
+        from lossdial.data import counts_table
+
+        console.print(counts_table(rows.split))
     count = int((rows.y == rows.positive).sum())
     console.print(
-        f"{len(rows.y):,} rows, {rows.X.shape[1]} inputs; {count:,} rows are {rows.target}={rows.positive} "
+        f"{len(rows.y):,} rows, {n_inputs} inputs; {count:,} rows are {rows.target}={rows.positive} "
         f"(1 in {len(rows.y) / max(count, 1):.0f})"
     )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lossdial.base.lazy import lazily
 
 if TYPE_CHECKING:
     from lossdial.estimator.classifier import LCTClassifier
@@ -10,14 +12,4 @@ if TYPE_CHECKING:
 
 __all__ = ["DialedClassifier", "LCTClassifier"]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "LCTClassifier":
-        from lossdial.estimator.classifier import LCTClassifier
-
-        return LCTClassifier
-    if name == "DialedClassifier":
-        from lossdial.estimator.dialed import DialedClassifier
-
-        return DialedClassifier
-    raise AttributeError(f"module 'lossdial.estimator' has no attribute {name!r}")
+__getattr__, __dir__ = lazily(__name__, {"classifier": "LCTClassifier", "dialed": "DialedClassifier"})
