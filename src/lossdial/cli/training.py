@@ -252,6 +252,8 @@ def _describe(rows: TrainingRows, n_inputs: int, console: Console) -> None:
     from lossdial.data import counts_table
 
     if rows.split is not None:
+        from lossdial.data import counts_table
+
         console.print(counts_table(rows.split))
     count = int((rows.y == rows.positive).sum())
     console.print(
