@@ -18,8 +18,8 @@ from lossdial.models import (
     PlainHead,
     evaluating,
     feature_size,
+    network,
 )
-from lossdial.models import network
 from lossdial.spaces import Constant, Lam, Linear, Space
 
 SPACE = Space(gamma=Linear(0, 0.3, 0), tau=Linear(0, 3, 1 / 3))
