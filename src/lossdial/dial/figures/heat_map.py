@@ -83,8 +83,8 @@ def within_noise(
     """Which λ (m,) these samples cannot tell from the best.
 
     Differences are taken on resamples that all λ share. Since the best was picked among all of them, the interval of
-    its difference from another is as wide as makes it hold for every pair at once, after Tukey: in 95 % of the resamples
-    no pair is farther from its mean difference, in standard deviations, than the interval reaches.
+    its difference from another is as wide as makes it hold for every pair at once, after Tukey: in 95 % of the
+    resamples no pair is farther from its mean difference, in standard deviations, than the interval reaches.
     """
     top = int(np.argmax(values) if metric.greater_is_better else np.argmin(values))
     drawn = bootstrap(surface, [metric], resample(surface.samples, resamples, seed), threshold)[metric.name]
