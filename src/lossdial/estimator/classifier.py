@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -249,6 +250,8 @@ class LCTClassifier(TrainedClassifier):
                 waiting = dict(Bundle.load(folder, _module(self.network)).training.identity)
             if isinstance(waiting.get("seed"), int):
                 return int(waiting["seed"])
+        if isinstance(self.random_state, Integral):
+            return int(self.random_state)
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def _loss(self, labels: NDArray[np.int64], weight: NDArray[np.float64] | None) -> ConditionalLoss:
@@ -260,7 +263,8 @@ class LCTClassifier(TrainedClassifier):
                 raise ValueError("sample_weight leaves only one class with any weight; two are needed to tell apart.")
             with warnings.catch_warnings():  # the choice of the positive class has warned in its own words
                 warnings.simplefilter("ignore", UserWarning)
-                return VSLoss(beta=(1 - share) / share)
+                counts = np.bincount(labels, weights=weight, minlength=2)
+                return VSLoss(beta=float(counts[0] / counts[1]))
         if self.loss == "focal":
             return FocalLoss()
         raise ValueError(f"loss must be 'vs', 'focal' or a ConditionalLoss; got {self.loss!r}.")
