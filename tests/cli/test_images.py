@@ -11,6 +11,7 @@ from PIL import Image
 
 from lossdial import Bundle, LCTClassifier
 from lossdial.cli import main
+from lossdial.data import DATA_SETS, TableDataSet
 
 
 @pytest.fixture(scope="module")
@@ -144,5 +145,10 @@ def test_mistakes_are_answered(photos: Path, tmp_path: Path, capsys: pytest.Capt
 def test_data_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "list", "--root", str(tmp_path)]) == 0
     text = capsys.readouterr().out
-    assert "melanoma" in text
     assert "yes" not in text  # nothing is present in an empty folder
+    lines = text.splitlines()
+    assert max(map(len, lines[1:-1])) <= 80
+    for entry in DATA_SETS:
+        rows = [line for line in lines if line.startswith(f"{entry.name} ")]
+        assert len(rows) == 2
+        assert f"{entry.rows if isinstance(entry, TableDataSet) else entry.n_images:,}" in rows[0]

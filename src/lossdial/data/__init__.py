@@ -7,8 +7,9 @@ table loads no reader of tables.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from lossdial.base.lazy import lazily
 
 if TYPE_CHECKING:
     from lossdial.data.contact_sheet import save_contact_sheet
@@ -66,37 +67,20 @@ __all__ = [
     "subsample_minority",
 ]
 
-#: module -> what it gives
-_HOMES: Final = {
-    "contact_sheet": ("save_contact_sheet",),
-    "encoder": ("ColumnReport", "TableEncoder"),
-    "imbalance": ("grouped_split", "subsample_minority"),
-    "labels": ("match_labels", "positive_class"),
-    "leaks": ("count_copies", "join_groups", "row_digests", "row_groups", "split_rows"),
-    "readers.decoding": ("Decoded", "decode_images"),
-    "readers.images": (
-        "ImageFiles",
-        "list_image_csv",
-        "list_image_folder",
-        "list_images",
-        "load_images",
-        "split_images",
-    ),
-    "readers.tables": ("read_table", "split_target"),
-    "sets.dataset": ("ImageDataSet",),
-    "sets.named": ("DATA_SETS", "data_root", "data_set", "data_sets_table", "fetch"),
-    "sets.named_tables": ("TableDataSet",),
-    "splits": ("ImageSplit", "TableSplit", "counts_table"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _HOMES.items():
-        if name in names:
-            value = globals()[name] = getattr(import_module(f"lossdial.data.{module}"), name)
-            return value
-    raise AttributeError(f"module 'lossdial.data' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "contact_sheet": "save_contact_sheet",
+        "encoder": "ColumnReport TableEncoder",
+        "imbalance": "grouped_split subsample_minority",
+        "labels": "match_labels positive_class",
+        "leaks": "count_copies join_groups row_digests row_groups split_rows",
+        "readers.decoding": "Decoded decode_images",
+        "readers.images": "ImageFiles list_image_csv list_image_folder list_images load_images split_images",
+        "readers.tables": "read_table split_target",
+        "sets.dataset": "ImageDataSet",
+        "sets.named": "DATA_SETS data_root data_set data_sets_table fetch",
+        "sets.named_tables": "TableDataSet",
+        "splits": "ImageSplit TableSplit counts_table",
+    },
+)
