@@ -11,7 +11,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from lightning_fabric.loggers.logger import Logger
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedShuffleSplit
@@ -27,7 +26,7 @@ from lossdial.estimator.trained import Labels, TrainedClassifier, as_tensor, che
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
 from lossdial.models import ConditionalClassifier, FiLMConfig, MLPConfig, Scale, build_model
 from lossdial.spaces import Space
-from lossdial.training import Checkpoint, Cosine, LamPer, OptimizerConfig, Recipe, Schedule, fit
+from lossdial.training import Checkpoint, Cosine, LamPer, OptimizerConfig, Recipe, Schedule, fit, make_fabric
 from lossdial.training.batches import Augment
 
 __all__ = ["LCTClassifier"]
@@ -195,7 +194,7 @@ class LCTClassifier(TrainedClassifier):
             recipe,
             seed=seed,
             validate=validate if watch else None,
-            fabric=Fabric(accelerator=self.accelerator, devices=1, precision=self.precision),
+            fabric=make_fabric(self.accelerator, self.precision),
             run_dir=None if self.run_dir is None else Path(self.run_dir),
             identity=identity,
             logger=self.logger,
