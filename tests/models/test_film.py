@@ -5,11 +5,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lossdial.models.film import Scale
 from torch import Tensor, nn
 from torch.autograd import gradcheck
 
 from lossdial.models import FiLM
-from lossdial.models.film import Scale
 
 SCALES: list[Scale] = ["sigma", "1+sigma"]
 

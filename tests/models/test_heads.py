@@ -5,10 +5,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lossdial.models.film import Scale
 from torch import Tensor, nn
 
 from lossdial.models import FiLMHead, Head, PlainHead, heads
-from lossdial.models.film import Scale
 
 C, D = 12, 2
 SCALES: list[Scale] = ["sigma", "1+sigma"]

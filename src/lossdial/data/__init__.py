@@ -11,7 +11,7 @@ from lossdial.base.lazy import lazily
 
 if TYPE_CHECKING:
     from lossdial.data.contact_sheet import save_contact_sheet
-    from lossdial.data.encoder.table import TableEncoder
+    from lossdial.data.encoder.transformer import TableEncoder
     from lossdial.data.imbalance import grouped_split, subsample_minority
     from lossdial.data.readers.decoding import decode_images
     from lossdial.data.readers.images import list_image_csv, list_image_folder, load_images, split_images
@@ -49,7 +49,7 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "contact_sheet": "save_contact_sheet",
-        "encoder.table": "TableEncoder",
+        "encoder.transformer": "TableEncoder",
         "imbalance": "grouped_split subsample_minority",
         "readers.decoding": "decode_images",
         "readers.images": "list_image_csv list_image_folder load_images split_images",
