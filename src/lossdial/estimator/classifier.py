@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -19,8 +20,7 @@ from torch import nn
 from lossdial.base.labels import positive_class
 from lossdial.base.locks import claimed
 from lossdial.bundle import Bundle, BundleError, Evidence, Training
-from lossdial.dial import Objective, OperatingPoint
-from lossdial.dial.checks import FEWEST_POSITIVES
+from lossdial.dial import Objective, OperatingPoint, statable
 from lossdial.dial.metrics import auc
 from lossdial.estimator.parameters import Run, parameters_to_json
 from lossdial.estimator.rows import Rows, Split, embedded, hold_out, in_memory
@@ -198,7 +198,7 @@ class LCTClassifier(TrainedClassifier):
         loss.check_space(space)
         model = build_model(self._value("network"), self.head, space, x, seed)
         neutral = space.nearest(loss.neutral)
-        stated = split.labels_val is not None and 0 < split.labels_val.sum() < len(split.labels_val)
+        stated = split.labels_val is not None and _statable(split.labels_val)
         result = fit(
             model,
             loss,
@@ -216,7 +216,7 @@ class LCTClassifier(TrainedClassifier):
         predictor = Predictor(schema, model, rows.classes)
         evidence = self._evidence(predictor, split) if run.evidence else None
         both = evidence is not None and 0 < evidence.y.sum() < len(evidence.y)
-        enough = evidence is not None and FEWEST_POSITIVES <= evidence.y.sum() < len(evidence.y) - 1
+        enough = evidence is not None and _statable(evidence.y)
         return Bundle(
             predictor=predictor,
             training=Training(
@@ -250,6 +250,8 @@ class LCTClassifier(TrainedClassifier):
                 waiting = dict(Bundle.load(folder, _module(self.network)).training.identity)
             if isinstance(waiting.get("seed"), int):
                 return int(waiting["seed"])
+        if isinstance(self.random_state, Integral):
+            return int(self.random_state)
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def _loss(self, labels: NDArray[np.int64], weight: NDArray[np.float64] | None) -> ConditionalLoss:
@@ -261,7 +263,8 @@ class LCTClassifier(TrainedClassifier):
                 raise ValueError("sample_weight leaves only one class with any weight; two are needed to tell apart.")
             with warnings.catch_warnings():  # the choice of the positive class has warned in its own words
                 warnings.simplefilter("ignore", UserWarning)
-                return VSLoss(beta=(1 - share) / share)
+                counts = np.bincount(labels, weights=weight, minlength=2)
+                return VSLoss(beta=float(counts[0] / counts[1]))
         if self.loss == "focal":
             return FocalLoss()
         raise ValueError(f"loss must be 'vs', 'focal' or a ConditionalLoss; got {self.loss!r}.")
@@ -272,6 +275,10 @@ class LCTClassifier(TrainedClassifier):
         params = {k: v for k, v in self.get_params().items() if k.partition("__")[0] not in ("run", "random_state")}
         leaves = {k: repr(v) for k, v in params.items() if not any(other.startswith(f"{k}__") for other in params)}
         return leaves | {"precision": self._value("run").precision, "seed": seed, "data": rows.checksum()}
+
+
+def _statable(labels: NDArray[Any]) -> bool:
+    return statable(int(labels.sum()), int(len(labels) - labels.sum())) is None
 
 
 def _untuned(lam: Lam) -> OperatingPoint:
