@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lossdial.data.encoder.table import TableEncoder
+from lossdial.data.encoder.table import TableCoder
 from lossdial.data.leaks import row_digests
 from lossdial.data.readers.decoding import Decoded, decode_images
 from lossdial.data.readers.pixels import WHITE
@@ -85,7 +85,7 @@ class TableSchema(Schema):
     """A data frame: columns by name, categories, gaps."""
 
     kind: ClassVar[str] = "table"
-    encoder: TableEncoder
+    encoder: TableCoder
 
     def encode(self, X: Any) -> NDArray[np.float32]:
         if not isinstance(X, pd.DataFrame):
@@ -191,7 +191,7 @@ def schema_of(X: Any, image_size: int | None = None, features: int | None = None
     image files are brought afterwards.
     """
     if isinstance(X, pd.DataFrame):
-        return TableSchema(TableEncoder().fit(X))
+        return TableSchema(TableCoder().fit(X))
     if isinstance(X, ImageRows):
         channels, height, width = X.images.shape[1:]
         return ImageSchema(channels, height, width, features, X.white)
@@ -209,7 +209,7 @@ def schema_from_json(data: Mapping[str, Any]) -> Schema:
     kind = data.get("kind")
     try:
         if kind == "table":
-            return TableSchema(TableEncoder.from_json(data["encoder"]))
+            return TableSchema(TableCoder.from_json(data["encoder"]))
         if kind == "array":
             return ArraySchema(tuple(_whole(size, "shape") for size in data["shape"]))
         if kind == "images":
