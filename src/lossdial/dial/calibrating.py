@@ -175,8 +175,8 @@ def fit_logistic(
         moved = np.abs(_combine(step, live)).max(axis=1)
         damping = np.log1p(moved) / np.maximum(moved, 1e-300)
         ahead = np.maximum(at - step * np.where(moved > 0, damping, 1.0)[:, None], floor[left])
-        # Scores that hardly differ leave the functions of them all but parallel; where the step is lost in rounding, the
-        # map found so far stands.
+        # Scores that hardly differ leave the functions of them all but parallel; where the step is lost in rounding,
+        # the map found so far stands.
         sound = np.isfinite(ahead).all(axis=1) & (np.abs(ahead).max(axis=1) < _LARGEST)
         theta[left] = np.where(sound[:, None], ahead, at)
         again = sound & (moved > 1e-7)

@@ -1,15 +1,7 @@
-"""The scikit-learn faces. Each is imported when it is first used: one around another's classifier needs no torch."""
+"""The scikit-learn faces."""
 
-from __future__ import annotations
+from lossdial.estimator.classifier import LCTClassifier
+from lossdial.estimator.dialed import DialedClassifier
+from lossdial.estimator.parameters import Run
 
-from typing import TYPE_CHECKING
-
-from lossdial.base.lazy import lazily
-
-if TYPE_CHECKING:
-    from lossdial.estimator.classifier import LCTClassifier
-    from lossdial.estimator.dialed import DialedClassifier
-
-__all__ = ["DialedClassifier", "LCTClassifier"]
-
-__getattr__, __dir__ = lazily(__name__, {"classifier": "LCTClassifier", "dialed": "DialedClassifier"})
+__all__ = ["DialedClassifier", "LCTClassifier", "Run"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -249,7 +250,7 @@ class LCTClassifier(TrainedClassifier):
                 waiting = dict(Bundle.load(folder, _module(self.network)).training.identity)
             if isinstance(waiting.get("seed"), int):
                 return int(waiting["seed"])
-        if isinstance(self.random_state, (int, np.integer)):  # itself, so that a seed means the same everywhere
+        if isinstance(self.random_state, Integral):
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 

@@ -21,6 +21,7 @@ from lossdial.data.encoder.state import column_from_json, column_to_json, entry,
 __all__ = ["TableEncoder"]
 
 FORMAT: Final = 2
+_MANY: Final = 0.1  # share of unseen text beyond which something is amiss: another spelling, another column
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -109,7 +110,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             stop = start + len(column.names())
             given, out = frame[column.name].infer_objects(), matrix[:, start:stop]
             if isinstance(column, CategoryColumn):
-                column.write_text(given, out)
+                _warn_of_new(column, given, column.write_text(given, out))
             else:
                 reading = column.read(given)
                 _warn_of_odd(column.name, self._note(column.name), given, reading)
@@ -184,4 +185,16 @@ def _warn_of_odd(name: str, note: str, given: pd.Series[Any], reading: Reading) 
             f"example {shown} (in training: {note})",
             UserWarning,
             stacklevel=4,  # past scikit-learn's wrapper of transform
+        )
+
+
+def _warn_of_new(column: CategoryColumn, given: pd.Series[Any], new: NDArray[np.bool_]) -> None:
+    if new.sum() > _MANY * len(new):
+        shown = ", ".join(repr(value) for value in given[new].unique()[:3].tolist())
+        seen = ", ".join(repr(value) for value in column.categories[:3])
+        warnings.warn(
+            f"column {column.name!r}: {new.sum():,} of {len(new):,} cells hold text that training has not seen, for "
+            f"example {shown}, and say nothing to the model; it knows {seen}{', …' * (len(column.categories) > 3)}",
+            UserWarning,
+            stacklevel=4,
         )
