@@ -34,6 +34,7 @@ def in_words(message: str, options: Iterable[str]) -> str:
     """
     names = {name: name for name in options}
     names |= {old: new for old, new in _RENAMED.items() if new in names}
+    message = re.sub(r"\b(?:[a-z_]+?__)+([a-z]\w*)", r"\1", message)  # recipe__epochs
     for name, option in names.items():
         word, flag = re.escape(name), f"--{dashed(option)}"
         message = re.sub(rf"^{word}{_CLAIM}", flag, message)
