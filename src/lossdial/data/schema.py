@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from lossdial.data.encoder.table import TableCoder
 from lossdial.data.leaks import row_digests
 from lossdial.data.readers.decoding import Decoded, decode_images
+from lossdial.data.readers.pixels import WHITE
 
 __all__ = [
     "ArraySchema",
@@ -163,7 +164,7 @@ class ImageSchema(Schema):
                 f"files are read as square images of three channels; this network takes {self.channels} of "
                 f"{self.height} × {self.width} px. Pass arrays."
             )
-        return decode_images(paths, self.height, max_corrupt=max_corrupt, white=self.white)
+        return decode_images(paths, self.height, max_corrupt=max_corrupt, white=self.white or WHITE)
 
     def to_json(self) -> dict[str, Any]:
         sizes = {"channels": self.channels, "height": self.height, "width": self.width}
