@@ -48,14 +48,13 @@ def test_command_and_library_agree(own: Path, tables: Path) -> None:
     assert main(["tune", str(own), "--data", str(tables / "val.csv"), "--maximize", "f1"]) == 0
     stored = Bundle.load(own)
     frame = pd.read_csv(tables / "val.csv")
-    loaded = LCTClassifier.load(own)
-    point = loaded.tune(frame[loaded.feature_names_in_], frame.state.to_numpy(), maximize="f1")
-    assert point == stored.points["default"]
+    point = LCTClassifier.load(own).tune(frame[["heat", "wear", "kind"]], frame.state.to_numpy(), maximize="f1")
+    assert point.to_json() == stored.points["default"].to_json()
 
 
 def test_tuning_on_the_training_table_is_noticed(own: Path, tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", str(own), "--data", str(tables / "train.csv"), "--maximize", "f1"]) == 0
-    assert "were trained on: figures will be too good" in capsys.readouterr().err.replace("\n", " ")
+    assert "961 of these 1,200 samples (80%) were trained on" in capsys.readouterr().err.replace("\n", " ")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The scikit-learn faces: ``LCTClassifier`` trains, ``DialedClassifier`` stands around anybody's classifier."""
+"""The scikit-learn faces. Each is imported when it is first used: one around another's classifier needs no torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DialedClassifier", "LCTClassifier", "Run"]
 
-# DialedClassifier needs no torch.
 __getattr__, __dir__ = lazily(
-    "lossdial.estimator", {"classifier": "LCTClassifier", "dialed": "DialedClassifier", "parameters": "Run"}
+    __name__, {"classifier": "LCTClassifier", "dialed": "DialedClassifier", "parameters": "Run"}
 )
