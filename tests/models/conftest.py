@@ -1,11 +1,15 @@
 """Fresh weights come from torch's own generator; here every test starts it at the same place."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import torch
+
+from lossdial.models import ConditionalClassifier, build_backbone, build_head
+from lossdial.spaces import Space
 
 
 def declare_torchvision_operators() -> list[torch.library.Library]:
@@ -41,3 +45,18 @@ def _seeded() -> Iterator[None]:
 def torchvision_declared() -> bool:
     """Whether this torchvision would not import by itself."""
     return bool(TORCHVISION)
+
+
+@pytest.fixture
+def rebuilt() -> Callable[[ConditionalClassifier], ConditionalClassifier]:
+    """A model built again from what a bundle holds of it: recipes as JSON, and weights."""
+
+    def build(model: ConditionalClassifier) -> ConditionalClassifier:
+        recipes = json.loads(json.dumps({"backbone": model.backbone.recipe(), "head": model.head.recipe()}))
+        space = Space.from_json(model.space.to_json())
+        head = build_head(recipes["head"], model.n_features, space.dim)
+        again = ConditionalClassifier(build_backbone(recipes["backbone"]), model.n_features, space, head)
+        again.load_state_dict(model.state_dict())
+        return again.eval()
+
+    return build
