@@ -98,6 +98,19 @@ def test_wording():
     assert str(Verdict((gain, worse), 50, 100)).endswith("for 1 of 2 aims: 0.050 [0.010, 0.090] to maximise f1.")
 
 
+def test_one_lam_leaves_nothing_to_move():
+    assert str(verdict(alike(1, m=1))) == "There is one λ here and nothing to move but the threshold."
+
+
+def test_groups_and_weights_reach_the_verdict():
+    plain = alike(3, n_positive=120)
+    groups = np.concatenate([np.arange(120) // 2, 60 + np.arange(900) // 2])
+    grouped = Surface(plain.y, plain.scores, plain.lams, np.random.default_rng(0).exponential(size=1020), groups)
+    assert grouped.samples.effective[0] < 60
+    one, other = (verdict(s, (Objective(maximize="f1"),), resamples=200).gains[0].gain for s in (plain, grouped))
+    assert other.high - other.low > one.high - one.low
+
+
 def test_few_positives_refuse():
     with pytest.raises(ValueError, match="4 positives"):
         verdict(alike(0, n_positive=4))
