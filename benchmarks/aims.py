@@ -14,18 +14,16 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import time
 import warnings
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from lossdial import LCTClassifier
-from lossdial.data import ImageDataSet, TableDataSet, TableEncoder, data_root, data_set
-from lossdial.data.features.embedding import embed
+from lossdial import LCTClassifier, Recipe
+from lossdial.data import ImageDataSet, TableDataSet, data_root, data_set
+from lossdial.dial.calibrating import calibrations, stated
 from lossdial.models import EfficientNetLite0, FrozenEncoder
 
 BAR = 0.01
@@ -44,10 +42,8 @@ def table(name: str) -> tuple[LCTClassifier, float]:
     entry = data_set(name)
     assert isinstance(entry, TableDataSet)
     split = entry.load(data_root(), None)
-    encoder = TableEncoder().fit(split.x_train)
-    x_train, x_test = encoder.transform(split.x_train), encoder.transform(split.x_test)
     started = time.perf_counter()
-    classifier = LCTClassifier(random_state=0).fit(x_train, split.y_train, x_test, split.y_test)
+    classifier = LCTClassifier(random_state=0).fit(split.x_train, split.y_train, split.x_test, split.y_test)
     return classifier, time.perf_counter() - started
 
 
@@ -55,13 +51,11 @@ def aptos() -> tuple[LCTClassifier, float]:
     entry = data_set("aptos")
     assert isinstance(entry, ImageDataSet)
     split = entry.load(data_root(), 100)
-    encoder = FrozenEncoder(EfficientNetLite0())
+    classifier = LCTClassifier(
+        network=FrozenEncoder(EfficientNetLite0()), recipe=Recipe(epochs=30, batch_size=256), random_state=0
+    )
     started = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        features = embed(encoder, np.concatenate([split.x_train, split.x_test]), folder).load()
-    n = len(split.x_train)
-    classifier = LCTClassifier(backbone=encoder, epochs=30, lr=1e-3, random_state=0, batch_size=256)
-    classifier.fit(features[:n], split.y_train, features[n:], split.y_test)
+    classifier.fit(split.x_train, split.y_train, split.x_test, split.y_test)
     return classifier, time.perf_counter() - started
 
 
@@ -78,13 +72,14 @@ def main() -> None:
         tuning = time.perf_counter() - started
         figures = sum(len(point.metrics) + len(point.crossfit) for point in points)
         looking = time.perf_counter() - started - tuning
-        surface = classifier.surface()
+        surface = classifier.dial().surface
+        calibrated = stated(surface, calibrations(surface, "auto"))  # as every tuned point is
         sheet = Table(title=f"{name}: {surface.n_positive} positives, {surface.n_negative} negatives to tune on")
         for column in ("aim", "λ", "threshold", "tuned on", "best of the grid", "cross-fitted"):
             sheet.add_column(column, justify="left" if column == "aim" else "right")
         for point, (aim, metric) in zip(points, AIMS, strict=True):
             key = next(iter(point.crossfit))
-            grid = surface.metric(metric)
+            grid = calibrated.metric(metric) if metric == "brier" else surface.metric(metric)
             best = float(grid.min() if "minimize" in aim else grid.max())
             value = point.metrics[key].value
             behind = value - best if "minimize" in aim else best - value

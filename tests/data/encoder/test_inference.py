@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lossdial.data.encoder.table import TableEncoder
+from lossdial.data import TableEncoder
 from lossdial.data.readers.tables import read_table
 
 N = 600

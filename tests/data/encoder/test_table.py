@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from lossdial.data.encoder.table import TableEncoder
+from lossdial.data import TableEncoder
 from lossdial.data.readers.tables import read_table, split_target
 
 numbers = st.none() | st.floats(-1e6, 1e6, width=32)
