@@ -22,10 +22,8 @@ from rich.table import Table
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from lossdial import LCTClassifier
-from lossdial.estimator.parameters import Run
+from lossdial import LCTClassifier, Recipe, Run
 from lossdial.models import CifarResNet, FiLMConfig
-from lossdial.training import Recipe
 
 TABLES = ("mammography", "wilt", "satimage_2", "keel_yeast4", "keel_page_blocks0", "keel_abalone19")
 SEEDS = range(5)
@@ -52,8 +50,8 @@ def measure(x: np.ndarray, y: np.ndarray, scale: str, seed: int) -> dict[str, fl
         x_train, y_train = x_train[keep], y_train[keep]
     torch.manual_seed(seed)  # of the ResNet's first weights
     classifier = LCTClassifier(
-        network=CifarResNet(8, 8, in_channels=1) if images else None,
         head=FiLMConfig(scale=scale),
+        network=CifarResNet(8, 8, in_channels=1) if images else None,
         recipe=Recipe(epochs=30),
         random_state=seed,
         run=Run(progress=False),

@@ -32,10 +32,9 @@ from skorch.helper import predefined_split
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lossdial import LCTClassifier, VSLoss
+from lossdial import LCTClassifier, Recipe, VSLoss
 from lossdial.base.streams import Stream, stream
 from lossdial.models import MLP, ConditionalClassifier, build_model
-from lossdial.training import Recipe
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Problem:
-    """Training and validation rows, and the seed of all that is random."""
+    """Training and validation rows, and the estimator's seed."""
 
     x: np.ndarray
     y: np.ndarray
@@ -131,7 +130,7 @@ def plain_fit(problem: Problem, sizes: Sizes) -> nn.Module:
 
 
 def our_fit(problem: Problem, sizes: Sizes) -> LCTClassifier:
-    classifier = LCTClassifier(recipe=Recipe(sizes.epochs, sizes.batch_size), random_state=problem.seed)
+    classifier = LCTClassifier(recipe=Recipe(sizes.epochs, batch_size=sizes.batch_size), random_state=0)
     return classifier.fit(problem.x, problem.y, problem.x_val, problem.y_val)
 
 

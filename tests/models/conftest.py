@@ -1,6 +1,5 @@
 """Fresh weights come from torch's own generator; here every test starts it at the same place."""
 
-import json
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,8 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from lossdial.models import ConditionalClassifier, build_backbone, build_head
-from lossdial.spaces import Space
+from lossdial.bundle import Bundle, Training
+from lossdial.data.schema import ImageSchema
+from lossdial.models import ConditionalClassifier
+from lossdial.predictor import Predictor
 
 
 def declare_torchvision_operators() -> list[torch.library.Library]:
@@ -48,15 +49,11 @@ def torchvision_declared() -> bool:
 
 
 @pytest.fixture
-def rebuilt() -> Callable[[ConditionalClassifier], ConditionalClassifier]:
-    """A model built again from what a bundle holds of it: recipes as JSON, and weights."""
+def bundle_of() -> Callable[[ConditionalClassifier, tuple[int, int, int]], Bundle]:
+    """A bundle around a model of images that nobody trained."""
 
-    def build(model: ConditionalClassifier) -> ConditionalClassifier:
-        recipes = json.loads(json.dumps({"backbone": model.backbone.recipe(), "head": model.head.recipe()}))
-        space = Space.from_json(model.space.to_json())
-        head = build_head(recipes["head"], model.n_features, space.dim)
-        again = ConditionalClassifier(build_backbone(recipes["backbone"]), model.n_features, space, head)
-        again.load_state_dict(model.state_dict())
-        return again.eval()
+    def make(model: ConditionalClassifier, shape: tuple[int, int, int]) -> Bundle:
+        training = Training({"name": "vs", "beta": 9.0}, 0.1, 0.0, 0, (), {})
+        return Bundle(Predictor(ImageSchema(*shape), model, (0, 1)), training)
 
-    return build
+    return make

@@ -4,7 +4,6 @@ import os
 import sys
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 
+from lossdial.bundle import Bundle
 from lossdial.data.features.embedding import embed
 from lossdial.data.sets.mosaics import read_mosaic, read_mosaic_set
 from lossdial.losses import VSLoss
@@ -161,14 +161,15 @@ def test_fit_trains_the_head_and_leaves_the_encoder_alone() -> None:
 
 
 @pytest.mark.parametrize("kind", ["cifar_resnet", "efficientnet_lite0"])
-def test_a_model_brings_its_encoder(kind: str, rebuilt: Any, request: pytest.FixtureRequest) -> None:
+def test_a_bundle_brings_its_encoder(tmp_path: Path, kind: str, request: pytest.FixtureRequest, bundle_of) -> None:
     if kind == "efficientnet_lite0":
         request.getfixturevalue("package")
     encoder = FrozenEncoder(CifarResNet(8) if kind == "cifar_resnet" else EfficientNetLite0(32), image_size=32)
     x = torch.from_numpy(random_images(6))
     encoder.standardize.fit(torch.from_numpy(encoder.encode(x.numpy())))
     model = ConditionalClassifier(encoder, encoder.n_features, SPACE).eval()
-    again = rebuilt(model)
+    bundle_of(model, (3, 32, 32)).save(tmp_path)
+    again = Bundle.load(tmp_path).predictor.model
     assert isinstance(again.backbone, FrozenEncoder)
     assert again.backbone.image_size == 32
     assert again.backbone.identity() == encoder.identity()
@@ -185,16 +186,23 @@ class Corner(nn.Module):
         return torch.cat([x[:, :, 0, 0], x.mean((1, 2, 3))[:, None]], dim=1)
 
 
-def test_an_encoder_of_ones_own() -> None:
+def test_an_encoder_of_ones_own(tmp_path: Path, bundle_of) -> None:
     with pytest.raises(ValueError, match=r"Corner does not say how many features it gives; pass n_features"):
         FrozenEncoder(Corner())
+    with pytest.raises(ValueError, match="image_size must be a side in pixels, at least 1; got 0"):
+        FrozenEncoder(Corner(), n_features=4, image_size=0)
     encoder = FrozenEncoder(Corner(), n_features=4)
     x = random_images(3)
     np.testing.assert_allclose(encoder.encode(x)[:, :3], x[:, :, 0, 0] / 255, rtol=1e-6)
     assert encoder.recipe()["name"] == "custom"  # a bundle asks for it by its class
     assert encoder.recipe()["class"].endswith("Corner")
-    with pytest.raises(ValueError, match="image_size must be a side in pixels, at least 1; got 0"):
-        FrozenEncoder(Corner(), n_features=4, image_size=0)
+    model = ConditionalClassifier(encoder, 4, SPACE).eval()
+    bundle_of(model, (3, 32, 32)).save(tmp_path)
+    with pytest.raises(ValueError, match=r"module of your own, .*Corner"):
+        Bundle.load(tmp_path)
+    again = Bundle.load(tmp_path, network=FrozenEncoder(Corner(), n_features=4)).predictor.model
+    lam = SPACE.point(gamma=0.2, tau=0.5)
+    assert torch.equal(again(torch.from_numpy(x), lam), model(torch.from_numpy(x), lam))
 
 
 def test_identity_tells_weights_apart() -> None:
