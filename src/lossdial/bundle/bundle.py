@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from lossdial.base.files import write, write_json
 from lossdial.base.locks import exclusive
 from lossdial.bundle.format import FORMAT, JSON, BundleError, Content, describe, read_content, read_tensors
+from lossdial.bundle.kept import DELETE, Evidence, Training, evidence_from, training_from
 from lossdial.bundle.models import model_from_json, model_to_json
 from lossdial.data.schema import schema_from_json
 from lossdial.dial import Dial, Envelope, OperatingPoint
@@ -36,42 +37,6 @@ __all__ = ["Bundle", "Evidence", "Training"]
 
 _LIBRARIES: Final = ("lossdial", "torch", "numpy", "scikit-learn", "safetensors")
 _NOTABLE: Final = 0.01  # share of samples that training has seen, above which figures are not to be trusted
-_DELETE: Final = "Delete that file: only tuning without data needs it."
-
-
-@dataclass(frozen=True)
-class Training:
-    """How a model was trained, in JSON's own types."""
-
-    #: which loss, and its constants: {"name": "vs", "beta": 42.0}
-    loss: Mapping[str, Any]
-    #: the share of positives in training
-    prevalence: float
-    seconds: float
-    steps: int
-    #: one entry an epoch
-    history: tuple[Mapping[str, float], ...]
-    #: the estimator's own parameters
-    parameters: Mapping[str, Any]
-    #: what must be the same for a run to be this one
-    identity: Mapping[str, Any] = field(default_factory=dict)
-    #: the column that the labels came from, where they had a name
-    target: str | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """What held-out samples say of every λ, and short hashes of the training rows: no sample can be had from it."""
-
-    y: NDArray[np.uint8]
-    scores: NDArray[np.float32]  # (n, m)
-    lams: tuple[Mapping[str, float], ...]
-    groups: NDArray[np.int64] | None = None
-    sample_weight: NDArray[np.float64] | None = None
-
-    def dial(self) -> Dial:
-        """The dial over them."""
-        return Dial(self.y, self.scores, self.lams, groups=self.groups, sample_weight=self.sample_weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,10 +144,10 @@ class Bundle:
             tensors = _optional_tensors(folder, content, "evidence")
             return cls(
                 predictor=Predictor(schema, model, _classes(content.part("classes"))),
-                training=_training(content.part("training")),
+                training=training_from(content.part("training")),
                 points=_points(content),
                 envelope=None if envelope is None else Envelope.from_json(envelope.data),
-                evidence=None if tensors is None or "y" not in tensors else _read_evidence(tensors, content),
+                evidence=None if tensors is None or "y" not in tensors else evidence_from(tensors, content),
                 seen=None if tensors is None or "seen" not in tensors else tensors["seen"].numpy().astype(np.uint32),
             )
         except BundleError:
@@ -269,44 +234,16 @@ def _points(content: Content) -> dict[str, OperatingPoint]:
     return points
 
 
-def _training(content: Content) -> Training:
-    return Training(
-        loss=content.get("loss", dict),
-        prevalence=content.get("prevalence", float),
-        seconds=content.get("seconds", float),
-        steps=content.get("steps", int),
-        history=tuple(content.get("history", list)),
-        parameters=content.get("parameters", dict),
-        identity=content.get("identity", dict),
-        target=content.get("target", str, type(None)),
-    )
-
-
 def _optional_tensors(folder: Path, content: Content, key: str) -> dict[str, Tensor] | None:
     """The tensors of a file that predictions can do without: one that was removed is no error."""
     entry = content.optional(key)
     if entry is None or not (folder / Path(entry.get("file", str)).name).exists():
         return None
     try:
-        return read_tensors(folder, entry, _DELETE)
+        return read_tensors(folder, entry, DELETE)
     except BundleError as error:
         warnings.warn(f"{error} Predictions are not touched.", UserWarning, stacklevel=4)
         return None
-
-
-def _read_evidence(tensors: Mapping[str, Tensor], content: Content) -> Evidence:
-    lams = tuple({str(k): float(v) for k, v in lam.items()} for lam in content.get("lams", list))
-    scores = tensors["scores"].numpy()
-    if scores.shape != (len(tensors["y"]), len(lams)):
-        raise BundleError(f"the evidence has scores of shape {scores.shape} for {len(lams)} λ. {_DELETE}")
-    groups, weight = tensors.get("groups"), tensors.get("sample_weight")
-    return Evidence(
-        tensors["y"].numpy(),
-        scores,
-        lams,
-        None if groups is None else groups.numpy(),
-        None if weight is None else weight.numpy(),
-    )
 
 
 def _classes(content: Content) -> tuple[Any, Any]:

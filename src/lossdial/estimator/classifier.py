@@ -19,16 +19,16 @@ from torch import nn
 
 from lossdial.base.labels import positive_class
 from lossdial.base.locks import claimed
-from lossdial.bundle import Bundle, BundleError, Evidence, Training
-from lossdial.dial import Objective, OperatingPoint, statable
-from lossdial.dial.metrics import auc
+from lossdial.bundle import Bundle, Evidence, Training
+from lossdial.dial import Objective
+from lossdial.estimator.finished import as_module, as_tensor, can_be_stated, finished, untuned, validation
 from lossdial.estimator.parameters import Run, parameters_to_json
 from lossdial.estimator.rows import Rows, Split, embedded, hold_out, in_memory
 from lossdial.estimator.trained import TrainedClassifier
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss, imbalance
-from lossdial.models import ConditionalClassifier, FrozenEncoder, HeadConfig, MLPConfig, build_model
+from lossdial.models import FrozenEncoder, HeadConfig, MLPConfig, build_model
 from lossdial.predictor import Predictor
-from lossdial.spaces import Lam, Space
+from lossdial.spaces import Space
 from lossdial.training import ArrayBatches, Checkpoint, Recipe, fit, make_fabric
 
 __all__ = ["LCTClassifier"]
@@ -132,7 +132,7 @@ class LCTClassifier(TrainedClassifier):
             rows = self._rows(X, y, X_val, y_val, groups, sample_weight, groups_val)
             seed = self._seed(run.path)
             identity = self._identity(rows, seed)
-            done = _finished(run.path, identity, self.network)
+            done = finished(run.path, identity, self.network)
             bundle = self._train(rows, seed, identity, run) if done is None else done
             self._take(bundle)
             if done is None and self.aim is not None:
@@ -198,14 +198,14 @@ class LCTClassifier(TrainedClassifier):
         loss.check_space(space)
         model = build_model(self._value("network"), self.head, space, x, seed)
         neutral = space.nearest(loss.neutral)
-        stated = split.labels_val is not None and _statable(split.labels_val)
+        stated = split.labels_val is not None and can_be_stated(split.labels_val)
         result = fit(
             model,
             loss,
-            ArrayBatches(x, torch.from_numpy(labels), recipe.batch_size, recipe.augment, _tensor(split.weight)),
+            ArrayBatches(x, torch.from_numpy(labels), recipe.batch_size, recipe.augment, as_tensor(split.weight)),
             recipe,
             seed=seed,
-            validate=_validation(x_val, split.labels_val, neutral) if stated else None,
+            validate=validation(x_val, split.labels_val, neutral) if stated else None,
             fabric=make_fabric(run.accelerator, run.precision),
             run_dir=run.path,
             identity=identity,
@@ -216,7 +216,7 @@ class LCTClassifier(TrainedClassifier):
         predictor = Predictor(schema, model, rows.classes)
         evidence = self._evidence(predictor, split) if run.evidence else None
         both = evidence is not None and 0 < evidence.y.sum() < len(evidence.y)
-        enough = evidence is not None and _statable(evidence.y)
+        enough = evidence is not None and can_be_stated(evidence.y)
         return Bundle(
             predictor=predictor,
             training=Training(
@@ -229,7 +229,7 @@ class LCTClassifier(TrainedClassifier):
                 identity=identity,
                 target=rows.target,
             ),
-            points={"default": _untuned(neutral)},
+            points={"default": untuned(neutral)},
             envelope=evidence.dial().envelope() if evidence is not None and enough else None,
             evidence=evidence if both else None,
             seen=np.unique(schema.fingerprints(split.X)) if run.evidence else None,
@@ -247,7 +247,7 @@ class LCTClassifier(TrainedClassifier):
         if self.random_state is None and folder is not None:
             waiting = Checkpoint.identity_in(folder) or {}
             if not waiting and (folder / "bundle.json").exists():
-                waiting = dict(Bundle.load(folder, _module(self.network)).training.identity)
+                waiting = dict(Bundle.load(folder, as_module(self.network)).training.identity)
             if isinstance(waiting.get("seed"), int):
                 return int(waiting["seed"])
         if isinstance(self.random_state, Integral):
@@ -271,47 +271,3 @@ class LCTClassifier(TrainedClassifier):
         params = {k: v for k, v in self.get_params().items() if k.partition("__")[0] not in ("run", "random_state")}
         leaves = {k: repr(v) for k, v in params.items() if not any(other.startswith(f"{k}__") for other in params)}
         return leaves | {"precision": self._value("run").precision, "seed": seed, "data": rows.checksum()}
-
-
-def _statable(labels: NDArray[Any]) -> bool:
-    return statable(int(labels.sum()), int(len(labels) - labels.sum())) is None
-
-
-def _untuned(lam: Lam) -> OperatingPoint:
-    """What predict uses until somebody chooses: p > ½ at the λ whose probabilities are the most honest."""
-    why = "untuned: the λ nearest to cross entropy"
-    return OperatingPoint("default", lam.as_dict(), 0.0, why, metrics={}, n_positive=0, n_negative=0)
-
-
-def _validation(x: Any, labels: Any, neutral: Lam) -> Any:
-    def validate(current: ConditionalClassifier) -> dict[str, float]:
-        like = next(current.head.parameters())  # the device and, where precision is 'true', another dtype
-        with torch.no_grad():
-            features = current.embed(x if x.dtype == torch.uint8 else x.to(like.dtype), progress=False).to(like)
-            margin = current.margins(features, neutral.at(None))[:, 0]
-        return {"auc": float(auc(labels, margin.float().cpu().numpy()))}
-
-    return validate
-
-
-def _finished(folder: Path | None, identity: Mapping[str, Any], network: Any) -> Bundle | None:
-    """The finished model of this very run, where its folder holds one; another model there is an error."""
-    if folder is None or not (folder / "bundle.json").exists():
-        return None
-    found = Bundle.load(folder, _module(network))
-    there = found.training.identity
-    changed = sorted(key for key in {*there, *identity} if there.get(key) != identity.get(key))
-    if changed:
-        raise BundleError(
-            f"{folder} holds a model trained with other settings (different: {', '.join(changed)}). "
-            "Choose another folder, or delete this one."
-        )
-    return found
-
-
-def _module(network: Any) -> nn.Module | None:
-    return network if isinstance(network, nn.Module) else None
-
-
-def _tensor(array: NDArray[Any] | None) -> torch.Tensor | None:
-    return None if array is None else torch.from_numpy(array.astype(np.float32))
