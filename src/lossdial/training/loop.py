@@ -21,17 +21,9 @@ from lossdial.losses import ConditionalLoss
 from lossdial.models import Network
 from lossdial.models.network import Draws
 from lossdial.spaces import Lam
+from lossdial.training import environment
 from lossdial.training.batches import ArrayBatches
 from lossdial.training.checkpoint import Checkpoint, CheckpointError
-from lossdial.training.environment import (
-    forked_random,
-    get_random,
-    make_fabric,
-    only_passes_on,
-    seed_random,
-    set_random,
-    threads_for,
-)
 from lossdial.training.recipe import Recipe
 from lossdial.training.source import Source, warn_of_empty_batches
 from lossdial.training.step import DivergedError, Place, Step
@@ -96,19 +88,19 @@ def fit(
     for space in model.spaces:
         loss.check_space(space)
     warn_of_empty_batches(batches)
-    fabric = fabric or make_fabric("cpu")
+    fabric = fabric or environment.make_fabric("cpu")
     if fabric.strategy.precision.precision == "16-mixed":
         raise ValueError("float16 scaling cannot be used with step(closure); use precision='bf16-mixed' or '32-true'.")
     optimizer = optimizer or recipe.optimizer.build(model)
     for group in optimizer.param_groups:
         group.setdefault("initial_lr", group["lr"])
     embedded = isinstance(batches, ArrayBatches) and batches.augment is None and model.frozen
-    with threads_for(model, batches), forked_random(fabric.device):
+    with environment.threads_for(model, batches), environment.forked_random(fabric.device):
         if embedded and isinstance(batches, ArrayBatches):
             batches = batches.of(model.to(fabric.device).embed(batches.x, progress=progress))
         logits = model.head_logits if embedded else model.member_logits
         through_fabric = fabric.setup(_Forward(model, logits), optimizer)
-        plain = only_passes_on(fabric)
+        plain = environment.only_passes_on(fabric)
         step = Step(
             model=model,
             logits=logits if plain else through_fabric[0],
@@ -188,12 +180,12 @@ class _Run:
 
     def _epoch(self, epoch: int, start: int, random: dict[str, Any] | None) -> None:
         # The global generators serve dropout and, where it has none of its own, a DataLoader.
-        seed_random(stream_seed(self.seed, Stream.DROPOUT, epoch, self.fabric.global_rank))
+        environment.seed_random(stream_seed(self.seed, Stream.DROPOUT, epoch, self.fabric.global_rank))
         draws, count, shown = self._draw(epoch), len(self.source), self._shown()
 
         def resume() -> None:
             if random is not None:
-                set_random(random, self.fabric.device)
+                environment.set_random(random, self.fabric.device)
 
         for i, batch in enumerate(self.source.epoch(epoch, start, resume), start):
             rate = self.recipe.schedule(epoch + i / count, self.recipe.epochs)
@@ -270,7 +262,7 @@ class _Run:
             self.model.state_dict(),
             self.step.optimizer.state_dict(),
             self.ema.state_dict() if self.ema is not None else None,
-            get_random(self.fabric.device),
+            environment.get_random(self.fabric.device),
             self.loss_sum,
             self._seconds(),
             self.history,
