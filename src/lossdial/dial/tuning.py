@@ -166,7 +166,7 @@ def _missed(
         for key, value in measured(half.surface, [m for m, _ in bounds], half.threshold, half.probable).items():
             values[key] += float(value[0]) / 2
     return tuple(
-        f"{m.name} {values[m.name]:.3g} instead of {spell_bound(m, bound)}"
+        f"{m.name} {values[m.name]:.4g} instead of {spell_bound(m, bound)}"
         for m, bound in bounds
         if (bound - values[m.name] if m.greater_is_better else values[m.name] - bound) > SAME
     )
