@@ -70,5 +70,5 @@ def test_a_floor_of_one_is_refused(floor):
         needed(floor, 0.05)
     with pytest.raises(ValueError, match="strictly between 0 and 1"):
         rank_for(10, floor, 0.05)
-    with pytest.raises(ValueError, match="ask for 0.99"):
+    with pytest.raises(ValueError, match=r"ask for 0\.99"):
         rank_for(10, 1.0, 0.05)

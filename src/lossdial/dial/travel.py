@@ -19,7 +19,7 @@ class Travelled:
     """What a certificate promises where between `prevalence[0]` and `prevalence[1]` of the cases are positive.
 
     Everything holds jointly with probability `confidence`. `alert_rate` is a range: alerts are at least those on the
-    positives that are found, and at most all positives and the false alarms. `cost` is per case, where costs were given.
+    positives that are found, and at most all positives and the false alarms. `cost` is per case, where costs are given.
     """
 
     prevalence: tuple[float, float]
