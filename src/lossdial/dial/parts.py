@@ -57,14 +57,14 @@ def by_part(y: ArrayLike, score: ArrayLike, threshold: float, by: ArrayLike) -> 
     labels, values, names = _columns(y, score, by)
     accepted = values > threshold
     parts = []
-    for name in np.unique(names):
+    for name in np.unique(names).tolist():
         here = names == name
         pos, neg = here & labels, here & ~labels
         hits, alarms = int(np.sum(accepted & pos)), int(np.sum(accepted & neg))
         n_pos, n_neg = int(pos.sum()), int(neg.sum())
         parts.append(
             Part(
-                name=name.item() if hasattr(name, "item") else name,
+                name=name,
                 n_positive=n_pos,
                 n_negative=n_neg,
                 recall=_share(hits, n_pos, 0.05),
@@ -97,7 +97,7 @@ def at_recall_in_every_part(
     rows = sample(labels, values, groups, seed=seed)
     risk = 1 - confidence
     thresholds, counts, spent = [], {}, 0.0
-    for name in np.unique(names):
+    for name in np.unique(names).tolist():
         positive = np.sort(_drawn(labels, values, groups, names == name, seed))
         n = positive.size
         if n == 0:
