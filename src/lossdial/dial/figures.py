@@ -15,9 +15,10 @@ from matplotlib.transforms import ScaledTranslation
 from lossdial.dial.checks import FloatArray, require_open_unit
 from lossdial.dial.drawing import BLUE, GREY, INK, VERMILION, canvas, legend, mark, spell, styled
 from lossdial.dial.envelope import Envelope, envelope
+from lossdial.dial.kinds import Metric
 from lossdial.dial.points import OperatingPoint
 from lossdial.dial.ranking import Counts, rank, split
-from lossdial.dial.registry import PRECISION, Metric, as_metric
+from lossdial.dial.registry import PRECISION, as_metric
 from lossdial.dial.surface import Surface
 
 
