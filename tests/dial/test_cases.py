@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lossdial.dial.calibration import Platt, calibrate
+from lossdial.dial.calibrating import calibrate
+from lossdial.dial.calibration import Platt
 from lossdial.dial.cases import CaseRule, _halves, best_fixed, case_costs, case_cut
 
 

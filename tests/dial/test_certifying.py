@@ -89,8 +89,9 @@ def test_groups_stay_whole():
     choosing, certifying = parts(labels, groups, None, 0.95)
     assert not np.intersect1d(groups[choosing], groups[certifying]).size
     assert choosing.size + certifying.size == labels.size
-    surface = Surface(labels, (np.random.default_rng(0).standard_normal(180) + 2 * labels)[:, None], ({},))
-    found = certified_choice(surface, Objective(maximize="precision", subject_to={"recall": 0.9}), 0.95, groups)
+    score = np.random.default_rng(0).standard_normal(180) + 2 * labels
+    surface = Surface(labels, score[:, None], ({},), None, groups)
+    found = certified_choice(surface, Objective(maximize="precision", subject_to={"recall": 0.9}), 0.95)
     assert found.certificate.unit == "group"
     assert found.certificate.n_positive == 60
 
@@ -125,8 +126,10 @@ def test_refusals_say_why_and_what_can_be_had(surface, objective, message):
 
 
 def test_weights_are_refused():
+    surface = one(np.random.default_rng(0))
+    weighted = Surface(surface.y, surface.scores, surface.lams, np.arange(600) + 1.0)
     with pytest.raises(NotCertified, match="sample_weight cannot be certified"):
-        certified_choice(one(np.random.default_rng(0)), FLOOR, 0.95, sample_weight=np.arange(600) + 1.0)
+        certified_choice(weighted, FLOOR, 0.95)
 
 
 def test_confidence_is_checked_first():

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.dial.calibration import Calibration, calibrate
+from lossdial.dial.calibrating import calibrate
+from lossdial.dial.calibration import Calibration
 from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_both_classes, require_finite
 from lossdial.dial.points import Estimate
 

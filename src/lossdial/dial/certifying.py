@@ -21,10 +21,11 @@ from lossdial.dial.certificates import (
 )
 from lossdial.dial.checks import BoolArray, FloatArray
 from lossdial.dial.evidence import NotCertified, Sample, digest_of, require_confidence, sample
-from lossdial.dial.objectives import Objective, select
+from lossdial.dial.kinds import CountMetric
+from lossdial.dial.objectives import Objective
 from lossdial.dial.price import CHOOSING, price, reserved
 from lossdial.dial.ranking import Counts
-from lossdial.dial.registry import CountMetric
+from lossdial.dial.selecting import select
 from lossdial.dial.surface import Surface
 
 _AT_THE_FLOOR = ("precision", "specificity", "fpr", "alert_rate", "lift")
@@ -46,8 +47,6 @@ def certified_choice(
     surface: Surface,
     objective: Objective,
     confidence: float,
-    groups: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
     seed: int = 0,
 ) -> CertifiedChoice:
     """The point that serves an objective with bounds that hold on new data with probability `confidence`.
@@ -77,7 +76,7 @@ def certified_choice(
         require_prevalence_for(objective, figures)
     if by_bands:
         require_prevalence_for(objective, figures)
-    names = None if groups is None else np.asarray(groups)
+    names, weight = surface.samples.groups, surface.samples.weight
     everything = np.arange(surface.labels.size)
     if settled and surface.n_lams == 1:
         choosing, certifying = everything[:0], everything
@@ -92,7 +91,7 @@ def certified_choice(
         surface.labels[certifying],
         score[certifying],
         None if names is None else names[certifying],
-        None if sample_weight is None else np.asarray(sample_weight)[certifying],
+        None if weight is None else weight[certifying],
         seed,
     )
     wanted = None if settled or chosen is None else chosen.threshold
