@@ -4,7 +4,6 @@ A bound is exact and needs no model of the scores, only that the certifying rows
 that nothing about the point was chosen on them but the threshold that the certificate itself takes.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from lossdial.dial.bounds import lower_band, lower_share, needed, rank_for, requ
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.evidence import NotCertified, Sample, require_confidence
 from lossdial.dial.price import price
+from lossdial.dial.reading import Reader
 
 
 @dataclass(frozen=True)
@@ -91,26 +91,28 @@ class Certificate:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Certificate":
-        """The certificate that `to_json` wrote."""
+    def from_json(cls, data: Any, where: str = "certificate") -> "Certificate":
+        """The certificate that `to_json` wrote; what is missing or wrong is a ValueError that names it."""
+        read = Reader(data, where)
+        bounds = [Reader(bound, f"{where}: a bound") for bound in read.items("bounds")]
         return cls(
             bounds=tuple(
                 Bound(
-                    metric=str(b["metric"]),
-                    value=float(b["value"]),
-                    at_least=bool(b["at_least"]),
-                    hits=int(b["hits"]),
-                    n=int(b["n"]),
-                    risk=float(b["risk"]),
+                    metric=bound.text("metric"),
+                    value=bound.finite("value"),
+                    at_least=bound.flag("at_least"),
+                    hits=bound.count("hits"),
+                    n=bound.count("n"),
+                    risk=bound.finite("risk"),
                 )
-                for b in data["bounds"]
+                for bound in bounds
             ),
-            confidence=float(data["confidence"]),
-            n_positive=int(data["n_positive"]),
-            n_negative=int(data["n_negative"]),
-            data=str(data["data"]),
-            unit=str(data["unit"]),
-            note=str(data["note"]),
+            confidence=read.finite("confidence"),
+            n_positive=read.count("n_positive"),
+            n_negative=read.count("n_negative"),
+            data=read.text("data"),
+            unit=read.text("unit"),
+            note=read.text("note"),
         )
 
 
