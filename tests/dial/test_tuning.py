@@ -58,15 +58,6 @@ def test_crossfit_is_not_flattered_by_selection():
     assert abs(np.mean(gaps)) < 0.03
 
 
-def test_halves_are_stratified_and_disjoint():
-    labels = np.arange(100) < 10
-    (first, second), swapped = swapped_halves(labels, seed=0)
-    assert np.array_equal(np.sort(np.concatenate([first, second])), np.arange(100))
-    assert labels[first].sum() == labels[second].sum() == 5
-    assert swapped[0] is second
-    assert swapped[1] is first
-
-
 def test_figures_are_computed_when_looked_at_and_a_copy_carries_them():
     calls = []
 
