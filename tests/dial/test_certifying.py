@@ -27,6 +27,8 @@ def broken(draw, objective, spread, trials):
         found = certified_choice(draw(np.random.default_rng([3, trial])), objective, 0.95, seed=trial)
         recall, fpr = norm.sf((found.threshold - 2) / spread), norm.sf(found.threshold / spread)
         count += recall < found.certificate.recall or fpr > found.certificate.fpr
+        cap = found.certificate.bound("alert_rate")
+        count += cap is not None and (100 * recall + 500 * fpr) / 600 > cap
     return count / trials
 
 
@@ -39,6 +41,8 @@ def broken(draw, objective, spread, trials):
         Objective(maximize="f1"),
         Objective(maximize="f1", subject_to={"recall": 0.8}),
         Objective(maximize="recall", subject_to={"precision": 0.06}, prevalence=0.05),
+        Objective(maximize="recall", subject_to={"alert_rate": 0.2}),
+        Objective(maximize="f1", subject_to={"alert_rate": 0.2}),
     ],
     ids=str,
 )
@@ -118,6 +122,16 @@ def test_groups_stay_whole():
             "at a stated prevalence only",
         ),
         (one(np.random.default_rng(0)), Objective(maximize="f1", subject_to={"auc": 0.5}), "auc is none"),
+        (
+            one(np.random.default_rng(0)),
+            Objective(maximize="recall", subject_to={"alert_rate": 0.2, "recall": 0.5}),
+            "alert_rate is certified alone",
+        ),
+        (
+            one(np.random.default_rng(0)),
+            Objective(maximize="recall", subject_to={"alert_rate": 0.001}),
+            "you have 600 rows; alert_rate <= 0.001 takes 3688",
+        ),
     ],
 )
 def test_refusals_say_why_and_what_can_be_had(surface, objective, message):

@@ -202,6 +202,30 @@ def at_chosen(rows: Sample, threshold: float, confidence: float) -> Certificate:
     )
 
 
+def at_alert_rate(rows: Sample, cap: float, confidence: float) -> tuple[float, Certificate]:
+    """The least threshold with a certified cap on the alert rate at the data's own prevalence; recall and FPR by bands.
+
+    The rows must be drawn as new cases come. The threshold depends on both classes, so the bounds on recall and FPR,
+    which share its risk, are those that hold at all thresholds.
+    """
+    require_floor(cap, "alert_rate")
+    require_confidence(confidence)
+    if rows.paired:
+        raise NotCertified(
+            "groups with rows of both classes give no alert rate over groups; use cap_alerts on all rows."
+        )
+    scores = np.sort(np.concatenate([rows.positive, rows.negative]))
+    n, risk = scores.size, 1 - confidence
+    rank = rank_for(n, 1 - cap, risk / 2)
+    if rank == 0:
+        raise NotCertified(f"you have {n} rows; alert_rate <= {cap:g} takes {needed(1 - cap, risk / 2)}.")
+    threshold = float(scores[n - rank])
+    spent = _below(n, rank, 1 - cap)
+    others = at_chosen(rows, threshold, 1 - (risk - spent))
+    bound = Bound("alert_rate", cap, False, sum(rows.accepted(threshold)), n, spent)
+    return threshold, _certificate(rows, (bound, *others.bounds), confidence)
+
+
 def _below(n: int, rank: int, floor: float) -> float:
     """The risk that S_(rank) spends on a floor."""
     return float(bdtr(rank - 1, n, 1 - floor))

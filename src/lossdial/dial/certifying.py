@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from lossdial.dial.bounds import rank_for
 from lossdial.dial.certificates import (
     Certificate,
+    at_alert_rate,
     at_chosen,
     at_fpr,
     at_recall,
@@ -66,15 +67,15 @@ def certified_choice(
     if len(figures) < len(bounds):
         unfit = ", ".join(m.name for m, _ in bounds if not isinstance(m, CountMetric))
         raise NotCertified(f"only figures at a threshold can be certified; {unfit} is none. Leave confidence out.")
-    if "expected_cost" in figures or "alert_rate" in figures:
-        name = "expected_cost" if "expected_cost" in figures else "alert_rate"
-        raise NotCertified(f"a cap on {name} depends on the prevalence: bound recall or fpr, then use point.at(...).")
-    anchor = next((name for name in ("recall", "fpr", "specificity") if name in figures), "")
+    if "alert_rate" in figures and (len(figures) > 1 or objective.prevalence is not None):
+        raise NotCertified(
+            "a cap on alert_rate is certified alone and at the data's own prevalence; bound recall or fpr instead, and "
+            "point.at(prevalence=...) says what alert rate follows."
+        )
+    anchor = next((name for name in ("recall", "fpr", "specificity", "alert_rate") if name in figures), "")
     by_bands = bool(figures) and not anchor
     settled = metric.name in (_AT_THE_FLOOR if anchor == "recall" else _AT_THE_CAP) if anchor else by_bands
-    if not by_bands and any(name not in ("recall", "fpr", "specificity") for name in figures):
-        require_prevalence_for(objective, figures)
-    if by_bands:
+    if anchor != "alert_rate":
         require_prevalence_for(objective, figures)
     names, weight = surface.samples.groups, surface.samples.weight
     everything = np.arange(surface.labels.size)
@@ -99,7 +100,8 @@ def certified_choice(
         threshold, certificate = _by_bands(rows, objective, metric, figures, confidence)
     else:
         threshold, certificate = _anchored(rows, anchor, figures, wanted, confidence)
-        _require_rest(certificate, figures, objective)
+        if anchor != "alert_rate":
+            _require_rest(certificate, figures, objective)
     digest = digest_of(surface.labels[choosing], score[choosing]) if choosing.size else ""
     return CertifiedChoice(index, threshold, certificate, digest)
 
@@ -149,12 +151,13 @@ def _aimed(
     if not anchor:
         return objective
     value = figures[anchor][1]
-    n = int(np.count_nonzero(labels == (anchor == "recall")))
-    floor = 1 - value if anchor == "fpr" else value
+    capped = anchor in ("fpr", "alert_rate")
+    n = labels.size if anchor == "alert_rate" else int(np.count_nonzero(labels == (anchor == "recall")))
+    floor = 1 - value if capped else value
     risk = 1 - confidence
     rank = rank_for(n, floor, risk / 2) or rank_for(n, floor, risk)
     share = 1 - rank / (n + 1)
-    return replace(objective, subject_to={**objective.subject_to, anchor: 1 - share if anchor == "fpr" else share})
+    return replace(objective, subject_to={**objective.subject_to, anchor: 1 - share if capped else share})
 
 
 def _anchored(
@@ -166,6 +169,13 @@ def _anchored(
             raise ValueError("without a bound a threshold must be chosen first.")
         return wanted, at_threshold(rows, wanted, confidence)
     value = figures[anchor][1]
+    if anchor == "alert_rate":
+        threshold, certificate = at_alert_rate(rows, value, confidence)
+        if wanted is None or wanted <= threshold:
+            return threshold, certificate
+        cap, *others = certificate.bounds
+        anew = at_chosen(rows, wanted, 1 - 2 * others[0].risk)
+        return wanted, replace(certificate, bounds=(replace(cap, hits=sum(rows.accepted(wanted))), *anew.bounds))
     if anchor == "recall":
         threshold, certificate = at_recall(rows, value, confidence)
         if wanted is None or wanted >= threshold:
