@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from lossdial.dial.calibrating import calibrate
 from lossdial.dial.calibration import Calibration
 from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_both_classes, require_finite
-from lossdial.dial.points import Estimate
+from lossdial.dial.estimate import Estimate
 
 _RESAMPLES, _AT_ONCE = 1000, 50
 _ENTANGLED = 0.2

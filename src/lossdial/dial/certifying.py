@@ -24,6 +24,7 @@ from lossdial.dial.checks import BoolArray, FloatArray
 from lossdial.dial.evidence import NotCertified, Sample, digest_of, require_confidence, sample
 from lossdial.dial.kinds import CountMetric
 from lossdial.dial.objectives import Objective
+from lossdial.dial.parts import at_recall_in_every_part
 from lossdial.dial.price import CHOOSING, price, reserved
 from lossdial.dial.ranking import Counts
 from lossdial.dial.selecting import select
@@ -48,6 +49,7 @@ def certified_choice(
     surface: Surface,
     objective: Objective,
     confidence: float,
+    by: ArrayLike | None = None,
     seed: int = 0,
 ) -> CertifiedChoice:
     """The point that serves an objective with bounds that hold on new data with probability `confidence`.
@@ -58,8 +60,9 @@ def certified_choice(
       simultaneous bands on both class laws hold at every threshold, and the best that keeps the bounds is taken.
     - No bound: the point is chosen on one part, and recall and FPR are certified on the other.
 
-    Where one λ and a bound settle the threshold, all rows certify. Otherwise λ is chosen on some, at the recall that
-    the order statistic will have rather than at the floor, and the others certify.
+    With `by` (n,) a floor on recall holds in every part that it names. Where one λ and a bound settle the threshold,
+    all rows certify. Otherwise λ is chosen on some, at the recall that the order statistic will have rather than at
+    the floor, and the others certify.
     """
     require_confidence(confidence)
     metric, bounds = objective.unfolded(surface.prevalence)
@@ -96,7 +99,11 @@ def certified_choice(
         seed,
     )
     wanted = None if settled or chosen is None else chosen.threshold
-    if by_bands:
+    if by is not None:
+        threshold, certificate = _in_every_part(surface, score, certifying, np.asarray(by), figures, confidence, seed)
+        if wanted is not None and wanted < threshold:
+            raise NotCertified(f"with by= the aim must be one of {', '.join(_AT_THE_FLOOR)}; got {metric.name}.")
+    elif by_bands:
         threshold, certificate = _by_bands(rows, objective, metric, figures, confidence)
     else:
         threshold, certificate = _anchored(rows, anchor, figures, wanted, confidence)
@@ -142,6 +149,26 @@ def parts(
         share = math.ceil(members.size * certifying / n)
         certifies[rng.permutation(members)[:share]] = True
     return np.flatnonzero(~certifies[units]), np.flatnonzero(certifies[units])
+
+
+def _in_every_part(
+    surface: Surface,
+    score: FloatArray,
+    certifying: NDArray[np.intp],
+    by: NDArray[Any],
+    figures: Mapping[str, Any],
+    confidence: float,
+    seed: int,
+) -> tuple[float, Certificate]:
+    if set(figures) != {"recall"}:
+        raise NotCertified("by= goes with a floor on recall and no other bound: subject_to={'recall': 0.95}, say.")
+    if by.shape != surface.labels.shape:
+        raise ValueError(f"by must have shape ({surface.labels.size},), one part per row; got {by.shape}.")
+    names, floor = surface.samples.groups, figures["recall"][1]
+    groups = None if names is None else names[certifying]
+    return at_recall_in_every_part(
+        surface.labels[certifying], score[certifying], by[certifying], floor, confidence, groups, seed
+    )
 
 
 def _aimed(

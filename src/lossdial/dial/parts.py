@@ -11,8 +11,8 @@ from scipy.special import bdtr
 from lossdial.dial.bounds import lower_share, rank_for, require_floor, upper_share
 from lossdial.dial.certificates import Bound, Certificate, cap_at
 from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_both_classes
+from lossdial.dial.estimate import Estimate
 from lossdial.dial.evidence import NotCertified, one_of_each, require_confidence, sample
-from lossdial.dial.points import Estimate
 from lossdial.dial.price import price
 
 

@@ -6,7 +6,8 @@ hence NPV and precision are at least what follows from those at any two threshol
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from lossdial.dial.bounds import require_floor
 from lossdial.dial.certificates import bands
 from lossdial.dial.checks import FloatArray, require_prevalence
+from lossdial.dial.estimate import Estimate
 from lossdial.dial.evidence import NotCertified, Sample, require_confidence
-from lossdial.dial.points import Estimate
 from lossdial.dial.reading import Reader, encode_float
 
 CLEAR, REFER, ACT = "clear", "refer", "act"
@@ -48,9 +49,10 @@ class Referral:
     data: str
     unit: str = "row"
     note: str = ""
+    lam: Mapping[str, float] = field(default_factory=dict)
 
     def predict(self, score: ArrayLike) -> NDArray[np.str_]:
-        """One of clear, refer and act for each of the scores (…)."""
+        """One of clear, refer and act for each of the scores (…) at this band's λ."""
         values = np.asarray(score, dtype=np.float64)
         return np.asarray(np.array(LABELS)[(values > self.low).astype(int) + (values > self.high)])
 
@@ -72,7 +74,8 @@ class Referral:
     def to_json(self) -> dict[str, Any]:
         """A dict of JSON's own types, from which `from_json` rebuilds the same band."""
         workload = [self.workload.value, self.workload.low, self.workload.high]
-        return {**vars(self), "low": encode_float(self.low), "high": encode_float(self.high), "workload": workload}
+        ends = {"low": encode_float(self.low), "high": encode_float(self.high)}
+        return {**vars(self), **ends, "workload": workload, "lam": dict(self.lam)}
 
     @classmethod
     def from_json(cls, data: Any) -> "Referral":
@@ -94,6 +97,7 @@ class Referral:
             data=read.text("data"),
             unit=read.text("unit"),
             note=read.text("note"),
+            lam=read.finite_by_name("lam"),
         )
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from lossdial.dial.bounds import lower_share, upper_share
 from lossdial.dial.certificates import Certificate
 from lossdial.dial.checks import require_costs, require_prevalence
+from lossdial.dial.estimate import Estimate
 from lossdial.dial.evidence import NotCertified
-from lossdial.dial.points import Estimate
 
 
 @dataclass(frozen=True)
