@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from lossdial.base.names import closest
 from lossdial.dial.adapt import adapt
 from lossdial.dial.cases import CaseCosts, case_costs
-from lossdial.dial.checks import FloatArray, require_positives, statable
+from lossdial.dial.checks import FloatArray, statable
 from lossdial.dial.classifiers import scores_of
 from lossdial.dial.envelope import Envelope, envelope
 from lossdial.dial.evidence import NotCertified, digest_of, sample
@@ -199,7 +199,7 @@ class Dial:
         them if some mixture of the two known score laws fits them; else this is `Declined`, with what moved. With a
         `confidence` the point is found on one part of the rows and its recall and FPR certified on the other.
         """
-        require_positives(self._surface.samples.units[0])
+        self._surface.samples.require_positives()
         if (prevalence is None) == (score_new is None):
             raise ValueError("give prevalence, or score_new to estimate it from; one of them.")
         if score_new is not None:
