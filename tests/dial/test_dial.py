@@ -1,6 +1,7 @@
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from lossdial.dial import (
     metrics,
     verdict,
 )
+from lossdial.dial.promises import told
 
 
 def make(seed=0, n=600, m=1, prevalence=0.2):
@@ -79,7 +81,7 @@ def test_points_are_all_it_gathers():
     with pytest.raises(TypeError):
         dial.points["c"] = point
     # What adapt uses is the data, whatever was tuned before.
-    assert clinic == adapt(envelope(dial.surface), 0.01, 50, 1, "b")
+    assert replace(clinic, holding="", chosen_on="") == adapt(envelope(dial.surface), 0.01, 50, 1, "b")
     assert clinic == Dial(y, scores, lams).adapt(prevalence=0.01, cost_fn=50, cost_fp=1, name="b")
 
 
@@ -87,7 +89,7 @@ def test_it_asks_what_the_room_answers():
     y, scores, lams = make(m=3)
     dial, objective = Dial(y, scores, lams), Objective(maximize="balanced_accuracy", subject_to={"recall": 0.5})
     point = dial.tune(maximize="balanced_accuracy", subject_to={"recall": 0.5})
-    assert point == dial.tune(aim=objective) == choose(dial.surface, objective)
+    assert point == dial.tune(aim=objective) == told(dial.surface, objective, choose(dial.surface, objective))
     assert str(dial.verdict()) == str(verdict(dial.surface))
     assert dial.envelope().to_json() == envelope(dial.surface).to_json()
     new = scores[::3, lams.index(point.lam)]
