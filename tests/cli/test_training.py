@@ -91,7 +91,10 @@ def _full_disk(*_: object) -> None:
     [
         (["--target", "stat"], "did you mean 'state'?"),
         (["--target", "state", "--drop", "idd"], "did you mean 'id'?"),
-        (["--target", "state", "--positive", "broken"], "positive must be one of the labels ['failing', 'healthy']"),
+        (
+            ["--target", "state", "--positive", "broken"],
+            "positive must be one of the labels; got 'broken', and there are 'failing', 'healthy'",
+        ),
         (["--target", "kind"], "Only binary classification is supported"),
         (["--target", "state", "--space", "tau=0,3"], "one number (a constant) or three"),
         (["--target", "state", "--space", "tau=1,3,2", "--space", "gamma=0"], "h_b must lie in [0, 2/(b-a)]"),

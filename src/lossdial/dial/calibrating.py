@@ -33,6 +33,7 @@ from lossdial.dial.surface import Surface
 _STRIP_BYTES = 2**20
 _STEPS = 60
 _FLOOR = 1e-6
+_LARGEST = 1e8
 _FEWEST = 4
 """Samples of either class (or groups with them) below which halves cannot choose a kind."""
 
@@ -150,8 +151,13 @@ def fit_logistic(
     Newton's method, every row by itself, damped so that it descends (Bach 2010): a step that would move some margin by
     ν is taken log(1+ν)/ν of the way. Coefficients stay above `floor` (k, d); one that wants to go below stands still.
     """
-    theta, left, live = start.copy(), np.arange(len(start)), list(parts)
     share = np.full(target.shape, 1 / target.size) if weight is None else weight / weight.sum()
+    # About their means, where there is a constant to take them up: scores that hardly differ would else be lost in it.
+    means = [(part * share).sum(axis=1) if part.ndim and not parts[-1].ndim else None for part in parts]
+    theta, left = start.copy(), np.arange(len(start))
+    live = [part if mean is None else part - mean[:, None] for part, mean in zip(parts, means, strict=True)]
+    for i, mean in enumerate(means):
+        theta[:, -1] += 0.0 if mean is None else theta[:, i] * mean
     for _ in range(_STEPS):
         at = theta[left]
         with np.errstate(over="ignore"):
@@ -168,12 +174,18 @@ def fit_logistic(
         step = _newton_step(gradient, hessian, (at > floor[left]) | (gradient < 0))
         moved = np.abs(_combine(step, live)).max(axis=1)
         damping = np.log1p(moved) / np.maximum(moved, 1e-300)
-        theta[left] = np.maximum(at - step * np.where(moved > 0, damping, 1.0)[:, None], floor[left])
-        again = moved > 1e-7
+        ahead = np.maximum(at - step * np.where(moved > 0, damping, 1.0)[:, None], floor[left])
+        # Scores that hardly differ leave the functions of them all but parallel; where the step is lost in rounding,
+        # the map found so far stands.
+        sound = np.isfinite(ahead).all(axis=1) & (np.abs(ahead).max(axis=1) < _LARGEST)
+        theta[left] = np.where(sound[:, None], ahead, at)
+        again = sound & (moved > 1e-7)
         if not again.any():
             break
         left = left[again]
         live = [part if part.ndim == 0 else part[again] for part in live]
+    for i, mean in enumerate(means):
+        theta[:, -1] -= 0.0 if mean is None else theta[:, i] * mean
     return theta
 
 

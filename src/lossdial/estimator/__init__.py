@@ -2,5 +2,6 @@
 
 from lossdial.estimator.classifier import LCTClassifier
 from lossdial.estimator.dialed import DialedClassifier
+from lossdial.estimator.parameters import Run
 
-__all__ = ["DialedClassifier", "LCTClassifier"]
+__all__ = ["DialedClassifier", "LCTClassifier", "Run"]
