@@ -35,7 +35,7 @@ from lossdial.dial.shift import Declined, Fit, mixture_fit
 from lossdial.dial.surface import Surface
 from lossdial.dial.travel import Share, Travelled, travel
 from lossdial.dial.tuning import REPORT, choose, crossfit
-from lossdial.dial.verdict import AIMS, Gain, Verdict, verdict
+from lossdial.dial.verdict import AIMS, Gain, Verdict, compare, verdict
 from lossdial.dial.watch import Watch
 
 __all__ = [
@@ -91,6 +91,7 @@ __all__ = [
     "case_costs",
     "certified_choice",
     "choose",
+    "compare",
     "confidence_sequence",
     "crossfit",
     "envelope",

@@ -29,7 +29,7 @@ from lossdial.dial.scores import Scores
 from lossdial.dial.shift import Declined, Fit, mixture_fit
 from lossdial.dial.surface import Surface
 from lossdial.dial.tuning import at_point, choose
-from lossdial.dial.verdict import AIMS, Verdict, verdict
+from lossdial.dial.verdict import AIMS, Verdict, compare, verdict
 from lossdial.dial.watch import Watch
 
 
@@ -223,9 +223,13 @@ class Dial:
         """The ROC envelope over every λ and threshold: all that adapting needs."""
         return envelope(self._surface)
 
-    def verdict(self, objectives: Sequence[Objective] = AIMS) -> Verdict:
-        """Does moving λ beat moving only the threshold at the best single λ, and by how much?"""
-        return verdict(self._surface, objectives)
+    def verdict(self, objectives: Sequence[Objective] = AIMS, plain: Mapping[str, float] | None = None) -> Verdict:
+        """Does moving λ beat moving only the threshold at the best single λ (or at that of the `plain` loss)?"""
+        return verdict(self._surface, objectives, plain=plain)
+
+    def compare(self, other: "Dial", objectives: Sequence[Objective | str] = AIMS) -> Verdict:
+        """What this model gains over another on the very same rows, paired, for all aims or metrics at once."""
+        return compare(self._surface, other.surface, objectives)
 
     @overload
     def metrics(self, metrics: Sequence[str | Metric] = ..., point: None = None) -> dict[str, tuple[Estimate, ...]]: ...
