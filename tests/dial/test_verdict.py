@@ -134,6 +134,23 @@ def test_wording():
     assert str(Verdict((gain, worse), 50, 100)).endswith("for 1 of 2 aims: 0.050 [0.010, 0.090] to maximise f1.")
 
 
+def test_one_lam_leaves_nothing_to_move():
+    assert str(verdict(alike(1, m=1))) == "There is one λ here and nothing to move but the threshold."
+
+
+def test_groups_and_weights_reach_the_verdict():
+    # Every row twice: worth no more than once where they are of one group, or weigh nothing.
+    plain, aim = crossing(0), (Objective(maximize="recall", subject_to={"fpr": 0.001}),)
+    twice = np.tile(np.arange(4400), 2)
+    rows = plain.y[twice], np.asarray(plain.scores)[twice], plain.lams
+    width = {}
+    for name, weight, groups in (("rows", None, None), ("groups", None, twice), ("weights", twice * 0.0 + 1, twice)):
+        gain = verdict(Surface(*rows, weight, groups), aim, resamples=300).gains[0].gain
+        width[name] = gain.high - gain.low
+    assert width["groups"] > 1.2 * width["rows"]
+    assert width["weights"] == width["groups"]
+
+
 def test_few_positives_refuse():
     with pytest.raises(ValueError, match="4 positives"):
         verdict(alike(0, n_positive=4))

@@ -7,7 +7,7 @@ in at most one verdict of twenty.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import norm
@@ -78,8 +78,11 @@ class Verdict:
     gains: tuple[Gain, ...]
     n_positive: int
     n_negative: int
+    n_lams: int = 2
 
     def __str__(self) -> str:
+        if self.n_lams == 1:
+            return "There is one λ here and nothing to move but the threshold."
         if len(self.gains) == 1:
             return f"{self.gains[0]}."
         return " ".join(self._sentence(rival) for rival in dict.fromkeys(gain.rival for gain in self.gains))
@@ -132,7 +135,7 @@ def verdict(
             values, differences = _duel(duels, metric, resamples, seed)
             lines.append((str(objective), metric, values, rival))
             drawn.append(differences)
-    return _judged(surface, lines, np.array(drawn), "moving λ")
+    return replace(_judged(surface, lines, np.array(drawn), "moving λ"), n_lams=surface.n_lams)
 
 
 def compare(
