@@ -60,7 +60,8 @@ def _broken(sums: Sums, laws: Sequence[Law], missed: list[str]) -> list[str]:
         draws = sums.draws[what]
         for claim in CLAIMS:
             broken, refused = (sums.share(what, f"{claim}: {key}") for key in ("broken", "refused"))
-            cells.append(f"{100 * broken:.1f}" + (f" ({100 * refused:.0f} refused)" if refused else ""))
+            told = f" ({'<1' if refused < 0.01 else f'{100 * refused:.0f}'} refused)" if refused else ""
+            cells.append(f"{100 * broken:.1f}{told}")
             if broken > limit(draws):
                 missed.append(f"{law.name}: {claim} broken in {broken:.3f} of {draws} draws")
         lines.append(f"| {law.name} | {draws:,} | {' | '.join(cells)} |")
@@ -69,7 +70,7 @@ def _broken(sums: Sums, laws: Sequence[Law], missed: list[str]) -> list[str]:
 
 
 def _given_up(sums: Sums, laws: Sequence[Law], missed: list[str]) -> list[str]:
-    lines = ["", *COST, "| law | floor | " + " | ".join(ANSWERS) + " | ahead of MAPIE | of its fixed sequence |"]
+    lines = ["", *COST, "", "| law | floor | " + " | ".join(ANSWERS) + " | ahead of MAPIE | of its fixed sequence |"]
     lines.append("| --- " * (len(ANSWERS) + 4) + "|")
     for law in laws:
         what = f"law: {law.name}"
@@ -91,7 +92,7 @@ def _given_up(sums: Sums, laws: Sequence[Law], missed: list[str]) -> list[str]:
 
 
 def _shift(sums: Sums, missed: list[str]) -> list[str]:
-    lines = ["", *SHIFT, "| what changed | draws | refused, % |", "| --- | --- | --- |"]
+    lines = ["", *SHIFT, "", "| what changed | draws | refused, % |", "| --- | --- | --- |"]
     for what, draws in sums.draws.items():
         if what.startswith("shift: "):
             refused = sums.share(what, "hits")
@@ -107,7 +108,7 @@ def _watch(sums: Sums, delays: Sequence[int], missed: list[str]) -> list[str]:
     if share > limit(draws):
         missed.append(f"watch: {share:.3f} false alarms")
     lines = ["", *WATCH, "False alarms right at the floor, over 100,000 outcomes looked at after each:"]
-    lines += [f"{100 * share:.1f} % of {draws:,} streams.", *SPOKEN]
+    lines += [f"{100 * share:.1f} % of {draws:,} streams.", *SPOKEN, ""]
     lines.append("| recall now | good outcomes before | " + " | ".join(map(str, delays)) + " |")
     lines.append("| --- " * (len(delays) + 2) + "|")
     for what in sums.draws:
@@ -119,7 +120,7 @@ def _watch(sums: Sums, delays: Sequence[int], missed: list[str]) -> list[str]:
 
 
 def _verdict(sums: Sums, missed: list[str]) -> list[str]:
-    lines = ["", *VERDICT, "| verdict on | draws | any gain claimed, % |", "| --- | --- | --- |"]
+    lines = ["", *VERDICT, "", "| verdict on | draws | any gain claimed, % |", "| --- | --- | --- |"]
     for what, draws in sums.draws.items():
         if what.startswith("verdict: "):
             claimed = sums.share(what, "hits")
@@ -130,7 +131,7 @@ def _verdict(sums: Sums, missed: list[str]) -> list[str]:
 
 
 def _crossfit(sums: Sums, missed: list[str]) -> list[str]:
-    lines = ["", *CROSSFIT, "| aim and data | draws | coverage, % |", "| --- | --- | --- |"]
+    lines = ["", *CROSSFIT, "", "| aim and data | draws | coverage, % |", "| --- | --- | --- |"]
     for what, draws in sums.draws.items():
         if what.startswith("crossfit: "):
             found = {key: value / draws for key, value in sums.sums[what].items()}

@@ -139,7 +139,7 @@ _CENTRE = 1.0
 
 def shift_refused(share: float, moved: float, spread: float, index: int) -> bool:
     """Is a sample of 1,000 refused whose share of positives, place and spread changed? 100 positives are known."""
-    rng = np.random.default_rng([int(1000 * share), int(1000 * moved), int(1000 * spread), index])
+    rng = np.random.default_rng([int(1000 * share), int(1000 * (moved + 5)), int(1000 * spread), index])
     y = np.repeat([1, 0], [100, 1000])
     known = sample(y, rng.standard_normal(1100) + 2 * y)
     new = spread * rng.standard_normal(1000) + 2 * (rng.random(1000) < share) + moved
