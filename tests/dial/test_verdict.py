@@ -104,6 +104,18 @@ def test_figures_come_from_the_half_that_did_not_choose():
     assert found.gain.value == pytest.approx(np.mean(moved) - np.mean(fixed))
 
 
+def test_figures_are_weighted():
+    plain, objective = alike(2), Objective(maximize="f1")
+    weight = np.random.default_rng(0).exponential(size=1000)
+    surface = Surface(plain.y, plain.scores, plain.lams, weight)
+    found = verdict(surface, (objective,), resamples=20, seed=3).gains[0]
+    moved = []
+    for chooser, judge in surface.swapped_halves(3):
+        free = select(chooser, objective)
+        moved.append(metrics.f1(judge.y, judge.score(free.index), free.threshold, judge.weight))
+    assert found.moved == pytest.approx(np.mean(moved))
+
+
 def test_less_is_better_counts_as_gain():
     surface = crossing(4)
     costs = [Objective(minimize="expected_cost", cost_fn=ratio, cost_fp=1, prevalence=0.1) for ratio in (0.2, 200)]
@@ -138,17 +150,15 @@ def test_one_lam_leaves_nothing_to_move():
     assert str(verdict(alike(1, m=1))) == "There is one λ here and nothing to move but the threshold."
 
 
-def test_groups_and_weights_reach_the_verdict():
-    # Every row twice: worth no more than once where they are of one group, or weigh nothing.
-    plain, aim = crossing(0), (Objective(maximize="recall", subject_to={"fpr": 0.001}),)
-    twice = np.tile(np.arange(4400), 2)
-    rows = plain.y[twice], np.asarray(plain.scores)[twice], plain.lams
-    width = {}
-    for name, weight, groups in (("rows", None, None), ("groups", None, twice), ("weights", twice * 0.0 + 1, twice)):
-        gain = verdict(Surface(*rows, weight, groups), aim, resamples=300).gains[0].gain
-        width[name] = gain.high - gain.low
-    assert width["groups"] > 1.2 * width["rows"]
-    assert width["weights"] == width["groups"]
+def test_copies_in_groups_add_nothing():
+    surface = crossing(5, n_positive=100, n_negative=1000)
+    index = np.repeat(np.arange(1100), 6)
+    copies = surface.take(index)
+    grouped = Surface(copies.y, copies.scores, copies.lams, None, index)
+    aim = (Objective(maximize="recall", subject_to={"fpr": 0.05}),)
+    alone, together = (verdict(s, aim, resamples=300).gains[0].gain for s in (copies, grouped))
+    # Taken for independent, six copies make the interval √6 = 2.4 times too narrow.
+    assert together.high - together.low > 1.7 * (alone.high - alone.low)
 
 
 def test_few_positives_refuse():

@@ -214,10 +214,8 @@ def test_weights_go_with_their_samples_and_have_a_mean_of_one():
 
 
 def test_a_positive_of_weight_zero_is_not_seen():
-    y = torch.tensor([1, 1, 0, 0])
-    assert ArrayBatches(
-        torch.zeros(4, 1), y, 2, weight=torch.tensor([1.0, 0.0, 1.0, 1.0])
-    ).share_without_positives() == (0.75**2)
+    y, weight = torch.tensor([1, 1, 0, 0]), torch.tensor([1.0, 0.0, 1.0, 1.0])
+    assert ArrayBatches(torch.zeros(4, 1), y, 2, weight=weight).share_without_positives() == 0.75**2
 
 
 @pytest.mark.parametrize(

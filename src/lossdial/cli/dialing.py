@@ -174,7 +174,7 @@ def adapt(
         require_positives(hull.n_positive)  # a model that was kept without its evidence
         point = adapted(hull, prevalence, cost_fn, cost_fp, name)
     else:
-        dial = labelled_dial(bundle, data, target, group, path_column)
+        dial = labelled_dial(bundle, data, target, group, path_column if data is not None else None)
         if unlabelled is not None:
             estimate = _estimate(bundle, dial, unlabelled, path_column)
             prevalence = estimate.value

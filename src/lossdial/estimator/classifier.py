@@ -25,7 +25,7 @@ from lossdial.dial.metrics import auc
 from lossdial.estimator.parameters import Run, parameters_to_json
 from lossdial.estimator.rows import Rows, Split, embedded, hold_out, in_memory
 from lossdial.estimator.trained import TrainedClassifier
-from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
+from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss, imbalance
 from lossdial.models import ConditionalClassifier, FrozenEncoder, HeadConfig, MLPConfig, build_model
 from lossdial.predictor import Predictor
 from lossdial.spaces import Lam, Space
@@ -258,13 +258,9 @@ class LCTClassifier(TrainedClassifier):
         if isinstance(self.loss, ConditionalLoss):
             return self.loss
         if self.loss == "vs":
-            share = float(np.average(labels, weights=weight))
-            if not 0 < share < 1:
-                raise ValueError("sample_weight leaves only one class with any weight; two are needed to tell apart.")
             with warnings.catch_warnings():  # the choice of the positive class has warned in its own words
                 warnings.simplefilter("ignore", UserWarning)
-                counts = np.bincount(labels, weights=weight, minlength=2)
-                return VSLoss(beta=float(counts[0] / counts[1]))
+                return VSLoss(beta=imbalance(labels, weight))
         if self.loss == "focal":
             return FocalLoss()
         raise ValueError(f"loss must be 'vs', 'focal' or a ConditionalLoss; got {self.loss!r}.")
@@ -291,7 +287,7 @@ def _validation(x: Any, labels: Any, neutral: Lam) -> Any:
     def validate(current: ConditionalClassifier) -> dict[str, float]:
         like = next(current.head.parameters())  # the device and, where precision is 'true', another dtype
         with torch.no_grad():
-            features = current.embed(x if x.dtype == torch.uint8 else x.to(like.dtype)).to(like)
+            features = current.embed(x if x.dtype == torch.uint8 else x.to(like.dtype), progress=False).to(like)
             margin = current.margins(features, neutral.at(None))[:, 0]
         return {"auc": float(auc(labels, margin.float().cpu().numpy()))}
 

@@ -94,7 +94,8 @@ class MemberLinear(nn.Module):
 
     def _one(self, x: Tensor, scale: Tensor | None, shift: Tensor | None) -> Tensor:
         """The same of one member: x (n, in) -> (1, n, out), in as few operations as a plain layer takes."""
-        weight, bias = self.weight.squeeze(0), self.bias  # views: to select [0] would copy in the backward pass
+        weight = self.weight.squeeze(0)  # a view: to select [0] would copy in the backward pass
+        bias: Tensor = self.bias
         if shift is not None:
             bias = torch.addmm(bias, shift, weight)
         if scale is not None:
