@@ -27,6 +27,7 @@ def test_a_certified_point_carries_its_certificate_through_json():
     assert point.metrics["recall"].value >= 0.95
     again = OperatingPoint.from_json(json.loads(json.dumps(point.to_json())))
     assert again.certificate == point.certificate
+    assert again.chosen_on == point.chosen_on
     assert again.at(prevalence=0.002) == point.at(prevalence=0.002)
     assert dial.points["default"] is point
 

@@ -10,13 +10,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import bdtr, betaincinv
-from scipy.stats import beta as beta_law
-from scipy.stats import binom, poisson
+from scipy.special import bdtr, betaincinv, gammaln, xlogy
 
 from lossdial.dial.checks import FloatArray, require_open_unit
 
-_TAIL = 1e-15
+_TAIL = 1e-18
 _RANKS_AT_EITHER_END = 16
 _GROWTH = 1.15
 
@@ -33,8 +31,11 @@ def rank_for(n: int, floor: float, risk: float) -> int:
     require_open_unit("risk", risk)
     if n < 1:
         return 0
-    below = int(binom.ppf(risk, n, 1 - floor))  # the least count with P(Bin <= count) >= risk
-    return below + int(binom.cdf(below, n, 1 - floor) <= risk)
+    low, high = 0, n + 1  # rank `low` keeps the risk (0: none needed), rank `high` does not
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if bdtr(middle - 1, n, 1 - floor) <= risk else (low, middle)
+    return low
 
 
 def floor_of(n: int, rank: ArrayLike, risk: float) -> FloatArray:
@@ -132,18 +133,25 @@ def _ranks(n: int) -> FloatArray:
 
 def _all_hold(n: int, ranks: FloatArray, eta: float) -> float:
     """P(share at or above U_(k) ≥ its η-quantile for all `ranks`) for n uniforms, that is P(N(b_k) ≥ k for all)."""
-    edges = beta_law.isf(eta, ranks, n - ranks + 1)
+    edges = 1 - floor_of(n, ranks, eta)
     mass, first, at = np.ones(1), 0, 0.0  # P(N(at) = first + i, no floor broken so far), of a Poisson process N
     for rank, edge in zip(ranks, edges, strict=True):
         rate = n * max(float(edge) - at, 0.0)
-        low, high = int(poisson.ppf(_TAIL, rate)), int(poisson.isf(_TAIL, rate))
-        mass = np.convolve(mass, poisson.pmf(np.arange(low, high + 1), rate))
+        reach = 9 * rate**0.5  # beyond it, and a few more, less than 1e-15 is left
+        low, high = max(int(rate - reach) - 10, 0), int(rate + reach) + 40
+        mass = np.convolve(mass, _poisson(np.arange(low, high + 1), rate))
         first, at = first + low, float(edge)
         start = max(int(rank) - first, 0)
         mass, first = mass[start : n + 1 - first], first + start
         if mass.size == 0:
             return 0.0
-        kept = np.flatnonzero(mass > _TAIL * mass.max() * 1e-3)
+        kept = np.flatnonzero(mass > _TAIL * mass.max())
         mass, first = mass[kept[0] : kept[-1] + 1], first + int(kept[0])
-    last = poisson.pmf(n - first - np.arange(mass.size), n * (1 - at))
-    return float(mass @ last / poisson.pmf(n, n))
+    last = _poisson(n - first - np.arange(mass.size), n * (1 - at))
+    return float(mass @ last / _poisson(n, n))
+
+
+def _poisson(count: ArrayLike, rate: float) -> FloatArray:
+    """P(N = count) of a Poisson law."""
+    k = np.asarray(count, dtype=np.float64)
+    return np.exp(xlogy(k, rate) - rate - gammaln(k + 1))

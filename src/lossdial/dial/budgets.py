@@ -1,11 +1,12 @@
 """Budgets: at most so many alerts, certified on scores without labels, and what a busy day then brings."""
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import poisson
+from scipy.special import pdtr, pdtrik
 
 from lossdial.dial.bounds import needed, rank_for
 from lossdial.dial.checks import FloatArray, require_finite, require_open_unit
@@ -81,7 +82,7 @@ def cap_alerts(
             f"{needed(1 - share, risk)}; {1 - risk ** (1 / values.size):.3g} can be certified now."
         )
     threshold = float(values[values.size - rank])
-    busy = None if volume is None else int(poisson.ppf(quantile, share * volume))
+    busy = None if volume is None else _busy(quantile, share * volume)
     return AlertCap(
         threshold=threshold,
         rate=share,
@@ -95,6 +96,12 @@ def cap_alerts(
         quantile=quantile,
         busy_day=busy,
     )
+
+
+def _busy(quantile: float, mean: float) -> int:
+    """The least count that a Poisson number of that mean keeps to with probability `quantile`."""
+    count = max(math.ceil(pdtrik(quantile, mean)) - 1, 0) if pdtr(0, mean) < quantile else 0
+    return count if pdtr(count, mean) >= quantile else count + 1
 
 
 def _rate(rate: float | None, per_day: float | None, volume: float | None) -> float:

@@ -212,7 +212,7 @@ class Dial:
             found = adapt(self.envelope(), share, cost_fn, cost_fp, name)
             column = self._surface.column(found.lam, f"point {name!r}")
             digest = digest_of(self._surface.labels, self._surface.score(column))
-            found = replace(found, holding="not certified", chosen_on=digest)
+            found = replace(found, chosen_on=digest)
         else:
             self._require_fresh()
             found = adapted_point(self._surface, share, (cost_fn, cost_fp), confidence, name)

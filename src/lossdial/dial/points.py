@@ -80,7 +80,7 @@ class OperatingPoint:
     aim: Objective | None = None
     missed: tuple[str, ...] = ()
     certificate: Certificate | None = None
-    chosen_on: str = ""
+    chosen_on: str = field(default="", compare=False)
     holding: str = ""
 
     def __str__(self) -> str:

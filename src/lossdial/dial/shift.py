@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
-from scipy.stats import chi2, ncx2
+from scipy.special import chdtri, chndtr
 
 from lossdial.dial.checks import FloatArray, require_finite, require_open_unit
 from lossdial.dial.evidence import Sample, one_of_each
@@ -177,8 +177,8 @@ def _covariance(law: FloatArray) -> FloatArray:
 @lru_cache(maxsize=16)
 def _noncentrality(freedom: int, risk: float) -> float:
     """How far off the distance must be on average for a power of 0.8."""
-    cut = chi2.ppf(1 - risk, freedom)
-    return float(brentq(lambda far: ncx2.sf(cut, freedom, far) - 0.8, 1e-6, 200))
+    cut = chdtri(freedom, risk)
+    return float(brentq(lambda far: 0.2 - chndtr(cut, freedom, far), 1e-6, 200))
 
 
 def _smallest(covariance: FloatArray, risk: float) -> float:

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import ndtri, stdtrit
 
 from lossdial.dial.bootstrap import bootstrap
 from lossdial.dial.calibrating import calibrations
@@ -217,7 +216,7 @@ def simultaneous(drawn: FloatArray, n_positive: float) -> FloatArray:
     if not moves.any():
         return np.zeros(len(drawn))
     greatest = np.abs((drawn - drawn.mean(axis=1, keepdims=True))[moves] / deviation[moves, None]).max(axis=0)
-    widened = student.ppf((1 + LEVEL) / 2, n - 1) / norm.ppf((1 + LEVEL) / 2) * math.sqrt(n / (n - 1))
+    widened = stdtrit(n - 1, (1 + LEVEL) / 2) / ndtri((1 + LEVEL) / 2) * math.sqrt(n / (n - 1))
     return np.asarray(np.quantile(greatest, LEVEL) * widened * deviation)
 
 
