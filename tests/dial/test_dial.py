@@ -21,6 +21,7 @@ from lossdial.dial import (
     metrics,
     verdict,
 )
+from lossdial.dial.promises import told
 
 
 def make(seed=0, n=600, m=1, prevalence=0.2):
@@ -87,7 +88,7 @@ def test_it_asks_what_the_room_answers():
     y, scores, lams = make(m=3)
     dial, objective = Dial(y, scores, lams), Objective(maximize="balanced_accuracy", subject_to={"recall": 0.5})
     point = dial.tune(maximize="balanced_accuracy", subject_to={"recall": 0.5})
-    assert point == dial.tune(aim=objective) == choose(dial.surface, objective)
+    assert point == dial.tune(aim=objective) == told(dial.surface, objective, choose(dial.surface, objective))
     assert str(dial.verdict()) == str(verdict(dial.surface))
     assert dial.envelope().to_json() == envelope(dial.surface).to_json()
     new = scores[::3, lams.index(point.lam)]

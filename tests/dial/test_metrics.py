@@ -64,6 +64,10 @@ def test_metrics_at_a_threshold_equal_scikit_learn(problem, threshold):
         (metrics.accuracy, sk.accuracy_score(y, predicted)),
         (metrics.balanced_accuracy, sk.balanced_accuracy_score(y, predicted)),
         (metrics.f1, sk.f1_score(y, predicted, zero_division=0)),
+        (metrics.npv, sk.precision_score(y, predicted, pos_label=0, zero_division=0)),
+        (metrics.mcc, sk.matthews_corrcoef(y, predicted)),
+        (metrics.alert_rate, predicted.mean()),
+        (metrics.lift, sk.precision_score(y, predicted, zero_division=0) / np.mean(y)),
     ]
     for function, expected in pairs:
         assert function(y, score, threshold) == pytest.approx(expected, abs=1e-6), function.__name__

@@ -52,6 +52,7 @@ def adapt(
         prevalence=prevalence,
         shift=log_odds(prevalence) - log_odds(envelope.prevalence),
         aim=objective,
+        holding="not certified",
     )
 
 

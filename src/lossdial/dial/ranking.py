@@ -36,6 +36,11 @@ class Counts:
         return np.asarray(self.fp / self.n_negative)
 
     @property
+    def total(self) -> float | FloatArray:
+        """n₊ + n₋."""
+        return self.n_positive + self.n_negative
+
+    @property
     def none(self) -> "Counts":
         """The counts of predicting no sample positive."""
         return Counts(np.zeros(()), np.zeros(()), self.n_positive, self.n_negative)

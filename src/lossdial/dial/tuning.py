@@ -34,6 +34,9 @@ REPORT = (
     "calibration_error@15",
 )
 """What an operating point is reported with, besides its own objective and constraints."""
+_SELECTED = 1.08
+"""By how much cross-fitted intervals are widened; without, constrained figures covered 92.8 to 94.6 % of the mean truth
+of the two half-chosen points (`docs/certificates.md`)."""
 
 
 def choose(
@@ -141,7 +144,7 @@ def crossfit(
 
     λ and threshold are selected, and λ calibrated, on one stratified half of the samples and measured on the other,
     then the halves swap; the figure is the mean of the two. Its interval resamples the measuring halves, the selections
-    held fixed.
+    held fixed, and is a little wider than that gives: the rows that measure one choice have made the other.
     """
     metric, bounds = objective.unfolded(surface.prevalence)
     metrics = tuple({m.name: m for m in (metric, *(m for m, _ in bounds))}.values())
@@ -154,7 +157,12 @@ def crossfit(
         for key, redrawn in drawn.items():
             spreads[key] += redrawn / 2
     effective = surface.samples.effective[0]
-    return {m.name: enclose(m, values[m.name], spreads[m.name], effective)[0] for m in metrics}
+    return {m.name: enclose(m, values[m.name], _wider(m, spreads[m.name]), effective)[0] for m in metrics}
+
+
+def _wider(metric: Metric, drawn: FloatArray) -> FloatArray:
+    centre = drawn.mean(axis=-1, keepdims=True)
+    return np.clip(centre + _SELECTED * (drawn - centre), *metric.bounds)
 
 
 def _missed(

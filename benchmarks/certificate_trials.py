@@ -1,0 +1,182 @@
+"""What `certificates.py` does with each draw of a law, and its trials of shift, watching, verdict and cross-fitting."""
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from certificate_laws import Law, Rows
+from scipy.stats import norm
+
+from lossdial.dial import Bet, NotCertified, Objective, Surface, cap_alerts, crossfit, mixture_fit, select, verdict
+from lossdial.dial.certificates import Certificate, at_recall
+from lossdial.dial.certifying import certified_choice
+from lossdial.dial.evidence import sample
+from lossdial.dial.promises import referral
+from lossdial.dial.travel import npv_at, precision_at, travel
+
+CONFIDENCE = 0.95
+
+try:
+    from mapie.risk_control import BinaryClassificationController as Controller
+except ImportError:  # extra `bench`
+    Controller = None
+
+
+def trial(law: Law, seed: int, index: int) -> Iterator[tuple[str, str, float]]:
+    """Everything tried on one draw, as (claim, what happened, by how much): kept, broken, refused, or a figure."""
+    rng = np.random.default_rng([seed, index])
+    rows = law.draw(rng)
+    surface = Surface(rows.y, rows.scores, [{"tau": float(k)} for k in range(law.columns)], None, rows.groups)
+    floor = Objective(maximize="precision", subject_to={"recall": law.floor})
+    cap = Objective(maximize="recall", subject_to={"fpr": law.cap})
+
+    def promised(claim: str, check: Callable[[], bool]) -> Iterator[tuple[str, str, float]]:
+        try:
+            yield claim, "kept" if check() else "broken", 1.0
+        except NotCertified:
+            yield claim, "refused", 1.0
+
+    def by(objective: Objective, holds: Callable[[Certificate, float, float], bool]) -> Callable[[], bool]:
+        def check() -> bool:
+            found = certified_choice(surface, objective, CONFIDENCE, seed=index)
+            return holds(found.certificate, *law.rates(found.threshold))
+
+        return check
+
+    yield from promised("recall", by(floor, lambda c, recall, _: recall >= c.recall - 1e-12))
+    yield from promised("fpr", by(cap, lambda c, _, fpr: fpr <= c.fpr + 1e-12))
+    yield from promised("both", by(floor, lambda c, recall, fpr: recall >= c.recall - 1e-12 and fpr <= c.fpr + 1e-12))
+    yield from promised("precision elsewhere", by(floor, lambda c, recall, fpr: _travels(law, c, recall, fpr)))
+    yield from promised("referral band", lambda: _band_holds(law, surface, index))
+    yield from promised("alert cap", lambda: _cap_holds(law, rows, index))
+    if law.columns == 1 and rows.groups is None:
+        yield from _precisions(law, rows, surface)
+
+
+def _travels(law: Law, certificate: Certificate, recall: float, fpr: float) -> bool:
+    found = travel(certificate, law.prevalence, cost_fn=100, cost_fp=1)
+    cost = law.prevalence * 100 * (1 - recall) + (1 - law.prevalence) * fpr
+    return (
+        precision_at(recall, fpr, law.prevalence) >= found.precision - 1e-12
+        and npv_at(recall, fpr, law.prevalence) >= found.npv - 1e-12
+        and cost <= found.cost + 1e-12
+    )
+
+
+def _band_holds(law: Law, surface: Surface, index: int) -> bool:
+    npv, precision = law.promise
+    band = referral(surface, npv, precision, law.prevalence, CONFIDENCE, index)
+    below = np.isinf(band.low) or npv_at(*law.rates(band.low), law.prevalence) >= band.npv - 1e-12
+    return bool(
+        below and (np.isinf(band.high) or precision_at(*law.rates(band.high), law.prevalence) >= band.precision - 1e-12)
+    )
+
+
+def _cap_holds(law: Law, rows: Rows, index: int) -> bool:
+    """Unlabelled cases as they come: a binomial number of positives among 400, one row of each unit."""
+    rng = np.random.default_rng([17, index])
+    names = np.arange(rows.y.size) if rows.groups is None else rows.groups
+    ill, well = (np.unique(names[rows.y == label]) for label in (1, 0))
+    share = ill.size / 800
+    n_positive = min(int(rng.binomial(400, share)), ill.size)
+    cases = np.isin(
+        names, np.concatenate([rng.permutation(ill)[:n_positive], rng.permutation(well)[: 400 - n_positive]])
+    )
+    found = cap_alerts(rows.scores[cases, 0], rate=0.3, confidence=CONFIDENCE, groups=names[cases], seed=index)
+    recall, fpr = law.rates(found.threshold)
+    return share * recall + (1 - share) * fpr <= 0.3 + 1e-12
+
+
+def _precisions(law: Law, rows: Rows, surface: Surface) -> Iterator[tuple[str, str, float]]:
+    """Precision at the data's prevalence of those who answer, and how far recall alone is ahead of MAPIE."""
+    floor = Objective(maximize="precision", subject_to={"recall": law.floor})
+    cuts: dict[str, float | None] = {"uncertified": select(surface, floor).threshold}
+    for who, cap in (("recall alone", False), ("recall and fpr", True)):
+        try:
+            cuts[who] = at_recall(sample(rows.y, rows.scores[:, 0]), law.floor, CONFIDENCE, cap)[0]
+        except NotCertified:
+            cuts[who] = None
+    if Controller is not None:
+        cuts["MAPIE"] = _mapie(rows, law.floor, "bonferroni_holm")
+        cuts["MAPIE, fixed sequence"] = _mapie(rows, law.floor, "fixed_sequence")
+    found: dict[str, float] = {}
+    for who, cut in cuts.items():
+        if cut is None:
+            yield who, "refused", 1.0
+            continue
+        recall, fpr = law.rates(cut)
+        found[who] = precision_at(recall, fpr, surface.prevalence)
+        yield who, "broken" if recall < law.floor - 1e-12 else "kept", 1.0
+        yield who, "precision", found[who]
+        if who.startswith("MAPIE") and "recall alone" in found:
+            yield who, "ahead", found["recall alone"] - found[who]
+
+
+def _mapie(rows: Rows, floor: float, method: str) -> float | None:
+    """The score at MAPIE's best threshold on its default grid of probabilities; None where it has none."""
+    score = rows.scores[:, 0]
+    inner = (
+        score - _CENTRE if score.max() > -3 else score
+    )  # probabilities about one half, but for scores all below 0.01
+    probability = 1 / (1 + np.exp(-inner))
+    controller = Controller(
+        lambda X: np.column_stack([1 - X[:, 0], X[:, 0]]), "recall", floor, CONFIDENCE, fwer_method=method
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        controller.calibrate(probability[:, None], rows.y)
+    best = controller.best_predict_param
+    if best is None:
+        return None
+    # MAPIE accepts probability >= threshold; one float lower, `score > cut` does the same.
+    cut = -np.inf if best <= 0 else float(np.log(best / (1 - best)))
+    return float(np.nextafter(cut + (_CENTRE if score.max() > -3 else 0.0), -np.inf))
+
+
+_CENTRE = 1.0
+
+
+def shift_refused(share: float, moved: float, spread: float, index: int) -> bool:
+    """Is a sample of 1,000 refused whose share of positives, place and spread changed? 100 positives are known."""
+    rng = np.random.default_rng([int(1000 * share), int(1000 * (moved + 5)), int(1000 * spread), index])
+    y = np.repeat([1, 0], [100, 1000])
+    known = sample(y, rng.standard_normal(1100) + 2 * y)
+    new = spread * rng.standard_normal(1000) + 2 * (rng.random(1000) < share) + moved
+    return not mixture_fit(known, new, resamples=399, seed=index).fits
+
+
+def watched(recall: float, n: int, index: int, good: int = 0) -> int | None:
+    """After how many outcomes a floor of 0.95 is called broken; `good` ones at 0.97 come first."""
+    rng = np.random.default_rng([int(1000 * recall), good, index])
+    bet = Bet(0.95, 0.05).see(rng.random(good) < 0.97).see(rng.random(n) < recall)
+    return None if bet.broken_at is None else bet.broken_at - good
+
+
+def gain_claimed(n_positive: int, m: int, noise: float, index: int) -> bool:
+    """Does a verdict claim any gain where no λ is better than another?"""
+    rng = np.random.default_rng([n_positive, m, index])
+    y = np.repeat([1, 0], [n_positive, 10 * n_positive])
+    scores = (rng.standard_normal(y.size) + 1.5 * y)[:, None] + noise * rng.standard_normal((y.size, m))
+    surface = Surface(y, scores, [{"tau": float(k)} for k in range(m)])
+    return any(gain.measurable for gain in verdict(surface, resamples=200, seed=index).gains)
+
+
+def crossfit_covers(objective: Objective, n_positive: int, m: int, index: int) -> Counter[str]:
+    """Which cross-fitted intervals cover the mean true figure of the two half-chosen points."""
+    rng = np.random.default_rng([n_positive, m, index])
+    noise = 0.7 if m > 1 else 0.0
+    spread = float(np.sqrt(1 + noise**2))
+    y = np.repeat([1, 0], [n_positive, 10 * n_positive])
+    scores = (rng.standard_normal(y.size) + 2 * y)[:, None] + noise * rng.standard_normal((y.size, m))
+    surface = Surface(y, scores, [{"tau": float(k)} for k in range(m)])
+    cuts = np.array([select(half, objective).threshold for half, _ in surface.swapped_halves(index)])
+    recall, fpr = norm.sf((cuts - 2) / spread), norm.sf(cuts / spread)
+    share = surface.prevalence
+    truth = {
+        "recall": recall.mean(),
+        "fpr": fpr.mean(),
+        "precision": np.mean(share * recall / (share * recall + (1 - share) * fpr)),
+    }
+    found = crossfit(surface, objective, 400, index, None)
+    return Counter({name: int(e.low <= truth[name] <= e.high) for name, e in found.items()})

@@ -1,0 +1,132 @@
+"""Do certificates hold? Shares of broken ones over thousands of draws, what they cost, and MAPIE on the same draws.
+
+    python benchmarks/certificates.py                 # about ten minutes on one core; goes on where it was stopped
+    python benchmarks/certificates.py --draws 100 --rows /tmp/rows.jsonl --page /tmp/certificates.md
+
+Every block of draws is a line of `results/certificates.jsonl`; `docs/certificates.md` is written from those lines.
+Exits with 1 when a bar is missed. MAPIE is in the extra `bench`; the money needs LOSSDIAL_DATA.
+"""
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from certificate_laws import LAWS
+from certificate_money import money
+from certificate_page import page
+from certificate_trials import crossfit_covers, gain_claimed, shift_refused, trial, watched
+
+from lossdial.dial import Objective
+
+HERE = Path(__file__).resolve().parent.parent
+BLOCK = 100
+PRECISION = Objective(maximize="precision", subject_to={"recall": 0.95})
+RECALL = Objective(maximize="recall", subject_to={"fpr": 0.05})
+
+
+def law_block(number: int, start: int, draws: int) -> dict[str, float]:
+    """Sums of what happened in some draws of a law, by 'claim: what'."""
+    sums: Counter[str] = Counter()
+    for index in range(start, start + draws):
+        for claim, what, amount in trial(LAWS[number], number, index):
+            sums[f"{claim}: {what}"] += amount  # type: ignore[assignment]
+    return dict(sums)
+
+
+def share_block(one: Callable[[int], bool], start: int, draws: int) -> dict[str, float]:
+    return {"hits": float(sum(one(index) for index in range(start, start + draws)))}
+
+
+def cover_block(objective: Objective, n_positive: int, m: int, start: int, draws: int) -> dict[str, float]:
+    sums: Counter[str] = Counter()
+    for index in range(start, start + draws):
+        sums.update(crossfit_covers(objective, n_positive, m, index))
+    return {name: float(count) for name, count in sums.items()}
+
+
+def alarm_block(recall: float, n: int, good: int, start: int, draws: int) -> dict[str, float]:
+    found = [watched(recall, n, index, good) for index in range(start, start + draws)]
+    sums = {"alarms": float(sum(delay is not None and delay > 0 for delay in found))}
+    return sums | {f"within {limit}": float(sum(d is not None and 0 < d <= limit for d in found)) for limit in DELAYS}
+
+
+DELAYS = (50, 100, 200, 500, 1000, 2000)
+
+
+def jobs(draws: int) -> dict[str, tuple[Callable[[int, int], dict[str, float]], int]]:
+    """Everything to be tried: name -> block of draws, and how many draws."""
+    few = max(draws // 2, 1)
+    found: dict[str, tuple[Callable[[int, int], dict[str, float]], int]] = {
+        f"law: {law.name}": (partial(law_block, number), draws) for number, law in enumerate(LAWS)
+    }
+    for share in (0.001, 0.1, 0.5):
+        found[f"shift: share {share:g}"] = (_shares(partial(shift_refused, share, 0.0, 1.0)), few)
+    for moved in (-0.6, -0.4, -0.2, 0.2, 0.4, 0.6, 0.8):
+        found[f"shift: moved {moved:g}"] = (_shares(partial(shift_refused, 0.1, moved, 1.0)), max(draws // 10, 1))
+    for spread in (0.7, 0.85, 1.2, 1.5):
+        found[f"shift: spread {spread:g}"] = (_shares(partial(shift_refused, 0.1, 0.0, spread)), max(draws // 10, 1))
+    found["watch: 0.95 for 100000"] = (partial(alarm_block, 0.95, 100_000, 0), max(draws // 4, 1))
+    for recall in (0.93, 0.9, 0.85, 0.8):
+        for good in (0, 2000):
+            found[f"watch: {recall:g} after {good}"] = (partial(alarm_block, recall, 2000, good), max(draws // 10, 1))
+    for n_positive, m, noise in ((50, 20, 0.3), (100, 60, 0.3), (100, 20, 1.0)):
+        claim = partial(gain_claimed, n_positive, m, noise)
+        found[f"verdict: {n_positive} positives, {m} λ, noise {noise:g}"] = (_shares(claim), few)
+    for objective in (PRECISION, RECALL):
+        for n_positive, m in ((50, 1), (50, 21), (200, 21)):
+            block = partial(cover_block, objective, n_positive, m)
+            found[f"crossfit: {objective}; {n_positive} positives, {m} λ"] = (block, few)
+    return found
+
+
+def _shares(one: Callable[[int], bool]) -> Callable[[int, int], dict[str, float]]:
+    return partial(share_block, one)
+
+
+def run(rows: Path, draws: int, only: str) -> list[dict[str, Any]]:
+    """Try what has not been tried yet, a line per block."""
+    done = [json.loads(line) for line in rows.read_text().splitlines()] if rows.exists() else []
+    known = {(row["what"], row["start"]) for row in done}
+    rows.parent.mkdir(parents=True, exist_ok=True)
+    for what, (block, count) in jobs(draws).items():
+        if only and only not in what:
+            continue
+        began = time.monotonic()
+        for start in range(0, count, BLOCK):
+            if (what, start) in known:
+                continue
+            size = min(BLOCK, count - start)
+            row = {"what": what, "start": start, "draws": size, "sums": block(start, size)}
+            with rows.open("a") as file:
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            done.append(row)
+        if time.monotonic() - began > 1:
+            print(f"{what}: {time.monotonic() - began:.0f} s", flush=True)
+    return done
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--draws", type=int, default=2000)
+    parser.add_argument("--rows", type=Path, default=HERE / "results" / "certificates.jsonl")
+    parser.add_argument("--page", type=Path, default=HERE / "docs" / "certificates.md")
+    parser.add_argument("--only", default="", help="what has this in its name")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    done = run(given.rows, given.draws, given.only)
+    text, missed = page(done, LAWS, DELAYS, money())
+    given.page.write_text(text)
+    for line in missed:
+        print(f"missed: {line}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
