@@ -1,0 +1,222 @@
+// Any figure over λ: cells to click or walk through with the arrow keys; grey where chance may explain the difference.
+
+import { byId, draw, node } from "./dom.js";
+import { general } from "./format.js";
+import { Plot } from "./plot.js";
+import { Z } from "./figures.js";
+import { aims, alike, everyLam } from "./search.js";
+
+const VIRIDIS = ["440154", "482878", "3e4a89", "31688e", "26828e", "1f9e89", "35b779", "6ece58", "b5de2b", "fde725"].map(
+  (hex) => [0, 2, 4].map((k) => parseInt(hex.slice(k, k + 2), 16)),
+);
+const NAMES = {
+  auc: "AUC",
+  average_precision: "Average precision",
+  max_f1: "Best F1 over thresholds",
+  max_balanced_accuracy: "Best balanced accuracy over thresholds",
+  brier: "Brier score, as scored",
+  log_loss: "Log loss, as scored",
+};
+const MINE = {
+  cost: (model) => `Least cost per 1,000 ${model.noun}`,
+  recall: () => "Best precision at my recall floor",
+  budget: () => "Best recall within my alerts",
+};
+
+function colour(share) {
+  const at = Math.min(0.9999, Math.max(0, share)) * (VIRIDIS.length - 1);
+  const [a, b, t] = [VIRIDIS[Math.floor(at)], VIRIDIS[Math.floor(at) + 1], at % 1];
+  return `rgb(${a.map((v, k) => Math.round(v + t * (b[k] - v))).join(" ")})`;
+}
+
+export class HeatMap {
+  constructor(model, { onColumn, onMetric, onAxes }) {
+    Object.assign(this, { model, onColumn, onAxes });
+    this.host = byId("map");
+    this.host.hidden = model.free.length === 0 || !model.labelled;
+    const role = model.free.length > 1 ? "grid" : "group";
+    this.plot = new Plot(this.host.querySelector(".plot"), { ratio: 0.8, left: 52, label: "Every λ", role });
+    const select = byId("metric");
+    const option = (value, text) => node("option", { value }, text);
+    select.replaceChildren(
+      node("optgroup", { label: "At my settings" }, Object.entries(MINE).map(([name, text]) => option(name, text(model)))),
+      node("optgroup", { label: "Of the scores" }, model.metrics.map(({ name }) => option(name, NAMES[name] ?? name))),
+    );
+    select.addEventListener("change", () => onMetric(select.value));
+    this.plot.svg.addEventListener("keydown", (event) => this.walk(event));
+    if (model.free.length > 2) this.chooseAxes();
+  }
+
+  chooseAxes() {
+    const pick = (which, text) => {
+      const options = this.model.free.map(({ name }) => node("option", { value: name }, name));
+      const select = node("select", { id: `map-${which}` }, options);
+      select.addEventListener("change", () => this.onAxes(which, select.value));
+      return [node("label", { for: `map-${which}` }, text), " ", select, " "];
+    };
+    byId("map-axes").replaceChildren(...pick("x", "across"), ...pick("y", "up"));
+  }
+
+  axesOf({ across, up }) {
+    const { free } = this.model;
+    const x = free.find(({ name }) => name === across) ?? free[0];
+    const y = free.find(({ name }) => name === up && name !== x.name) ?? free.find(({ name }) => name !== x.name);
+    return [x, y];
+  }
+
+  // What is shown of every λ: values, the best λ, which are inside the noise, and how to print one.
+  grade(view) {
+    const { model } = this;
+    const { metric } = view.state;
+    if (metric in MINE) {
+      const aim = aims[metric](model.sizes, view.setting);
+      const { cuts, best } = metric === "cost" ? view.cheapest : everyLam(model, aim);
+      const figures = Array.from(cuts, (cut, column) => {
+        const { tp, fp } = model.counts(column, cut);
+        return aim.shown(tp, fp);
+      });
+      const scale = metric === "cost" ? 1000 : 1;
+      return {
+        values: figures.map(({ value }) => (Number.isNaN(value) ? 0 : scale * value)),
+        best,
+        greater: aim.greater,
+        same: figures.map((figure) => Number.isNaN(figure.value) || alike(figure, figures[best])),
+        how: "each λ seen as on rows of its own, which is cautious",
+      };
+    }
+    const { best, greater } = model.metrics.find(({ name }) => name === metric);
+    const values = Array.from(model.streams[`metric ${metric}`]);
+    const noise = model.streams[`noise ${metric}`];
+    const same = values.map((value, column) => Math.abs(value - values[best]) <= Z * noise[column]);
+    return { values, best, greater, same, how: "by resampling, every λ on the same rows" };
+  }
+
+  draw(view) {
+    const { model } = this;
+    if (this.host.hidden) return;
+    byId("metric").value = view.state.metric;
+    const graded = this.grade(view);
+    const [x, y] = this.axesOf(view.state);
+    if (model.free.length > 2) [byId("map-x").value, byId("map-y").value] = [x.name, y.name];
+    const here = model.lams[view.state.column];
+    const shown = model.central.filter((column) =>
+      model.free.every(({ position }) => position === x.position || position === y?.position || model.lams[column][position] === here[position]),
+    );
+    const [least, most] = [Math.min(...graded.values), Math.max(...graded.values)];
+    const rank = (value) => (most > least ? (graded.greater ? value - least : most - value) / (most - least) : 1);
+    this.shown = { x, y };
+    if (y) this.cells(view, graded, shown, rank);
+    else this.line(view, graded);
+    this.legend(graded, least, most);
+  }
+
+  say(column, graded) {
+    const lam = this.model.names.map((name, k) => `${name} ${general(this.model.lams[column][k], 4)}`).join(", ");
+    return `${lam}: ${general(graded.values[column], 4)}${graded.same[column] ? ", inside the noise" : ""}`;
+  }
+
+  cells(view, graded, shown, rank) {
+    const { model, plot } = this;
+    const { x, y } = this.shown;
+    const axis = ({ values, name }) => {
+      const every = Math.ceil(values.length / 6);
+      const ticks = values.map((_, k) => k).filter((k) => k % every === 0);
+      return { domain: [-0.5, values.length - 0.5], label: name, ticks, text: (k) => general(values[k], 3) };
+    };
+    plot.begin(axis(x), axis(y));
+    const [width, height] = [Math.abs(plot.x(1) - plot.x(0)), Math.abs(plot.y(1) - plot.y(0))];
+    const rows = new Map();
+    for (const column of shown) {
+      const [i, j] = [model.indexOn(x.position, column), model.indexOn(y.position, column)];
+      const chosen = column === view.state.column;
+      const cell = draw("rect", {
+        class: graded.same[column] && column !== graded.best ? "cell same" : "cell",
+        x: plot.x(i) - width / 2, y: plot.y(j) - height / 2, width, height,
+        fill: colour(rank(graded.values[column])),
+        role: "gridcell", tabindex: chosen ? 0 : -1, "aria-selected": chosen ? "true" : "false",
+        "aria-label": this.say(column, graded), "data-column": column,
+        onclick: () => this.onColumn(column),
+      });
+      if (!rows.has(j)) rows.set(j, []);
+      rows.get(j).push([i, cell]);
+    }
+    const ordered = [...rows.keys()].sort((a, b) => b - a);
+    plot.add(...ordered.map((j) => draw("g", { role: "row" }, rows.get(j).sort((a, b) => a[0] - b[0]).map(([, cell]) => cell))));
+    const place = (column) => [plot.x(model.indexOn(x.position, column)), plot.y(model.indexOn(y.position, column))];
+    if (shown.includes(graded.best)) plot.add(star(...place(graded.best)));
+    const [cx, cy] = place(view.state.column);
+    const ring = () => draw("rect", { class: "ring", x: cx - width / 2, y: cy - height / 2, width, height });
+    plot.add(ring(), ring());
+    const focused = plot.svg.contains(document.activeElement);
+    plot.end(`${shown.length} cells, ${x.name} across and ${y.name} up. This λ: ${this.say(view.state.column, graded)}`);
+    if (focused) plot.svg.querySelector('[tabindex="0"]')?.focus();
+  }
+
+  line(view, graded) {
+    const { model, plot } = this;
+    const { x } = this.shown;
+    const order = Array.from({ length: model.size }, (_, k) => k).sort((a, b) => model.lams[a][x.position] - model.lams[b][x.position]);
+    const [least, most] = [Math.min(...graded.values), Math.max(...graded.values)];
+    const room = (most - least) * 0.1 || 0.05;
+    const every = Math.ceil(x.values.length / 6);
+    plot.begin(
+      {
+        domain: [-0.5, x.values.length - 0.5], label: x.name,
+        ticks: x.values.map((_, k) => k).filter((k) => k % every === 0), text: (k) => general(x.values[k], 3),
+      },
+      { domain: [least - room, most + room], label: byId("metric").selectedOptions[0].textContent },
+    );
+    const at = (column) => [model.indexOn(x.position, column), graded.values[column]];
+    plot.path("now", order.map(at));
+    for (const column of order) {
+      const [i, value] = at(column);
+      plot.add(
+        draw("circle", {
+          class: graded.same[column] && column !== graded.best ? "cell same" : "cell", cx: plot.x(i), cy: plot.y(value), r: 7,
+          fill: colour(0.35), role: "button", tabindex: column === view.state.column ? 0 : -1,
+          "aria-label": this.say(column, graded), "data-column": column, onclick: () => this.onColumn(column),
+        }),
+      );
+    }
+    const [i, value] = at(view.state.column);
+    plot.add(star(plot.x(at(graded.best)[0]), plot.y(at(graded.best)[1])));
+    plot.dot("ring", i, value, 9);
+    plot.dot("ring", i, value, 9);
+    const focused = plot.svg.contains(document.activeElement);
+    plot.end(`This λ: ${this.say(view.state.column, graded)}`);
+    if (focused) plot.svg.querySelector('[tabindex="0"]')?.focus();
+  }
+
+  walk(event) {
+    const { x, y } = this.shown;
+    const steps = { ArrowLeft: [x, -1], ArrowRight: [x, 1], ArrowUp: [y ?? x, 1], ArrowDown: [y ?? x, -1] };
+    if (!(event.key in steps)) return;
+    event.preventDefault();
+    const [axis, step] = steps[event.key];
+    const column = Number(event.target.dataset.column);
+    const index = this.model.indexOn(axis.position, column) + step;
+    if (index >= 0 && index < axis.values.length) this.onColumn(this.model.along(axis.position, index, column));
+  }
+
+  legend(graded, least, most) {
+    const scale = node("span", { class: "scale", "aria-hidden": "true" });
+    scale.style.background = `linear-gradient(90deg, ${VIRIDIS.map((_, k) => colour(k / (VIRIDIS.length - 1))).join(", ")})`;
+    const swatch = node("span", { class: "swatch", "aria-hidden": "true" });
+    swatch.style.background = "var(--grey-cell)";
+    const [worse, better] = graded.greater ? [least, most] : [most, least];
+    const bar = [general(worse, 3), scale, general(better, 3)];
+    this.host.querySelector(".legend").replaceChildren(
+      node("span", { class: "key" }, ...bar),
+      node("span", { class: "key" }, "☆ best"),
+      node("span", { class: "key" }, swatch, `may equal the best: inside the noise (${graded.how})`),
+    );
+  }
+}
+
+function star(cx, cy) {
+  const tips = Array.from({ length: 10 }, (_, k) => {
+    const [r, a] = [k % 2 ? 3.4 : 8, (Math.PI * k) / 5 - Math.PI / 2];
+    return `${(cx + r * Math.cos(a)).toFixed(1)},${(cy + r * Math.sin(a)).toFixed(1)}`;
+  });
+  return draw("polygon", { class: "star", points: tips.join(" ") });
+}
