@@ -24,7 +24,7 @@ const SPECS = {
 
 // The decimal point moved in the text, so that 7.1 % is the number 0.071 and no neighbour of it.
 const parse = (text, percent) => (text.trim() === "" ? NaN : Number(percent ? `${text}e-2` : text));
-const show = (value, percent) => (percent ? plain(Number(`${Number(value.toPrecision(6))}e2`)) : plain(value));
+const show = (value, percent) => (percent ? plain(Number(`${Number(value.toPrecision(4))}e2`)) : plain(Number(value.toPrecision(6))));
 
 class Field {
   constructor(name, store) {

@@ -29,7 +29,7 @@ export function general(x, digits) {
   const [exact, below] = Math.abs(x).toExponential(digits - 1 + SURE).split("e");
   if (below === power) mantissa = halfEven(mantissa, exact, exact.length - SURE);
   const exponent = Number(power);
-  const strip = (text) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
+  const strip = (text) => (text.includes(".") ? text.replace(/\.?0*$/, "") : text);
   if (exponent < -4 || exponent >= digits) {
     const size = String(Math.abs(exponent)).padStart(2, "0");
     return `${sign}${strip(mantissa)}e${exponent < 0 ? "-" : "+"}${size}`;

@@ -116,9 +116,17 @@ class Explorer {
       `${fixed(by * value, digits)} [${fixed(by * low, digits)}, ${fixed(by * high, digits)}]`;
     if (!this.model.labelled) {
       byId("keys").replaceChildren(entry(`Alarms per 1,000 ${this.model.noun}`, "alerts", scaled(view.alerts, 1000, 1)));
+      byId("bar").replaceChildren(node("span", {}, node("b", {}, fixed(1000 * view.alerts.value, 1)), "alarms / 1,000"));
       return;
     }
     const { recall, precision, alert_rate: alerts, expected_cost: cost } = view.figures;
+    const brief = (label, text) => node("span", {}, node("b", {}, text), label);
+    byId("bar").replaceChildren(
+      brief("recall", fixed(recall.value, 3)),
+      brief("precision", Number.isNaN(precision.value) ? "–" : fixed(precision.value, 3)),
+      brief("alarms / 1,000", fixed(1000 * alerts.value, 1)),
+      brief("cost / 1,000", fixed(1000 * cost.value, 1)),
+    );
     byId("keys").replaceChildren(
       entry("Recall", "recall", printed(recall)),
       entry("Precision", "precision", printed(precision)),

@@ -4,7 +4,7 @@ import { byId, draw, node, write } from "./dom.js";
 import { fixed } from "./format.js";
 
 const KINDS = ["caught", "missed", "false_alarms", "passed"];
-const [ACROSS, DOWN, STEP] = [50, 20, 10];
+const [ACROSS, DOWN, STEP] = [40, 25, 10];
 
 // Whole people: rounded down, the largest remainders up, so that they are a thousand.
 export function whole(parts) {
@@ -41,7 +41,7 @@ export class People {
     const table = node(
       "table",
       {},
-      node("thead", {}, node("tr", {}, node("td", { class: "corner" }), node("th", { scope: "col" }, "alarm"), node("th", { scope: "col" }, "no alarm"))),
+      node("thead", {}, node("tr", {}, node("th", { scope: "col" }, node("span", { class: "sr" }, "truth")), node("th", { scope: "col" }, "alarm"), node("th", { scope: "col" }, "no alarm"))),
       node(
         "tbody",
         {},

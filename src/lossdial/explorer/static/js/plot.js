@@ -1,7 +1,7 @@
 // A frame with axes to draw in: an SVG for what is sharp, a canvas below it for the hundreds of faint curves.
 
 import { draw, node } from "./dom.js";
-import { general } from "./format.js";
+import { grouped, plain } from "./format.js";
 
 export function niceTicks(low, high, count = 5) {
   const rough = (high - low) / count || 1;
@@ -12,7 +12,7 @@ export function niceTicks(low, high, count = 5) {
   return ticks;
 }
 
-const tickText = (value) => general(value, 3).replace("-", "−");
+const tickText = (value) => (Math.abs(value) >= 1000 ? grouped(value) : plain(value)).replace("-", "−");
 
 export class Plot {
   constructor(host, { ratio = 0.72, left = 46, label, role = "img", pick = null }) {
