@@ -34,8 +34,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lossdial import LCTClassifier, VSLoss
-from lossdial.base.streams import Stream, stream, stream_seed
-from lossdial.models import MLP, ConditionalClassifier
+from lossdial.base.streams import Stream, stream
+from lossdial.models import MLP, ConditionalClassifier, build_model
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,12 @@ class Problem:
         return cls(x, y, x_val, y_val)
 
 
+def as_single(model: ConditionalClassifier) -> list[Tensor]:
+    """Buffers and parameters in the order of the forward pass; the head's as a single Linear has them."""
+    head = [value[0].t() for value in model.head.state_dict().values()]  # of a vector, itself
+    return [*model.backbone.state_dict().values(), *head]
+
+
 class BareNetwork(nn.Module):
     """The estimator's default network, written out."""
 
@@ -76,8 +82,7 @@ class BareNetwork(nn.Module):
         self.sigma = nn.Sequential(nn.Linear(2, 128), nn.ReLU(), nn.Linear(128, 64))
         self.mu = nn.Sequential(nn.Linear(2, 128), nn.ReLU(), nn.Linear(128, 64))
         self.linear = nn.Linear(64, 2)
-        # Both list buffers and parameters in the order of the forward pass.
-        self.load_state_dict(dict(zip(self.state_dict(), start.state_dict().values(), strict=True)))
+        self.load_state_dict(dict(zip(self.state_dict(), as_single(start), strict=True)))
 
     def forward(self, x: Tensor, code: Tensor) -> Tensor:
         features = self.body((x - self.mean) / self.scale)
@@ -89,10 +94,7 @@ def bare_fit(problem: Problem, sizes: Sizes, fused: bool) -> BareNetwork:
     x, y, seed = torch.from_numpy(problem.x), torch.from_numpy(problem.y), problem.seed
     beta = float((y == 0).sum() / (y == 1).sum())
     space = VSLoss(beta).default_space()
-    torch.manual_seed(stream_seed(seed, Stream.WEIGHTS))
-    start = ConditionalClassifier(MLP(6), 64, space)
-    start.backbone.standardize.fit(x)
-    network = BareNetwork(start)
+    network = BareNetwork(build_model(None, None, space, x, seed))
     optimizer = torch.optim.Adam(network.parameters(), lr=3e-3, fused=fused)
     count, log_beta, half = -(-len(y) // sizes.batch_size), math.log(beta), torch.tensor([0.15, 1.5])
     for epoch in range(sizes.epochs):
@@ -164,8 +166,8 @@ def in_turns(turns: int, *functions: Callable[[], object]) -> list[float]:
 
 def measure(problem: Problem, sizes: Sizes) -> list[tuple[str, float, float]]:
     """What was measured, its value and the most it may be."""
-    bare = torch.cat([p.flatten() for p in bare_fit(problem, sizes, fused=False).parameters()])
-    ours = torch.cat([p.flatten() for p in our_fit(problem, sizes).bundle_.model.parameters()])
+    bare = torch.cat([p.flatten() for p in bare_fit(problem, sizes, fused=False).state_dict().values()])
+    ours = torch.cat([p.flatten() for p in as_single(our_fit(problem, sizes).bundle_.model)])
     gap = float((bare - ours).detach().abs().max())
     fit, loop, fused_loop, skorch, plain_loop = in_turns(
         sizes.turns,

@@ -71,7 +71,7 @@ def conditional_epoch(sizes: Sizes, data: ArrayBatches, sam_rho: float | None, f
     """The same through `fit`: λ drawn, FiLM, the Vector Scaling loss, the schedule, the checks."""
     loss = VSLoss(beta=9.0)
     model = ConditionalClassifier(CifarResNet(sizes.depth, sizes.width), 4 * sizes.width, loss.default_space())
-    fit(model, loss, data, Recipe(1, OptimizerConfig("sgd", 0.1, sam_rho=sam_rho)), fabric=fabric)
+    fit(model, loss, data, Recipe(1, optimizer=OptimizerConfig("sgd", 0.1, sam_rho=sam_rho)), fabric=fabric)
 
 
 def seconds(function: Callable[[], object]) -> float:

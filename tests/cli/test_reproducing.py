@@ -15,7 +15,7 @@ from lossdial.experiments import Store
 from lossdial.experiments.features import LABELS
 from lossdial.models import CifarResNet, FrozenEncoder
 
-METHODS = ["--methods", "[vs, vs+lct, focal, focal+lct, vs+lct:gamma]"]
+METHODS = ["--methods", "vs,vs+lct,focal,focal+lct,vs+lct:gamma"]
 FEW = ["--study", "auto-truck", "--settings", "2", "--seeds", "2", "--epochs", "2"]
 
 
@@ -56,7 +56,7 @@ def test_reproduce_prints_ours_beside_the_paper_s(
 
 def test_results_filter_sort_and_save(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     here = ["--store", str(store)]
-    assert main(["results", *here, "--method", "vs+lct", "--metrics", "[brier, auc]", "--limit", "3"]) == 0
+    assert main(["results", *here, "--method", "vs+lct", "--metrics", "brier,auc", "--limit", "3"]) == 0
     out = capsys.readouterr().out
     assert "data cifar10-auto-truck, beta 100, preset frozen, epochs 2, method vs+lct" in out
     assert "3 of 80 rows, of 4 runs" in out
@@ -73,7 +73,7 @@ def test_results_filter_sort_and_save(store: Path, tmp_path: Path, capsys: pytes
     columns = packed.frame().sort_values(sort, ignore_index=True)
     pd.testing.assert_frame_equal(columns, frame.sort_values(sort, ignore_index=True))
     capsys.readouterr()
-    assert main(["results", *here, "--failed", "true"]) == 0
+    assert main(["results", *here, "--failed"]) == 0
     assert "no run has failed" in capsys.readouterr().out
 
 
@@ -119,7 +119,7 @@ def test_a_damaged_row_is_told_and_run_again(
     [
         (["reproduce", "--study", "auto"], "no study is called 'auto'; did you mean 'auto-"),
         (
-            [*("reproduce", *FEW), "--methods", "[vs+ltc]"],
+            [*("reproduce", *FEW), "--methods", "vs+ltc"],
             "no method is called 'vs+ltc'; did you mean 'vs+lct'?",
         ),
         ([*("reproduce", *FEW), "--jobs", "0"], "jobs must be at least 1; got 0"),
@@ -130,7 +130,7 @@ def test_a_damaged_row_is_told_and_run_again(
             "no row has data = aptos; there are cifar10-auto-truck",
         ),
         (["results", "--store", "nowhere"], "nowhere is no store"),
-        (["results", "--store", "STORE", "--metrics", "[acu]"], "Did you mean 'auc'"),
+        (["results", "--store", "STORE", "--metrics", "acu"], "Did you mean 'auc'"),
         (["results", "--store", "STORE", "--save", "x.txt"], "save must end in .jsonl.gz, .csv or .parquet"),
     ],
 )

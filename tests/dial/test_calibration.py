@@ -7,12 +7,12 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
 from lossdial.dial import metrics
+from lossdial.dial.calibrating import calibrate
 from lossdial.dial.calibration import (
     Beta,
     Isotonic,
     Platt,
     Temperature,
-    calibrate,
     calibration_from_json,
     calibration_to_json,
 )

@@ -148,7 +148,9 @@ def test_fit_trains_the_head_and_leaves_the_encoder_alone() -> None:
     encoder.standardize.fit(x)
     model = ConditionalClassifier(encoder, encoder.n_features, SPACE)
     before, head = deepcopy(encoder.state_dict()), deepcopy(model.head.state_dict())
-    result = fit(model, VSLoss(2.0), ArrayBatches(x, y, 16), Recipe(5, OptimizerConfig("adam", 1e-2)), progress=False)
+    result = fit(
+        model, VSLoss(2.0), ArrayBatches(x, y, 16), Recipe(5, optimizer=OptimizerConfig("adam", 1e-2)), progress=False
+    )
     assert result.history[-1]["loss"] < 0.8 * result.history[0]["loss"]
     assert all(torch.equal(value, before[name]) for name, value in encoder.state_dict().items())
     assert not any(torch.equal(value, head[name]) for name, value in model.head.state_dict().items())

@@ -92,49 +92,53 @@ CASES = {
         lambda: MLP(5, (16, 8), dropout=0.3),
         8,
         lambda: ArrayBatches(*table(), 20),
-        Recipe(4, OptimizerConfig("adamw", 0.01, weight_decay=0.1), WARM, clip_norm=0.5),
+        Recipe(4, optimizer=OptimizerConfig("adamw", 0.01, weight_decay=0.1), schedule=WARM, clip_norm=0.5),
         20,
     ),
     "images, augmentation, batch norm, SAM, EMA": Case(
         lambda: CifarResNet(8, 2),
         8,
         images,
-        Recipe(3, OptimizerConfig("sgd", 0.05, sam_rho=0.1), Steps(milestones=(1, 2)), ema_decay=0.9),
+        Recipe(
+            3, optimizer=OptimizerConfig("sgd", 0.05, sam_rho=0.1), schedule=Steps(milestones=(1, 2)), ema_decay=0.9
+        ),
         24,
     ),
     "batch norm, dropout, SAM around Adam, EMA, λ per sample": Case(
         normalised_mlp,
         12,
         lambda: ArrayBatches(*table(), 20),
-        Recipe(3, OptimizerConfig("adam", 0.01, sam_rho=0.05), WARM, ema_decay=0.95, lam_per="sample"),
+        Recipe(
+            3, optimizer=OptimizerConfig("adam", 0.01, sam_rho=0.05), schedule=WARM, ema_decay=0.95, lam_per="sample"
+        ),
         30,
     ),
     "DataLoader with a generator of its own, EMA": Case(
         normalised_mlp,
         12,
         lambda: loader(shuffle=True, generator=torch.Generator()),
-        Recipe(3, OptimizerConfig("sgd", 0.05), WARM, ema_decay=0.9),
+        Recipe(3, optimizer=OptimizerConfig("sgd", 0.05), schedule=WARM, ema_decay=0.9),
         15,
     ),
     "DataLoader without one, dropout": Case(
         lambda: MLP(5, (8,), dropout=0.3),
         8,
         lambda: loader(shuffle=True),
-        Recipe(3, OptimizerConfig("adam", 0.01), WARM),
+        Recipe(3, optimizer=OptimizerConfig("adam", 0.01), schedule=WARM),
         15,
     ),
     "DataLoader whose sampler has a generator": Case(
         lambda: MLP(5, (8,)),
         8,
         lambda: loader(sampler=RandomSampler(table()[1], generator=torch.Generator())),
-        Recipe(3, OptimizerConfig("adam", 0.01), WARM),
+        Recipe(3, optimizer=OptimizerConfig("adam", 0.01), schedule=WARM),
         15,
     ),
     "DataLoader with workers": Case(
         lambda: MLP(5, (8,)),
         8,
         lambda: loader(shuffle=True, num_workers=2),
-        Recipe(2, OptimizerConfig("adam", 0.01), WARM),
+        Recipe(2, optimizer=OptimizerConfig("adam", 0.01), schedule=WARM),
         10,
     ),
 }

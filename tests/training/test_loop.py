@@ -96,7 +96,9 @@ class RecordingLoss(VSLoss):
     "schedule", [Flat(), Cosine(warmup=1), Steps(milestones=(1.5,))], ids=lambda s: type(s).__name__
 )
 def test_is_the_loop_written_out(lam_per, schedule):
-    recipe = Recipe(3, OptimizerConfig("sgd", 0.2, momentum=0.0), schedule, clip_norm=0.3, lam_per=lam_per)
+    recipe = Recipe(
+        3, optimizer=OptimizerConfig("sgd", 0.2, momentum=0.0), schedule=schedule, clip_norm=0.3, lam_per=lam_per
+    )
     expected, model, batches = make_model(), make_model(), ArrayBatches(*table(), 16)
     loss = RecordingLoss(4.0)
     seen, _ = naive_loop(expected, batches, recipe, seed=5)
@@ -108,7 +110,7 @@ def test_is_the_loop_written_out(lam_per, schedule):
 
 
 def test_history_has_a_row_an_epoch():
-    recipe = Recipe(3, OptimizerConfig("sgd", 0.2, momentum=0.0), Cosine())
+    recipe = Recipe(3, optimizer=OptimizerConfig("sgd", 0.2, momentum=0.0), schedule=Cosine())
     model, batches = make_model(), ArrayBatches(*table(), 16)
     calls = []
 
@@ -127,7 +129,7 @@ def test_history_has_a_row_an_epoch():
 
 
 def test_the_loss_reported_is_the_mean_over_the_epochs_batches():
-    recipe = Recipe(1, OptimizerConfig("sgd", 1e-30), Flat())  # the weights stay
+    recipe = Recipe(1, optimizer=OptimizerConfig("sgd", 1e-30), schedule=Flat())  # the weights stay
     model, batches = make_model(), ArrayBatches(*table(), 16)
     result = fit(model, LOSS, batches, recipe, seed=2)
     lams = SPACE.sample([5], stream(2, Stream.LAMBDA, 0))
@@ -136,7 +138,7 @@ def test_the_loss_reported_is_the_mean_over_the_epochs_batches():
 
 
 def test_average_of_the_weights():
-    recipe = Recipe(2, OptimizerConfig("sgd", 0.2, momentum=0.0), Flat(), ema_decay=0.8)
+    recipe = Recipe(2, optimizer=OptimizerConfig("sgd", 0.2, momentum=0.0), schedule=Flat(), ema_decay=0.8)
     expected, model, batches = make_model(), make_model(), ArrayBatches(*table(), 16)
     validated = []
 
@@ -153,7 +155,7 @@ def test_average_of_the_weights():
 
 def test_both_passes_of_sam_see_the_same_lambda():
     loss = RecordingLoss(4.0)
-    fit(make_model(), loss, ArrayBatches(*table(), 16), Recipe(2, OptimizerConfig(sam_rho=0.1)))
+    fit(make_model(), loss, ArrayBatches(*table(), 16), Recipe(2, optimizer=OptimizerConfig(sam_rho=0.1)))
     first, second = torch.stack(loss.seen[::2]), torch.stack(loss.seen[1::2])
     assert torch.equal(first, second)
     assert len(first.unique(dim=0)) == 10
@@ -163,11 +165,11 @@ def test_both_passes_of_sam_see_the_same_lambda():
 def test_clipping_is_of_the_gradient_that_is_applied(rho):
     """One step of plain SGD at rate 1 moves the weights by the gradient: its norm must be the bound."""
     batches = ArrayBatches(*table(), 70)
-    recipe = Recipe(1, OptimizerConfig("sgd", 1.0, momentum=0.0, sam_rho=rho), Flat())
+    recipe = Recipe(1, optimizer=OptimizerConfig("sgd", 1.0, momentum=0.0, sam_rho=rho), schedule=Flat())
     free, bounded = make_model(), make_model()
     start = weights(free)
     fit(free, LOSS, batches, recipe)
-    fit(bounded, LOSS, batches, Recipe(1, recipe.optimizer, Flat(), clip_norm=0.01))
+    fit(bounded, LOSS, batches, Recipe(1, optimizer=recipe.optimizer, schedule=Flat(), clip_norm=0.01))
     step, clipped = weights(free) - start, weights(bounded) - start
     assert step.norm() > 0.05
     assert clipped.norm() == pytest.approx(0.01, rel=1e-3)
@@ -179,7 +181,7 @@ def test_a_baseline_is_a_space_of_constants():
     space = Space(gamma=Constant(0.0), tau=Constant(0.0))
     model, batches = make_model(space), ArrayBatches(*table(), 70)
     expected = deepcopy(model)
-    fit(model, LOSS, batches, Recipe(1, OptimizerConfig("sgd", 0.5, momentum=0.0), Flat()))
+    fit(model, LOSS, batches, Recipe(1, optimizer=OptimizerConfig("sgd", 0.5, momentum=0.0), schedule=Flat()))
     x, y = batches.x, batches.y
     nn.functional.cross_entropy(expected.head.linear(expected.backbone(x)), y).backward()
     with torch.no_grad():
@@ -229,7 +231,7 @@ def test_images_learn():
     x = torch.randint(120, (120, 3, 8, 8), generator=g, dtype=torch.uint8) + 80 * y[:, None, None, None].to(torch.uint8)
     model = ConditionalClassifier(CifarResNet(8, 2), 8, SPACE)
     batches = ArrayBatches(x, y, 32, Augment(crop_padding=1, flip_horizontal=True))
-    result = fit(model, LOSS, batches, Recipe(6, OptimizerConfig("sgd", 0.1)))
+    result = fit(model, LOSS, batches, Recipe(6, optimizer=OptimizerConfig("sgd", 0.1)))
     assert result.history[-1]["loss"] < 0.6 * result.history[0]["loss"]
 
 
@@ -238,7 +240,7 @@ def test_images_learn():
 
 def test_bfloat16_mixed():
     model, exact = make_model(), make_model()
-    recipe = Recipe(3, OptimizerConfig(lr=0.01, sam_rho=0.05), clip_norm=0.5, ema_decay=0.5)
+    recipe = Recipe(3, optimizer=OptimizerConfig(lr=0.01, sam_rho=0.05), clip_norm=0.5, ema_decay=0.5)
     result = fit(
         model,
         LOSS,
@@ -265,7 +267,7 @@ def test_float16_scaling_is_refused():
 
 
 def test_divergence_names_step_lambda_and_rate(tmp_path):
-    recipe = Recipe(2, OptimizerConfig("sgd", 1e20, momentum=0.0), Flat())
+    recipe = Recipe(2, optimizer=OptimizerConfig("sgd", 1e20, momentum=0.0), schedule=Flat())
     with pytest.raises(DivergedError) as caught:
         fit(make_model(), LOSS, ArrayBatches(*table(), 16), recipe, seed=3, run_dir=tmp_path, checkpoint_seconds=0)
     message = str(caught.value)

@@ -15,10 +15,10 @@ from lossdial.training.batches import ArrayBatches
 
 C = 7
 RECIPES = {
-    "adam, clipped": Recipe(3, OptimizerConfig("adam", 0.01), clip_norm=0.05),
-    "sgd, warm-up, not clipped": Recipe(3, OptimizerConfig("sgd", 0.1), Cosine(warmup=1)),
+    "adam, clipped": Recipe(3, optimizer=OptimizerConfig("adam", 0.01), clip_norm=0.05),
+    "sgd, warm-up, not clipped": Recipe(3, optimizer=OptimizerConfig("sgd", 0.1), schedule=Cosine(warmup=1)),
     "adamw around SAM, clipped": Recipe(
-        3, OptimizerConfig("adamw", 0.01, weight_decay=0.1, sam_rho=0.1), clip_norm=0.05
+        3, optimizer=OptimizerConfig("adamw", 0.01, weight_decay=0.1, sam_rho=0.1), clip_norm=0.05
     ),
 }
 

@@ -51,8 +51,8 @@ def main(devices: int, folder: Path) -> None:
     torch.set_num_threads(1)
     fabric = Fabric(accelerator="cpu", devices=devices, strategy="ddp" if devices > 1 else "auto")
     fabric.launch()
-    plain = Recipe(3, OptimizerConfig("adam", 0.01), Cosine(warmup=1), clip_norm=1.0)
-    sharp = Recipe(2, OptimizerConfig("sgd", 0.1, sam_rho=0.1), ema_decay=0.9, lam_per="sample")
+    plain = Recipe(3, optimizer=OptimizerConfig("adam", 0.01), schedule=Cosine(warmup=1), clip_norm=1.0)
+    sharp = Recipe(2, optimizer=OptimizerConfig("sgd", 0.1, sam_rho=0.1), ema_decay=0.9, lam_per="sample")
     results = {
         # The last batch has three samples, or one: then the second process has none of it.
         "odd last batch": train(fabric, ArrayBatches(*table(4 * 16 + 3), 16), plain),

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-from rich.console import Console
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from rich.console import Console
 
-from lossdial.base.progress import ProgressBar
-from lossdial.cli.sources import Images, images_from, show_images
-from lossdial.data.features.embedding import embed as embed_images
-from lossdial.models import EfficientNetLite0, FrozenEncoder, TimmBackbone
+    from lossdial.cli.sources import Images
+    from lossdial.models import FrozenEncoder
 
 __all__ = ["embed", "frozen_features"]
 
@@ -30,9 +30,10 @@ def embed(
     validation_fraction: float = 0.2,
     seed: int = 0,
 ) -> None:
-    """Run a pretrained network once over images and keep its features, for `lossdial train --preset frozen --features`.
+    """Run a pretrained network once over images and keep its features.
 
-    Interrupted, the same command goes on where it stopped.
+    `lossdial train --preset frozen --features FOLDER` trains on them. Interrupted, the same command goes on where
+    it stopped.
 
     Parameters
     ----------
@@ -59,6 +60,11 @@ def embed(
     seed
         Of that split.
     """
+    from rich.console import Console
+
+    from lossdial.cli.sources import images_from, show_images
+    from lossdial.models import EfficientNetLite0, FrozenEncoder, TimmBackbone
+
     console, folder = Console(soft_wrap=True), Path(out)
     if encoder == "efficientnet_lite0":
         frozen = FrozenEncoder(EfficientNetLite0())
@@ -73,10 +79,19 @@ def frozen_features(
     images: Images, encoder: FrozenEncoder, folder: Path, console: Console
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Features of all training and of all test images, computed once and kept in ``folder``."""
+    import numpy as np
+
+    from lossdial.base.progress import ProgressBar
+    from lossdial.data.features.embedding import embed as embed_images
+
     x = np.concatenate([images.split.x_train, images.split.x_test])
     started = time.perf_counter()
-    with ProgressBar("embedding", len(x)) as bar:
-        store = embed_images(encoder, x, folder, advance=lambda done: bar.advance(done, {}))
+    try:
+        with ProgressBar("embedding", len(x)) as bar:
+            store = embed_images(encoder, x, folder, advance=lambda done: bar.advance(done, {}))
+    except KeyboardInterrupt:
+        text = f"stopped; the features of whole parts of 256 images are kept in {folder}. The same command goes on."
+        raise KeyboardInterrupt(text) from None
     features = store.load()
     console.print(
         f"{len(x):,} images as {features.shape[1]:,} features each in {folder} "

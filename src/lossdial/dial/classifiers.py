@@ -1,11 +1,11 @@
 """Scores of anybody's classifier: margins from `decision_function`, or else from `predict_proba`."""
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lossdial.base.labels import positive_class, same_label
 from lossdial.dial.checks import FloatArray
 
 _EDGE = float(np.finfo(np.float32).eps)
@@ -62,23 +62,8 @@ def margin_of_probability(probability: ArrayLike) -> FloatArray:
 
 
 def _positive_side(labels: NDArray[Any], classes: NDArray[Any], pos_label: Any) -> int:
-    if pos_label is not None:
-        sides = [side for side in (0, 1) if classes[side] == pos_label or str(classes[side]) == str(pos_label)]
-        if not sides:
-            raise ValueError(f"pos_label={pos_label!r} is not one of the classes {classes.tolist()}.")
-        return sides[0]
-    counts = [int(np.count_nonzero(labels == label)) for label in classes]
-    side = 0 if counts[0] < counts[1] else 1
-    doubt = ""
-    if counts[0] == counts[1]:
-        doubt = f"both labels of y occur {counts[0]} times"
-    elif side == 0 and str(classes[1]) in ("1", "1.0", "True"):
-        doubt = f"{classes[0].item()!r} is the rarer label of y ({counts[0]} of {sum(counts)})"
-    if doubt:
-        warnings.warn(
-            f"{doubt}: {classes[side].item()!r} is taken as the positive class, the one looked for. "
-            "Pass pos_label to choose.",
-            UserWarning,
-            stacklevel=4,
-        )
-    return side
+    taken = positive_class(labels, stacklevel=5) if pos_label is None else pos_label  # 5: the caller of Dial.of
+    sides = [side for side in (0, 1) if same_label(classes[side], taken)]
+    if not sides:
+        raise ValueError(f"pos_label={pos_label!r} is not one of the classes {classes.tolist()}.")
+    return sides[0]

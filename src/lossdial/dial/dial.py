@@ -9,16 +9,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from lossdial.base.names import closest
 from lossdial.dial.adapt import adapt
-from lossdial.dial.checks import FloatArray, require_positives
+from lossdial.dial.checks import FloatArray, require_positives, statable
 from lossdial.dial.classifiers import scores_of
 from lossdial.dial.envelope import Envelope, envelope
 from lossdial.dial.intervals import estimates
+from lossdial.dial.kinds import Metric
 from lossdial.dial.objectives import Objective, Target
 from lossdial.dial.points import Estimate, OperatingPoint
 from lossdial.dial.prevalence import estimate_prevalence
-from lossdial.dial.registry import PAPER_METRICS, Metric
-from lossdial.dial.surface import Scores, Surface
-from lossdial.dial.tuning import choose
+from lossdial.dial.registry import PAPER_METRICS
+from lossdial.dial.scores import Scores
+from lossdial.dial.surface import Surface
+from lossdial.dial.tuning import at_point, choose
 from lossdial.dial.verdict import AIMS, Verdict, verdict
 
 
@@ -46,9 +48,13 @@ class Dial:
         held: Any = scores if isinstance(scores, Scores) else np.asarray(scores)
         if not isinstance(scores, Scores) and held.ndim == 1:
             held = held[:, None]
-        self._surface = Surface(np.asarray(y), held, ({},) if lams is None else tuple(lams))
+        if lams is None and held.shape[-1] != 1:
+            raise ValueError(f"lams must name the λ of each of the {held.shape[-1]} columns of scores; got none.")
+        self.y: NDArray[Any] = np.asarray(y)
+        self.scores: FloatArray | Scores = held
         self.groups: NDArray[Any] | None = None if groups is None else np.asarray(groups)
         self.sample_weight: FloatArray | None = None if sample_weight is None else np.asarray(sample_weight)
+        self._surface = Surface(self.y, held, ({},) if lams is None else tuple(lams), self.sample_weight, self.groups)
         self._points: dict[str, OperatingPoint] = {}
 
     @classmethod
@@ -70,22 +76,13 @@ class Dial:
         return cls(labels, scores, groups=groups, sample_weight=sample_weight)
 
     @property
-    def y(self) -> NDArray[Any]:
-        """Labels (n,): 1 is positive."""
-        return self._surface.y
-
-    @property
-    def scores(self) -> FloatArray | Scores:
-        """Scores (n, m)."""
-        return self._surface.scores
-
-    @property
     def lams(self) -> Sequence[Mapping[str, float]]:
         """The m values of λ."""
         return self._surface.lams
 
     @property
     def surface(self) -> Surface:
+        """Labels and scores as everything below the dial takes them, without samples of no weight."""
         return self._surface
 
     @property
@@ -108,14 +105,17 @@ class Dial:
     ) -> OperatingPoint:
         """The λ and threshold that serve an aim best, kept under `name`.
 
-        The aim is spelled out as in `Objective`, or is one: `tune(aim=Objective(...))`.
+        The aim is spelled out as in `Objective`, or is one: `tune(aim=Objective(...))`. The point's probabilities are
+        calibrated on these data: `calibration` is a kind (temperature, platt, beta, isotonic), "auto" for the one of
+        least cross-fitted log loss (none among them), or None for none. All but isotonic are strictly increasing, and
+        none changes a label.
         """
         spelled = (maximize, minimize, subject_to, cost_fn, cost_fp, prevalence)
         if aim is None:
             aim = Objective(maximize, minimize, subject_to or {}, cost_fn, cost_fp, prevalence)
         elif any(part is not None for part in spelled):
             raise ValueError("give aim, or maximize, minimize and so on; not both.")
-        point = choose(self._surface, aim, name, calibration="platt" if calibration == "auto" else calibration)
+        point = choose(self._surface, aim, name, calibration=calibration)
         self._points[name] = point
         return point
 
@@ -123,7 +123,7 @@ class Dial:
         self, *, prevalence: float | Estimate, cost_fn: float, cost_fp: float, name: str = "default"
     ) -> OperatingPoint:
         """The point of least expected cost where a share `prevalence` is positive, kept under `name`."""
-        require_positives(self._surface.n_positive)
+        require_positives(self._surface.samples.units[0])
         point = adapt(self.envelope(), float(prevalence), cost_fn, cost_fp, name)
         self._points[name] = point
         return point
@@ -148,17 +148,28 @@ class Dial:
     def metrics(
         self, metrics: Sequence[str | Metric] = PAPER_METRICS, point: str | OperatingPoint | None = None
     ) -> dict[str, Estimate] | dict[str, tuple[Estimate, ...]]:
-        """Figures with 95 % intervals: at every λ, name -> one `Estimate` each; or at a point, name -> `Estimate`."""
+        """Figures with 95 % intervals: at every λ, name -> one `Estimate` each; or at a point, name -> `Estimate`.
+
+        At a point, figures at a threshold are at its own, figures of the probabilities of its calibrated ones, and all
+        at the prevalence it was made for, where that is another. At every λ, a figure that needs a threshold is at a
+        margin of 0, and probabilities are the scores' own.
+        """
+        reason = statable(*self._surface.samples.units)
+        if reason is not None:
+            raise ValueError(reason)
         if point is None:
             return estimates(self._surface, metrics)
         chosen = self._point(point)
-        found = estimates(self._surface.at(self._column(chosen)), metrics, chosen.threshold)
+        one, probable = at_point(self._surface, chosen)
+        found = estimates(one, metrics, chosen.threshold, probable=probable)
         return {name: values[0] for name, values in found.items()}
 
     def estimate_prevalence(self, score_new: ArrayLike, point: str | OperatingPoint = "default") -> Estimate:
         """The share of positives among new, unlabelled scores (n,) at a point's λ, with a 95 % interval."""
-        score = self._surface.score(self._column(self._point(point)))
-        return estimate_prevalence(score_new, self._surface.y, score)
+        samples, one = self._surface.samples, at_point(self._surface, self._point(point))[0]
+        return estimate_prevalence(
+            score_new, samples.labels, one.score(0), sample_weight=samples.weight, groups=samples.groups
+        )
 
     def _point(self, point: str | OperatingPoint) -> OperatingPoint:
         if isinstance(point, OperatingPoint):
@@ -166,6 +177,3 @@ class Dial:
         if point not in self._points:
             raise ValueError(f"there is no operating point {point!r}; {closest(point, self._points)}")
         return self._points[point]
-
-    def _column(self, point: OperatingPoint) -> int:
-        return self._surface.column(point.lam, f"point {point.name!r}")

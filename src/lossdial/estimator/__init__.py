@@ -1,5 +1,6 @@
-"""The scikit-learn face."""
+"""The scikit-learn faces."""
 
 from lossdial.estimator.classifier import LCTClassifier
+from lossdial.estimator.dialed import DialedClassifier
 
-__all__ = ["LCTClassifier"]
+__all__ = ["DialedClassifier", "LCTClassifier"]

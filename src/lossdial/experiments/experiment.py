@@ -60,15 +60,15 @@ class Experiment:
             "space": self.space.to_json(),
             "recipe": repr(self.recipe),
             "backbone": self.plan.backbone,
-            "data": [repr(self.plan.augment), self.plan.image_size, self.plan.frozen, self.plan.batch_size],
-            "head": [self.how.film, self.how.film_scale],
+            "data": [self.plan.image_size, self.plan.frozen],
+            "head": self.how.head.to_json(),
         }
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def stacks(self) -> bool:
-        """Whether it can be trained as one of a stack: a head alone, with one λ per batch."""
-        return self.plan.frozen and self.recipe.lam_per == "batch" and self.recipe.ema_decay is None
+        """Whether it is trained as one of a stack: a head alone, on features that do not change."""
+        return self.plan.frozen
 
     @property
     def together(self) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from lossdial.base.names import closest
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
-from lossdial.models.film import Scale
+from lossdial.models import FiLMConfig, HeadConfig, PlainConfig, Scale
 from lossdial.spaces import Constant, Lam, Linear, Space
 from lossdial.training import LamPer
 
@@ -78,6 +78,11 @@ class Method:
         stem, _, change = self.name.partition(":")
         text = " + ".join(_WORDS[word] for word in stem.split("+"))
         return f"{text}, {_WORDS[change]}" if change else text
+
+    @property
+    def head(self) -> HeadConfig:
+        """FiLM where the network is told λ, a linear layer where not."""
+        return FiLMConfig(scale=self.film_scale) if self.film and self.lct else PlainConfig()
 
     def build_loss(self, beta: float) -> ConditionalLoss:
         """The loss for n₋/n₊ = ``beta``."""

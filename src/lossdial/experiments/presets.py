@@ -7,14 +7,12 @@ second there, at a quarter of that at 64 px; the times of `cpu` follow from that
 from __future__ import annotations
 
 import fnmatch
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import torch
 from torch import nn
 
-from lossdial.base.streams import Stream, stream_seed
-from lossdial.models import EfficientNetLite0, FrozenEncoder, TimmBackbone, build_backbone
+from lossdial.models import EfficientNetLite0, FrozenEncoder, TimmBackbone, build_backbone, seeded_weights
 from lossdial.training import Cosine, OptimizerConfig, Recipe, Steps
 from lossdial.training.batches import Augment
 
@@ -27,10 +25,8 @@ class Preset:
 
     backbone: dict[str, Any]
     recipe: Recipe
-    augment: Augment | None = None
-    image_size: int | None = None  # None: the images as they are
+    image_size: int | None = None  # None: the size that the data set has
     frozen: bool = False  # the backbone runs once over the data; only the head is trained
-    batch_size: int = 128
     run_time: str = field(default="", compare=False)
 
     def build(self, seed: int, weights: str | None = None) -> nn.Module:
@@ -41,11 +37,12 @@ class Preset:
         name = self.backbone["name"]
         if weights is not None and name != "timm":
             raise ValueError(f"weights are for a network of timm; this preset's backbone is {name}.")
-        with torch.random.fork_rng([]):
-            torch.manual_seed(stream_seed(seed, Stream.WEIGHTS))
+        with seeded_weights(seed):
             if name == "timm":
                 return TimmBackbone(self.backbone["model"], pretrained=weights is None, weights=weights)
-            return FrozenEncoder(EfficientNetLite0()) if self.frozen else build_backbone(self.backbone)
+            if self.frozen:
+                return FrozenEncoder(EfficientNetLite0(), image_size=self.image_size)
+            return build_backbone(self.backbone)
 
 
 _CIFAR_AUGMENT: Final = Augment(crop_padding=4, flip_horizontal=True)
@@ -53,34 +50,45 @@ _BOTH_FLIPS: Final = Augment(flip_horizontal=True, flip_vertical=True)
 
 _CIFAR_PAPER: Final = Preset(
     {"name": "cifar_resnet", "depth": 32, "width": 16},
-    Recipe(500, OptimizerConfig("sgd", 0.1), Steps(milestones=(400, 450), factor=0.01), clip_norm=0.5),
-    _CIFAR_AUGMENT,
+    Recipe(
+        500,
+        optimizer=OptimizerConfig("sgd", 0.1),
+        schedule=Steps(milestones=(400, 450), factor=0.01),
+        clip_norm=0.5,
+        augment=_CIFAR_AUGMENT,
+    ),
     run_time="3 hours on two cores for a pair of classes (estimate)",
 )
 _MELANOMA_PAPER: Final = Preset(
     {"name": "timm", "model": "resnext50_32x4d"},
-    Recipe(10, OptimizerConfig("sgd", 0.01, weight_decay=1e-3), Steps(milestones=(5,), factor=0.1), clip_norm=0.5),
-    Augment(flip_horizontal=True, flip_vertical=True, resized_crop=(0.65, 1.0)),
+    Recipe(
+        10,
+        optimizer=OptimizerConfig("sgd", 0.01, weight_decay=1e-3),
+        schedule=Steps(milestones=(5,), factor=0.1),
+        clip_norm=0.5,
+        augment=Augment(flip_horizontal=True, flip_vertical=True, resized_crop=(0.65, 1.0)),
+    ),
     image_size=256,
     run_time="needs a GPU",
 )
 _APTOS_PAPER: Final = Preset(
     {"name": "timm", "model": "convnext_tiny"},
-    Recipe(35, OptimizerConfig("adam", 5e-5), Cosine(), clip_norm=0.5),
-    Augment(flip_horizontal=True),
+    Recipe(35, optimizer=OptimizerConfig("adam", 5e-5), clip_norm=0.5, augment=Augment(flip_horizontal=True)),
     image_size=256,
     run_time="needs a GPU",
 )
 
 
 def _small_resnet(epochs: int, augment: Augment, run_time: str, width: int = 16) -> Preset:
-    recipe = Recipe(epochs, OptimizerConfig("sgd", 0.1), Cosine(warmup=1), clip_norm=0.5)
-    return Preset({"name": "cifar_resnet", "depth": 8, "width": width}, recipe, augment, run_time=run_time)
+    recipe = Recipe(
+        epochs, optimizer=OptimizerConfig("sgd", 0.1), schedule=Cosine(warmup=1), clip_norm=0.5, augment=augment
+    )
+    return Preset({"name": "cifar_resnet", "depth": 8, "width": width}, recipe, run_time=run_time)
 
 
 _FROZEN: Final = Preset(
     {"name": "efficientnet_lite0"},
-    Recipe(30, OptimizerConfig("adam", 1e-3), Cosine(), clip_norm=0.5),
+    Recipe(30, optimizer=OptimizerConfig("adam", 1e-3), clip_norm=0.5),
     frozen=True,
     run_time="seconds, once the features are there (about 140 images a second)",
 )
@@ -101,7 +109,11 @@ PRESETS: Final[dict[str, dict[str, Preset]]] = {
     },
     "melanoma": {"paper": _MELANOMA_PAPER, "cpu": _small_resnet(3, _BOTH_FLIPS, "10 minutes"), "frozen": _FROZEN},
     "ham10000*": {"paper": _MELANOMA_PAPER, "cpu": _small_resnet(8, _BOTH_FLIPS, "4 minutes"), "frozen": _FROZEN},
-    "images": {"paper": _MELANOMA_PAPER, "cpu": _small_resnet(20, _CIFAR_AUGMENT, "minutes"), "frozen": _FROZEN},
+    "images": {
+        "paper": _MELANOMA_PAPER,
+        "cpu": replace(_small_resnet(20, _CIFAR_AUGMENT, "minutes"), image_size=64),
+        "frozen": replace(_FROZEN, image_size=112),  # as the network takes them
+    },
     "aptos": {"paper": _APTOS_PAPER, "cpu": _small_resnet(20, _BOTH_FLIPS, "2 minutes"), "frozen": _FROZEN},
 }
 

@@ -10,11 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lossdial.base.streams import Stream, stream_seed
 from lossdial.data import ImageSplit
 from lossdial.data.features.store import FeatureStore
 from lossdial.dial import Surface
@@ -22,9 +20,8 @@ from lossdial.experiments.experiment import Experiment, Trial
 from lossdial.experiments.features import LABELS, image_set
 from lossdial.experiments.measuring import halves, measure
 from lossdial.experiments.store import Store, finished
-from lossdial.models import ConditionalClassifier, FiLMHead, FrozenEncoder, PlainHead
-from lossdial.models.backbones import Standardize
-from lossdial.training import ArrayBatches, DivergedError, fit, fit_stacked
+from lossdial.models import ConditionalClassifier, FrozenEncoder, SettingsStack, build_model
+from lossdial.training import DivergedError, FitResult, fit, make_fabric
 
 __all__ = ["Outcome", "Workplace", "run_trial"]
 
@@ -89,9 +86,10 @@ def _run(trial: Trial, place: Workplace, store: Store, run_dir: Path) -> None:
             data = _load(trial.experiments[0], place)
         except OSError as error:  # of the data, not of the store
             raise RuntimeError(f"the data cannot be read: {error}") from error
-        models, messages, seconds = _train(trial, data, place, run_dir)
-        for experiment, model, message in zip(trial.experiments, models, messages, strict=True):
-            why = message or _evaluate(experiment, trial, model, data, store, seconds / len(models))
+        models, result = _train(trial, data, place, run_dir)
+        each = result.seconds / len(models)
+        for experiment, model, message in zip(trial.experiments, models, result.diverged, strict=True):
+            why = message or _evaluate(experiment, trial, model, data, store, each)
             if why is not None:
                 store.record(trial, "diverged", why, only=experiment)
     except OSError:
@@ -106,57 +104,32 @@ def _run(trial: Trial, place: Workplace, store: Store, run_dir: Path) -> None:
         store.record(trial, "out-of-memory" if out_of_memory else "failed", text)
 
 
-def _train(
-    trial: Trial, data: _Data, place: Workplace, run_dir: Path
-) -> tuple[list[ConditionalClassifier], list[str | None], float]:
+def _train(trial: Trial, data: _Data, place: Workplace, run_dir: Path) -> tuple[list[ConditionalClassifier], FitResult]:
+    """The trained model of every experiment. Settings on frozen features train as one stack."""
     first = trial.experiments[0]
-    fabric = Fabric(accelerator=place.accelerator, devices=1)
     loss = first.how.build_loss(float((data.y == 0).sum() / (data.y == 1).sum()))
     models = [_model(experiment, data.x) for experiment in trial.experiments]
-    batches = ArrayBatches(data.x, torch.from_numpy(data.y), first.plan.batch_size, first.plan.augment)
-    identity = {"trial": trial.key}
-    if first.stacks:
-        for model in models:
-            model.to(fabric.device)
-        stacked = fit_stacked(
-            models,
-            loss,
-            batches.to(fabric.device),
-            first.recipe,
-            seed=first.seed,
-            run_dir=run_dir,
-            identity=identity,
-            checkpoint_seconds=place.checkpoint_seconds,
-        )
-        return [model.cpu() for model in models], list(stacked.diverged), stacked.seconds
+    stack = SettingsStack(models) if first.stacks else None
     result = fit(
-        models[0],
+        stack or models[0],
         loss,
-        batches,
+        first.recipe.batches(data.x, torch.from_numpy(data.y)),
         first.recipe,
         seed=first.seed,
-        fabric=fabric,
+        fabric=make_fabric(place.accelerator),
         run_dir=run_dir,
-        identity=identity,
+        identity={"trial": trial.key},
         checkpoint_seconds=place.checkpoint_seconds,
         progress=False,
     )
-    return [models[0]], [None], result.seconds
+    return ([stack.member(i) for i in range(len(stack))] if stack is not None else models), result
 
 
 def _model(experiment: Experiment, x: Tensor) -> ConditionalClassifier:
-    how, space = experiment.how, experiment.space
-    backbone: nn.Module = nn.Identity()
-    n_features = x.shape[1]
-    if not experiment.plan.frozen:
-        backbone = experiment.plan.build(experiment.seed)
-        n_features = int(backbone.n_features)  # type: ignore[arg-type]  # every preset's backbone has it
-        if isinstance(standardize := getattr(backbone, "standardize", None), Standardize):
-            standardize.fit(x)
-    with torch.random.fork_rng([]):
-        torch.manual_seed(stream_seed(experiment.seed, Stream.WEIGHTS, 1))
-        head = FiLMHead(n_features, space.dim, scale=how.film_scale) if how.film and how.lct else PlainHead(n_features)
-        return ConditionalClassifier(backbone, n_features, space, head)
+    # Features are there already, so the encoder itself is not needed: the head is the same on any.
+    plan, seed = experiment.plan, experiment.seed
+    network = FrozenEncoder(nn.Identity(), x.shape[1]) if plan.frozen else plan.build(seed)
+    return build_model(network, experiment.how.head, experiment.space, x, seed)
 
 
 @torch.no_grad()
@@ -165,7 +138,7 @@ def _evaluate(
 ) -> str | None:
     """Measure a run and write it down; or say why it cannot be measured."""
     lams = experiment.how.evaluation(experiment.space)
-    scores = model.cpu().margins(model.embed(data.x_test), lams).numpy()
+    scores = model.cpu().margins(model.embed(data.x_test, progress=False), lams).numpy()
     if not np.isfinite(scores).all():
         return "the scores are not finite: the last steps of training diverged"
     surface = Surface(data.y_test, scores, [lam.as_dict() for lam in lams])
@@ -181,12 +154,7 @@ def _load(experiment: Experiment, place: Workplace) -> _Data:
         x_all, x_test = torch.from_numpy(split.x_train), torch.from_numpy(split.x_test)
         y_all, y_test, groups = split.y_train, split.y_test, split.groups_test
     kept = image_set(experiment.data).subsample(y_all, experiment.beta, experiment.seed)
-    x = x_all[kept]
-    if experiment.plan.frozen:  # standardised once, not at every step
-        encoder = FrozenEncoder(nn.Identity(), x.shape[1])
-        encoder.standardize.fit(x)
-        x, x_test = encoder(x), encoder(x_test)
-    return _Data(x, y_all[kept], x_test, y_test, halves(y_test, groups))
+    return _Data(x_all[kept], y_all[kept], x_test, y_test, halves(y_test, groups))
 
 
 # On Ray a worker serves many trials, which come data set by data set: the last one is kept.

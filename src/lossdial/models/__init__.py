@@ -1,10 +1,24 @@
-"""(x, λ) -> logits: backbones that never see λ, FiLM heads that do."""
+"""(x, λ) -> scores: backbones that never see λ, heads that do, with members side by side where wanted."""
 
-from lossdial.models.backbones import MLP, CifarResNet, Standardize, build_backbone, register_backbone
-from lossdial.models.classifier import ConditionalClassifier, evaluating, feature_size
+from lossdial.models.backbones import MLP, CifarResNet, MLPConfig, Standardize, build_backbone, register_backbone
+from lossdial.models.building import build_model, seeded_weights
+from lossdial.models.classifier import ConditionalClassifier
 from lossdial.models.encoders import EfficientNetLite0, FrozenEncoder
-from lossdial.models.film import FiLM
-from lossdial.models.heads import FiLMHead, Head, PlainHead
+from lossdial.models.heads import (
+    FiLM,
+    FiLMConfig,
+    FiLMHead,
+    Head,
+    HeadConfig,
+    PlainConfig,
+    PlainHead,
+    Scale,
+    build_head,
+    mean_log_odds,
+    register_head,
+)
+from lossdial.models.network import Network, evaluating, feature_size
+from lossdial.models.stack import SettingsStack
 from lossdial.models.timm_adapter import TimmBackbone
 
 __all__ = [
@@ -13,14 +27,26 @@ __all__ = [
     "ConditionalClassifier",
     "EfficientNetLite0",
     "FiLM",
+    "FiLMConfig",
     "FiLMHead",
     "FrozenEncoder",
     "Head",
+    "HeadConfig",
+    "MLPConfig",
+    "Network",
+    "PlainConfig",
     "PlainHead",
+    "Scale",
+    "SettingsStack",
     "Standardize",
     "TimmBackbone",
     "build_backbone",
+    "build_head",
+    "build_model",
     "evaluating",
     "feature_size",
+    "mean_log_odds",
     "register_backbone",
+    "register_head",
+    "seeded_weights",
 ]

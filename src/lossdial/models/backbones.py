@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lossdial.base.names import closest
+from lossdial.models.config import Config, whole
 
-__all__ = ["MLP", "CifarResNet", "Standardize", "build_backbone", "register_backbone"]
+__all__ = ["MLP", "CifarResNet", "MLPConfig", "Standardize", "build_backbone", "register_backbone"]
+
+_PART: Final = 2**22  # numbers of a part that is brought to double precision: 32 MiB
 
 
 class Standardize(nn.Module):
@@ -36,7 +40,8 @@ class Standardize(nn.Module):
         axes = [0, *range(2, x.dim())]
         count = x.numel() / x.shape[1]
         unit = 255 if x.dtype == torch.uint8 else 1
-        parts = x.split(4096)  # double precision for one part at a time: a set of images would not fit
+        # Double precision for one part at a time: a set of images would not fit.
+        parts = x.split(max(1, _PART // max(1, x[0].numel())))
         mean = torch.stack([part.double().sum(axes) for part in parts]).sum(0) / count
         centre = mean[(..., *(None,) * (x.dim() - 2))]
         squares = torch.stack([(part.double() - centre).square().sum(axes) for part in parts]).sum(0)
@@ -50,17 +55,36 @@ class Standardize(nn.Module):
         return (x - self.mean[spread]) / self.scale[spread]
 
 
+@dataclass(frozen=True)
+class MLPConfig(Config):
+    """An :class:`MLP` but for the number of its inputs.
+
+    hidden: widths of the hidden layers; the last is the number of features.
+    dropout: the share of hidden units that a training step leaves out.
+    """
+
+    name: ClassVar[str] = "mlp"
+    hidden: tuple[int, ...] = (64, 64)
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        if not self.hidden or not all(whole(width) for width in self.hidden):
+            raise ValueError(f"hidden must be one or more positive widths, such as (64, 64); got {self.hidden}.")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must lie in [0, 1); got {self.dropout}.")
+
+    def build(self, in_features: int) -> MLP:
+        return MLP(in_features, self.hidden, self.dropout)
+
+
 class MLP(nn.Module):
     """Standardised inputs, then ``Linear – ReLU (– Dropout)`` per hidden width: (n, in_features) -> (n, hidden[-1])."""
 
     def __init__(self, in_features: int, hidden: Sequence[int] = (64, 64), dropout: float = 0.0) -> None:
         super().__init__()
-        if not hidden or min(hidden) < 1:
-            raise ValueError(f"hidden must be one or more positive widths, such as (64, 64); got {tuple(hidden)}.")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must lie in [0, 1); got {dropout}.")
-        self.in_features, self.hidden, self.dropout = in_features, tuple(hidden), dropout
-        self.n_features = self.hidden[-1]
+        self.config = MLPConfig(tuple(hidden), dropout)
+        self.in_features, self.n_features = in_features, self.config.hidden[-1]
         self.standardize = Standardize(in_features)
         layers: list[nn.Module] = []
         for i, o in zip([in_features, *hidden[:-1]], hidden, strict=True):
@@ -75,12 +99,7 @@ class MLP(nn.Module):
         return self.layers(self.standardize(x))
 
     def recipe(self) -> dict[str, object]:
-        return {
-            "name": "mlp",
-            "in_features": self.in_features,
-            "hidden": list(self.hidden),
-            "dropout": self.dropout,
-        }
+        return {**self.config.to_json(), "in_features": self.in_features}
 
 
 class _BasicBlock(nn.Module):

@@ -1,29 +1,31 @@
-"""The conditional classifier: a network split at its first FiLM."""
+"""The conditional classifier: a network split where λ first enters."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-from lossdial.models.heads import FiLMHead, Head, PlainHead
+from lossdial.models.heads import Head, HeadConfig, build_head, mean_log_probability
+from lossdial.models.network import Draws, Network
 from lossdial.models.timm_adapter import TimmBackbone
 from lossdial.spaces import Lam, Space
 
-__all__ = ["ConditionalClassifier", "evaluating", "feature_size", "pooled"]
+__all__ = ["ConditionalClassifier"]
 
 
-class ConditionalClassifier(nn.Module):
+class ConditionalClassifier(Network):
     """``features(x)`` never sees λ; ``logits(features, lam)`` does.
 
-    The features of a data set are therefore computed once, and every question about λ is asked of them.
+    The features of a data set are therefore computed once, and every question about λ is asked of them. A head with
+    members is an ensemble on one backbone: members differ in their first weights and in the λ they draw in every
+    batch; the model's probability is the mean of theirs.
 
     backbone: any module that maps x to (n, c) or (n, c, h, w); maps are averaged over space. A per-channel affine map
         commutes with that average, so FiLM acts on the pooled features: the same function, far cheaper.
-    head: a :class:`FiLMHead` as in the paper unless given; a :class:`PlainHead` where λ does not vary.
+    head: a head or its description; FiLM as in the paper unless given, and plain where λ does not vary.
 
     >>> from lossdial.models import MLP
     >>> from lossdial.spaces import Constant, Linear
@@ -36,23 +38,20 @@ class ConditionalClassifier(nn.Module):
     torch.Size([7, 4])
     """
 
-    def __init__(self, backbone: nn.Module, n_features: int, space: Space, head: Head | None = None) -> None:
-        super().__init__()
-        self.backbone = backbone
-        self.n_features = n_features
-        self.space = space
-        if head is None:
-            head = FiLMHead(n_features, space.dim) if space.dim else PlainHead(n_features)
-        if isinstance(head, FiLMHead) and not space.dim:
-            raise ValueError("Every name of the space is a Constant, so FiLM has nothing to be told; use PlainHead.")
-        if isinstance(head, FiLMHead) and head.dim != space.dim:
+    def __init__(
+        self, backbone: nn.Module, n_features: int, space: Space, head: Head | HeadConfig | str | None = None
+    ) -> None:
+        if not isinstance(head, Head):
+            head = build_head(head, n_features, space.dim)
+        if head.dim != space.dim:
             raise ValueError(
                 f"the head was built for dim={head.dim}, but {space.dim} names of the space vary "
                 f"({', '.join(space.free)}); build it with dim=space.dim."
             )
         if head.n_features != n_features:
             raise ValueError(f"the head reads n_features={head.n_features}, the classifier was given {n_features}.")
-        self.head = head
+        super().__init__(backbone, head)
+        self.space = space
 
     @classmethod
     def from_timm(
@@ -67,53 +66,44 @@ class ConditionalClassifier(nn.Module):
         backbone = TimmBackbone(name, pretrained, weights, in_channels)
         return cls(backbone, backbone.n_features, space)
 
-    def features(self, x: Tensor) -> Tensor:
-        """(n, n_features). Images of type uint8 are scaled to [0, 1] first."""
-        if x.dtype == torch.uint8:
-            x = x.to(next(self.head.parameters()).dtype) / 255
-        out = pooled(self.backbone, x)
-        if out.shape[1:] != (self.n_features,):
-            raise ValueError(
-                f"the backbone gave features of shape {tuple(out.shape)}; expected (n, {self.n_features}). "
-                f"Set n_features={out.shape[1]}."
-            )
-        return out
+    @property
+    def members(self) -> int:
+        return self.head.members
+
+    @property
+    def spaces(self) -> tuple[Space, ...]:
+        return (self.space,)
+
+    def draw(self, shape: Sequence[int], generator: torch.Generator) -> Draws:
+        lams = self.space.sample([shape[0], self.members, *shape[1:]], generator)
+        return Draws(lams, self.space.encode(lams))
 
     def logits(self, features: Tensor, lam: Lam) -> Tensor:
-        """(n, 2) for one λ, shape (), or one per sample, shape (n,)."""
-        if lam.shape not in ((), (1,), (len(features),)):
+        """(n, 2) for one λ, shape (), or one per sample, shape (n,); of an ensemble, the logarithms of its members'
+        mean probabilities."""
+        n = len(features)
+        if lam.shape not in ((), (1,), (n,)):
             raise ValueError(
-                f"λ must be one for the batch, shape (), or one per sample, shape ({len(features)},); "
+                f"λ must be one for the batch, shape (), or one per sample, shape ({n},); "
                 f"got {tuple(lam.shape)}. margins(features, lams) crosses every sample with every λ."
             )
-        return self.head(features, self._code(lam, features))
+        code = self._code(lam, features)
+        code = code[0] if lam.shape == (1,) else code
+        return mean_log_probability(self.head(features, code.expand(self.members, *code.shape)))
 
     def forward(self, x: Tensor, lam: Lam) -> Tensor:
         return self.logits(self.features(x), lam)
 
     def fold(self, lams: Lam) -> tuple[Tensor, Tensor]:
-        """Weights (m, n_features) and biases (m,) such that ``features @ W.T + b`` is z₊ − z₋ at each λ of (m,)."""
+        """Weights (k, m, n_features) and biases (k, m) of k members at each λ of (m,), k = 1 for a single head.
+
+        ``features @ W[i].T + b[i]`` is z₊ − z₋ of member i; :func:`~lossdial.models.mean_log_odds` averages members.
+        """
         return self.head.fold(self._codes(lams, next(self.head.parameters())))
 
     def margins(self, features: Tensor, lams: Lam) -> Tensor:
-        """z₊ − z₋ of every sample at every λ: (n, m), whatever the head."""
+        """z₊ − z₋ of every sample at every λ, (n, m); of an ensemble, the log-odds of its members' mean probability."""
         return self.head.margins(features, self._codes(lams, features))
-
-    @torch.no_grad()
-    def embed(self, x: Tensor, batch_size: int = 1024) -> Tensor:
-        """``features`` in evaluation mode and in batches, on the model's device: (n, n_features) on the CPU.
-
-        Rows of a table are padded to a multiple of 16: matrix products then take the same path whatever came along,
-        and a sample's score does not depend on its neighbours.
-        """
-        device = next(self.head.parameters()).device
-        parts = []
-        with evaluating(self):
-            for part in x.split(batch_size):
-                padding = -len(part) % 16 if x.dim() == 2 else 0
-                padded = torch.cat([part, part.new_zeros(padding, *part.shape[1:])]) if padding else part
-                parts.append(self.features(padded.to(device))[: len(part)].cpu())
-        return torch.cat(parts)
 
     def _code(self, lam: Lam, like: Tensor) -> Tensor:
         return self.space.encode(lam).to(like)
@@ -125,34 +115,3 @@ class ConditionalClassifier(nn.Module):
                 f"got shape {tuple(lams.shape)}."
             )
         return self._code(lams, like)
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode for the time being; every module gets its own mode back."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
-def feature_size(backbone: nn.Module, x: Tensor) -> int:
-    """How many features a backbone yields, by trying it on a sample or two."""
-    with evaluating(backbone), torch.no_grad():
-        return _checked(backbone(x / 255 if x.dtype == torch.uint8 else x), x).shape[1]
-
-
-def pooled(backbone: nn.Module, x: Tensor) -> Tensor:
-    """A backbone's features (n, c) of x; maps (n, c, h, w) are averaged over space."""
-    out = _checked(backbone(x), x)
-    return out.flatten(2).mean(-1) if out.dim() > 2 else out
-
-
-def _checked(out: object, x: Tensor) -> Tensor:
-    if not isinstance(out, Tensor) or out.dim() < 2:
-        what = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-        raise ValueError(f"a backbone must map {tuple(x.shape)} to (n, c) or (n, c, h, w); it gave {what}.")
-    return out

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lossdial.base.progress import ProgressBar
 from lossdial.models.backbones import Standardize, build_backbone, register_backbone
-from lossdial.models.classifier import pooled
+from lossdial.models.config import whole
+from lossdial.models.network import bounded, pooled
 
 __all__ = ["EfficientNetLite0", "FrozenEncoder"]
 
@@ -69,6 +71,7 @@ class FrozenEncoder(nn.Module):
 
     encoder: any backbone; maps are averaged over space.
     n_features: only where the encoder has no attribute of that name.
+    image_size: the side in pixels to which image files are to be brought for it; None where any will do.
 
     >>> from lossdial.models import CifarResNet
     >>> frozen = FrozenEncoder(CifarResNet(8))
@@ -79,12 +82,17 @@ class FrozenEncoder(nn.Module):
     False
     """
 
-    def __init__(self, encoder: nn.Module, n_features: int | None = None) -> None:
+    #: its features of a data set never change, so that training computes them once
+    frozen = True
+
+    def __init__(self, encoder: nn.Module, n_features: int | None = None, image_size: int | None = None) -> None:
         super().__init__()
+        if image_size is not None and not whole(image_size):
+            raise ValueError(f"image_size must be a side in pixels, at least 1; got {image_size!r}.")
         n_features = n_features if n_features is not None else getattr(encoder, "n_features", None)
         if not isinstance(n_features, int):
             raise ValueError(f"{type(encoder).__name__} does not say how many features it gives; pass n_features=….")
-        self.n_features = n_features
+        self.n_features, self.image_size = n_features, image_size
         self.encoder = encoder.requires_grad_(False).eval()
         self.standardize = Standardize(n_features)
 
@@ -104,12 +112,25 @@ class FrozenEncoder(nn.Module):
         # A feature that hardly ever fires in training has a tiny deviation; one image could be hundreds of them away.
         return self.standardize(x).clamp(-_FARTHEST, _FARTHEST)
 
+    def stored(self, images: Tensor, progress: bool = True) -> Tensor:
+        """Features (n, n_features) of images as `lossdial embed` keeps them: not standardised, rounded to float16.
+
+        Train on these, computed once, and ask about images: the scores are the same.
+        """
+        parts = bounded(images, 64)
+        found = []
+        with ProgressBar("features", len(images), progress and len(parts) > 1, delay=2.0) as bar:
+            for part in parts:
+                found.append(torch.from_numpy(self.encode(part.cpu().numpy())).half().float())
+                bar.advance(sum(map(len, found)), {})
+        return torch.cat(found)
+
     @torch.inference_mode()
     def encode(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
         """The encoder's features (n, n_features) of images (n, c, h, w), before they are standardised."""
         x = torch.from_numpy(np.array(images)).to(self.standardize.mean.device)  # a copy: the array may be read-only
         # Channels last: half as fast again for convolutions on a CPU, and the same function.
-        x = (x.float() / 255).contiguous(memory_format=torch.channels_last)
+        x = (x.float() / 255 if x.dtype == torch.uint8 else x.float()).contiguous(memory_format=torch.channels_last)
         return pooled(self.encoder, x).float().cpu().numpy()
 
     def identity(self) -> dict[str, Any]:
@@ -118,7 +139,9 @@ class FrozenEncoder(nn.Module):
 
     def recipe(self) -> dict[str, Any]:
         encoder = _recipe(self.encoder)
-        return {"name": "frozen", "encoder": encoder} if encoder["name"] != "custom" else encoder
+        if encoder["name"] == "custom":
+            return encoder
+        return {"name": "frozen", "encoder": encoder, "image_size": self.image_size}
 
 
 def _recipe(module: nn.Module) -> dict[str, Any]:
@@ -159,8 +182,8 @@ def _build_lite0(size: int = 112) -> EfficientNetLite0:
     return EfficientNetLite0(size, pretrained=False)
 
 
-def _build_frozen(encoder: dict[str, Any]) -> FrozenEncoder:
-    return FrozenEncoder(build_backbone(encoder))
+def _build_frozen(encoder: dict[str, Any], image_size: int | None = None) -> FrozenEncoder:
+    return FrozenEncoder(build_backbone(encoder), image_size=image_size)
 
 
 register_backbone("efficientnet_lite0", _build_lite0)

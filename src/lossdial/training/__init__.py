@@ -1,17 +1,19 @@
 """arrays -> weights: one fit(), SAM, schedules, checkpoints that resume exactly."""
 
-from lossdial.training.batches import ArrayBatches, Augment
+from lossdial.training.batches import ArrayBatches, Augment, Batch
 from lossdial.training.checkpoint import Checkpoint, CheckpointError
-from lossdial.training.loop import DivergedError, FitResult, fit
+from lossdial.training.environment import make_fabric
+from lossdial.training.loop import FitResult, fit
 from lossdial.training.recipe import LamPer, OptimizerConfig, Recipe
 from lossdial.training.sam import SAM
 from lossdial.training.schedules import Cosine, Flat, Schedule, Steps
-from lossdial.training.stacked import StackedResult, fit_stacked, stackable
+from lossdial.training.step import DivergedError
 
 __all__ = [
     "SAM",
     "ArrayBatches",
     "Augment",
+    "Batch",
     "Checkpoint",
     "CheckpointError",
     "Cosine",
@@ -22,9 +24,7 @@ __all__ = [
     "OptimizerConfig",
     "Recipe",
     "Schedule",
-    "StackedResult",
     "Steps",
     "fit",
-    "fit_stacked",
-    "stackable",
+    "make_fabric",
 ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,7 +14,7 @@ from torch.nn import functional as F
 
 from lossdial.base.streams import Stream, stream
 
-__all__ = ["ArrayBatches", "Augment"]
+__all__ = ["ArrayBatches", "Augment", "Batch"]
 
 
 @dataclass(frozen=True)
@@ -78,13 +80,32 @@ def _resized_crop(x: Tensor, share: tuple[float, float], generator: torch.Genera
     return picked.round().to(x.dtype) if x.dtype == torch.uint8 else picked.to(x.dtype)
 
 
+class Batch(NamedTuple):
+    """Samples x (n, ...), their labels y (n,), and their weights (n,) where they have any."""
+
+    x: Tensor
+    y: Tensor
+    weight: Tensor | None = None
+
+
 class ArrayBatches:
     """Shuffled mini-batches of x (n, ...) and y (n,) in {0, 1}, indexed in memory; the last one may be smaller.
 
     The order of an epoch and its augmentation depend on (seed, epoch, batch) alone, so any batch can be had again.
+
+    weight: (n,), how much each sample counts. Weights are scaled to a mean of 1 and a batch's loss is the mean of
+        weight × loss, so that over an epoch the loss is Σ w·l / Σ w, whichever samples came together; a batch
+        of heavy samples weighs more than one of light ones.
     """
 
-    def __init__(self, x: Tensor, y: Tensor, batch_size: int = 128, augment: Augment | None = None) -> None:
+    def __init__(
+        self,
+        x: Tensor,
+        y: Tensor,
+        batch_size: int = 128,
+        augment: Augment | None = None,
+        weight: Tensor | None = None,
+    ) -> None:
         if len(x) != len(y) or y.dim() != 1:
             raise ValueError(f"x and y must have the same length; got {tuple(x.shape)} and {tuple(y.shape)}.")
         if len(x) == 0:
@@ -92,23 +113,31 @@ class ArrayBatches:
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1; got {batch_size}.")
         self.x, self.y, self.batch_size, self.augment = x, y, batch_size, augment
+        self.weight = None if weight is None else _mean_one(weight, len(y))
 
     def __len__(self) -> int:
         """Batches per epoch."""
         return -(-len(self.y) // self.batch_size)
 
+    def of(self, x: Tensor) -> ArrayBatches:
+        """The same batches with other arrays for the same samples, such as their features."""
+        other = copy(self)
+        other.x = x
+        return other
+
     def to(self, device: torch.device) -> ArrayBatches:
         """The same batches with the arrays on another device."""
-        return ArrayBatches(self.x.to(device), self.y.to(device), self.batch_size, self.augment)
+        there = copy(self)
+        there.x, there.y = self.x.to(device), self.y.to(device)
+        there.weight = None if self.weight is None else self.weight.to(device)
+        return there
 
     def share_without_positives(self) -> float:
-        """The expected share of batches that see no positive sample."""
-        negatives = 1 - float(self.y.double().mean())
-        return negatives ** min(self.batch_size, len(self.y))
+        """The expected share of batches that see no positive sample; one of weight 0 is not seen."""
+        seen = self.y if self.weight is None else self.y * (self.weight > 0)
+        return (1 - float(seen.double().mean())) ** min(self.batch_size, len(self.y))
 
-    def epoch(
-        self, seed: int, epoch: int, start: int = 0, rank: int = 0, world: int = 1
-    ) -> Iterator[tuple[Tensor, Tensor]]:
+    def epoch(self, seed: int, epoch: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[Batch]:
         """The batches ``start``, ``start + 1``, … of one epoch; of each, the part that belongs to ``rank``."""
         device = self.x.device
         order = torch.randperm(len(self.y), generator=stream(seed, Stream.SHUFFLE, epoch)).to(device)
@@ -117,4 +146,14 @@ class ArrayBatches:
             x = self.x[index]
             if self.augment is not None:
                 x = self.augment(x, stream(seed, Stream.AUGMENT, epoch, i, rank, device=device))
-            yield x, self.y[index]
+            yield Batch(x, self.y[index], None if self.weight is None else self.weight[index])
+
+
+def _mean_one(weight: Tensor, n: int) -> Tensor:
+    if weight.shape != (n,):
+        raise ValueError(f"weight must have shape ({n},), one for each sample; got {tuple(weight.shape)}.")
+    if not bool((weight.isfinite() & (weight >= 0)).all()) or not bool((weight > 0).any()):
+        low, high = float(weight.min()), float(weight.max())
+        raise ValueError(f"weight must be finite and at least 0, and not 0 for all; got {low:g} to {high:g}.")
+    exact = weight.double()
+    return (exact / exact.mean()).to(torch.get_default_dtype())

@@ -15,7 +15,7 @@ from lossdial.base.files import replacing
 
 __all__ = ["Checkpoint", "CheckpointError"]
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _NAME: Final = "checkpoint.pt"
 
 
@@ -37,6 +37,13 @@ class Checkpoint:
     seconds: float
     history: list[dict[str, float]]
     identity: dict[str, Any] = field(default_factory=dict)
+    #: of a stack of settings, by member: why it was left behind
+    diverged: dict[int, str] = field(default_factory=dict)
+
+    @staticmethod
+    def exists(run_dir: Path) -> bool:
+        """Whether a run in this folder has kept anything to go on from."""
+        return (run_dir / _NAME).exists()
 
     def save(self, run_dir: Path) -> None:
         """Write to a temporary name, then rename: whatever happens here, the earlier checkpoint stays readable."""

@@ -1,4 +1,4 @@
-"""The process around a run: its global generators and its threads, both left as they were found.
+"""What is around a run: its device and precision, its global generators and its threads, left as they were found.
 
 Dropout draws from the global generators, of torch, and so may the transforms of a DataLoader, of NumPy and Python too.
 """
@@ -8,18 +8,60 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import torch
+from lightning_fabric import Fabric
+from lightning_fabric.accelerators import ACCELERATOR_REGISTRY
 from torch.utils.data import DataLoader
 
-from lossdial.models import ConditionalClassifier
+from lossdial.base.names import closest
+from lossdial.models import Network
 from lossdial.training.batches import ArrayBatches
 
-__all__ = ["forked_random", "get_random", "one_thread", "seed_random", "set_random", "threads_for"]
+__all__ = ["forked_random", "get_random", "make_fabric", "one_thread", "seed_random", "set_random", "threads_for"]
 
 _SMALL_STEP: Final = 2**24  # multiplications: about a millisecond on one core
+_UPDATE: Final = 8  # what an optimiser does with a parameter, in multiplications
+_PRECISIONS: Final = {
+    "32-true": "32-true",
+    "32": "32-true",
+    "bf16-mixed": "bf16-mixed",
+    "bf16": "bf16-mixed",
+    "bf16-true": "bf16-true",
+    "64-true": "64-true",
+    "64": "64-true",
+}
+_HALF: Final = ("16", "16-mixed", "16-true")
+
+
+def make_fabric(accelerator: str = "auto", precision: str | int = "32-true") -> Fabric:
+    """One device at one precision, or a ValueError in a line about what cannot be had.
+
+    accelerator: cpu, cuda (or gpu), mps, or auto for the best there is.
+    precision: 32-true, bf16-mixed, bf16-true or 64-true. Nothing is put in the place of what was asked for: float16
+        needs a scaler of the loss, which an optimiser that calls a closure (SAM) cannot have.
+    """
+    wanted = str(precision)
+    if wanted in _HALF:
+        raise ValueError(
+            f"precision={precision!r} is float16, whose scaling of the loss does not go with SAM's closure; "
+            "use 'bf16-mixed' for half the memory, or '32-true'."
+        )
+    if wanted not in _PRECISIONS:
+        raise ValueError(f"precision={precision!r} is unknown; {closest(wanted, _PRECISIONS)}")
+    known = {"auto", "gpu", *ACCELERATOR_REGISTRY.available_accelerators()}
+    if accelerator not in known:
+        raise ValueError(f"accelerator={accelerator!r} is unknown; {closest(accelerator, sorted(known))}")
+    if accelerator not in ("auto", "cpu") and not _available(accelerator):
+        raise ValueError(f"accelerator={accelerator!r}: torch finds no such device here; use 'cpu', or 'auto'.")
+    return Fabric(accelerator=accelerator, devices=1, precision=cast(Any, _PRECISIONS[wanted]))
+
+
+def _available(accelerator: str) -> bool:
+    kinds = ("cuda", "mps") if accelerator == "gpu" else (accelerator,)
+    return any(ACCELERATOR_REGISTRY[kind]["accelerator"].is_available() for kind in kinds)
 
 
 def seed_random(seed: int) -> None:
@@ -62,12 +104,14 @@ def forked_random(device: torch.device) -> Iterator[None]:
 
 
 @contextmanager
-def threads_for(model: ConditionalClassifier, batches: ArrayBatches | DataLoader[Any]) -> Iterator[None]:
+def threads_for(model: Network, batches: ArrayBatches | DataLoader[Any]) -> Iterator[None]:
     """One thread for a network whose step is less work than it takes several threads to meet."""
     trained = sum(p.numel() for p in model.backbone.parameters() if p.requires_grad)
-    work = trained + 2 * model.n_features  # per row of a table; images do more
-    small = isinstance(batches, ArrayBatches) and batches.x.dim() == 2 and batches.batch_size * work < _SMALL_STEP
-    with one_thread(small):
+    head = sum(p.numel() for p in model.head.parameters())
+    work = trained + 2 * model.n_features * model.head.members  # per row of a table; images do more
+    table = isinstance(batches, ArrayBatches) and batches.x.dim() == 2
+    size = batches.batch_size if isinstance(batches, ArrayBatches) else 0
+    with one_thread(table and size * work + _UPDATE * head < _SMALL_STEP):
         yield
 
 

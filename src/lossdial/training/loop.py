@@ -1,9 +1,8 @@
-"""The one training loop: baseline or conditional, with or without SAM, fresh or resumed."""
+"""The one training loop: baseline or conditional, one member or many, with or without SAM, fresh or resumed."""
 
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -15,7 +14,7 @@ from lightning_fabric import Fabric
 from lightning_fabric.loggers.logger import Logger
 from lightning_fabric.plugins import Precision
 from lightning_fabric.strategies.single_device import SingleDeviceStrategy
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader
@@ -23,22 +22,20 @@ from torch.utils.data import DataLoader
 from lossdial.base.progress import ProgressBar
 from lossdial.base.streams import Stream, stream, stream_seed
 from lossdial.losses import ConditionalLoss
-from lossdial.models import ConditionalClassifier
-from lossdial.spaces import Lam, Space
+from lossdial.models import Network
+from lossdial.models.network import Draws
+from lossdial.spaces import Lam
 from lossdial.training.batches import ArrayBatches
 from lossdial.training.checkpoint import Checkpoint, CheckpointError
-from lossdial.training.environment import forked_random, get_random, seed_random, set_random, threads_for
+from lossdial.training.environment import forked_random, get_random, make_fabric, seed_random, set_random, threads_for
 from lossdial.training.recipe import Recipe
 from lossdial.training.source import Source, warn_of_empty_batches
+from lossdial.training.step import DivergedError, Place, Step
 
-__all__ = ["DivergedError", "FitResult", "Validate", "fit"]
+__all__ = ["FitResult", "Validate", "fit"]
 
 #: called with the model after each epoch; gives the figures to log, such as {"auc": 0.93}
-Validate = Callable[[ConditionalClassifier], Mapping[str, float]]
-
-
-class DivergedError(RuntimeError):
-    """The loss is no longer a number; the message names step, λ and learning rate."""
+Validate = Callable[[Any], Mapping[str, float]]
 
 
 @dataclass(frozen=True)
@@ -48,10 +45,12 @@ class FitResult:
     history: tuple[dict[str, float], ...]  # one row an epoch: epoch, step, loss, lr, seconds, and what validate gave
     seconds: float
     steps: int
+    #: for each setting of a stack, why it has no usable weights; None where all went well
+    diverged: tuple[str | None, ...] = (None,)
 
 
 def fit(
-    model: ConditionalClassifier,
+    model: Network,
     loss: ConditionalLoss,
     batches: ArrayBatches | DataLoader[Any],
     recipe: Recipe,
@@ -66,48 +65,58 @@ def fit(
     logger: Logger | None = None,
     progress: bool = True,
 ) -> FitResult:
-    """Train ``model`` in place over the λ of its space.
+    """Train ``model`` in place over the λ of its space: a classifier, an ensemble, or a stack of settings.
 
     λ is drawn outside the optimiser's closure, so that SAM's two passes see the same one. It goes to the network and to
-    the loss.
+    the loss. Members each draw their own and learn from their own loss; a backbone that they share, from the mean.
+    A setting of a stack whose loss is no longer a number is left behind, and the others end as if it had never been.
 
-    batches: arrays in memory, or a DataLoader of (x, y), whose generators are seeded anew for each epoch.
+    batches: arrays in memory (``recipe.batches(x, y)``), or a DataLoader of (x, y) or (x, y, weight), whose generators
+        are seeded anew for each epoch. Where the backbone is frozen, features of arrays are computed once.
     optimizer: in place of the recipe's own.
     validate: called with the model after each epoch; what it returns is logged and shown.
-    fabric: device, precision and processes; the CPU at float32 unless given.
+    fabric: device, precision and processes, as from :func:`make_fabric`; the CPU at float32 unless given.
     run_dir: log (``log.jsonl``) and checkpoints go here. A run that finds its own checkpoint goes on from it and ends
         with the same weights, bit for bit, as one that was never stopped; on a GPU that takes
         ``torch.use_deterministic_algorithms(True)``, and a DataLoader whose workers draw random numbers must not keep
-        them from epoch to epoch.
+        them from epoch to epoch. ``Checkpoint.exists(run_dir)`` says whether anything was kept.
     identity: settings that a checkpoint must share to be resumed; those of recipe, loss, space and seed unless given.
     checkpoint_seconds: how often to save; 0 saves after every step.
 
     The global generators are left as they were found.
     """
-    loss.check_space(model.space)
+    for space in model.spaces:
+        loss.check_space(space)
     warn_of_empty_batches(batches)
-    fabric = fabric or Fabric(accelerator="cpu", devices=1)
+    fabric = fabric or make_fabric("cpu")
     if fabric.strategy.precision.precision == "16-mixed":
         raise ValueError("float16 scaling cannot be used with step(closure); use precision='bf16-mixed' or '32-true'.")
     optimizer = optimizer or recipe.optimizer.build(model)
     for group in optimizer.param_groups:
         group.setdefault("initial_lr", group["lr"])
-    wrapped: Callable[[Tensor, Lam], Tensor] = model
-    backward: Callable[[Tensor], None] = Tensor.backward
-    through_fabric = fabric.setup(model, optimizer)
-    # On one device at full precision Fabric's wrappers only pass on, which is 5 % of a small network's step.
-    if type(fabric.strategy) is not SingleDeviceStrategy or type(fabric.strategy.precision) is not Precision:
-        (wrapped, optimizer), backward = through_fabric, fabric.backward
-    average = get_ema_multi_avg_fn(recipe.ema_decay) if recipe.ema_decay else None
+    embedded = isinstance(batches, ArrayBatches) and batches.augment is None and model.frozen
     with threads_for(model, batches), forked_random(fabric.device):
+        if embedded and isinstance(batches, ArrayBatches):
+            batches = batches.of(model.to(fabric.device).embed(batches.x, progress=progress))
+        logits = model.head_logits if embedded else model.member_logits
+        through_fabric = fabric.setup(_Forward(model, logits), optimizer)
+        # On one device at full precision Fabric's wrappers only pass on, which is 5 % of a small network's step.
+        plain = type(fabric.strategy) is SingleDeviceStrategy and type(fabric.strategy.precision) is Precision
+        step = Step(
+            model=model,
+            logits=logits if plain else through_fabric[0],
+            backward=Tensor.backward if plain else fabric.backward,
+            loss=loss,
+            optimizer=optimizer if plain else through_fabric[1],
+            clip_norm=recipe.clip_norm,
+            world=fabric.world_size,
+        )
+        average = get_ema_multi_avg_fn(recipe.ema_decay) if recipe.ema_decay else None
         return _Run(
             model=model,
-            wrapped=wrapped,
-            backward=backward,
-            loss=loss,
+            step=step,
             source=Source(batches, fabric, seed),
             recipe=recipe,
-            optimizer=optimizer,
             ema=AveragedModel(model, multi_avg_fn=average) if average else None,
             seed=seed,
             validate=validate,
@@ -120,17 +129,25 @@ def fit(
         ).train()
 
 
+class _Forward(nn.Module):
+    """What training calls, as the forward of a module: Fabric, DDP and autocast know no other."""
+
+    def __init__(self, model: Network, logits: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.model, self._logits = model, logits
+
+    def forward(self, x: Tensor, code: Tensor) -> Tensor:
+        return self._logits(x, code)
+
+
 @dataclass
 class _Run:
     """The state of one call of fit."""
 
-    model: ConditionalClassifier
-    wrapped: Callable[[Tensor, Lam], Tensor]
-    backward: Callable[[Tensor], None]
-    loss: ConditionalLoss
+    model: Network
+    step: Step
     source: Source
     recipe: Recipe
-    optimizer: Optimizer
     ema: AveragedModel | None
     seed: int
     validate: Validate | None
@@ -155,7 +172,9 @@ class _Run:
         if self.ema is not None:
             self.model.load_state_dict(self.ema.module.state_dict())
         self.model.eval()
-        return FitResult(tuple(self.history), self._seconds(), self.recipe.epochs * len(self.source))
+        steps = self.recipe.epochs * len(self.source)
+        diverged = tuple(self.step.diverged.get(i) for i in range(len(self.model.spaces)))
+        return FitResult(tuple(self.history), self._seconds(), steps, diverged)
 
     def _seconds(self) -> float:
         return self.before + time.monotonic() - self.started
@@ -163,20 +182,24 @@ class _Run:
     def _epoch(self, epoch: int, start: int, random: dict[str, Any] | None) -> None:
         # The global generators serve dropout and, where it has none of its own, a DataLoader.
         seed_random(stream_seed(self.seed, Stream.DROPOUT, epoch, self.fabric.global_rank))
-        lams, count, shown = self._draw(epoch), len(self.source), self._shown()
+        draws, count, shown = self._draw(epoch), len(self.source), self._shown()
 
         def resume() -> None:
             if random is not None:
                 set_random(random, self.fabric.device)
 
-        for i, (x, y) in enumerate(self.source.epoch(epoch, start, resume), start):
+        for i, batch in enumerate(self.source.epoch(epoch, start, resume), start):
             rate = self.recipe.schedule(epoch + i / count, self.recipe.epochs)
-            for group in self.optimizer.param_groups:
+            for group in self.step.optimizer.param_groups:
                 group["lr"] = group["initial_lr"] * rate
-            lam = lams.at(i)
-            if self.recipe.lam_per == "sample":
-                lam = lam.at(slice(self.fabric.global_rank, len(y) * self.fabric.world_size, self.fabric.world_size))
-            self.loss_sum += self._step(x, y, lam, epoch, i)
+            lam, code = self._of_batch(draws, i, len(batch.y))
+            try:
+                self.loss_sum += self.step(batch, lam, code, self.source.size(i), Place(epoch, i, count))
+            except DivergedError as error:
+                kept = self.run_dir is not None and Checkpoint.exists(self.run_dir)
+                raise DivergedError(
+                    f"{error}{f' Checkpoints so far are kept in {self.run_dir}.' if kept else ''}"
+                ) from None
             if self.ema is not None:
                 self.ema.update_parameters(self.model)
             self.bar.advance(epoch * count + i + 1, {"loss": self.loss_sum / (i + 1)} | shown)
@@ -184,43 +207,20 @@ class _Run:
             if i + 1 < count and self.fabric.world_size == 1 and self._due():
                 self._save(epoch, i + 1)
 
-    def _draw(self, epoch: int) -> Lam:
-        space: Space = self.model.space
+    def _draw(self, epoch: int) -> Draws:
         shape = [len(self.source)]
         if self.recipe.lam_per == "sample":
             shape.append(self.source.batch_size)
-        return space.sample(shape, stream(self.seed, Stream.LAMBDA, epoch)).to(self.fabric.device)
+        lams, codes = self.model.draw(shape, stream(self.seed, Stream.LAMBDA, epoch))
+        return Draws(lams.to(self.fabric.device), codes.to(next(self.model.head.parameters())))
 
-    def _step(self, x: Tensor, y: Tensor, lam: Lam, epoch: int, i: int) -> float:
-        size, world = self.source.size(i), self.fabric.world_size
-
-        def closure() -> float:
-            self.optimizer.zero_grad()
-            losses = self.loss.per_sample(self.wrapped(x, lam), y, lam)
-            # Processes average their gradients. Their parts of a batch may differ in size, one may even be empty:
-            # weighted so, the average is the mean over the whole batch.
-            mean = losses.mean() if world == 1 or size is None else losses.sum() * (world / size)
-            self.backward(mean)
-            value = mean.item()  # only now, so that an accelerator is waited for once
-            if not math.isfinite(value):
-                raise DivergedError(self._diverged(value, lam, epoch, i))
-            if self.recipe.clip_norm is not None:
-                self.fabric.clip_gradients(
-                    self.model, self.optimizer, max_norm=self.recipe.clip_norm, error_if_nonfinite=False
-                )
-            return value
-
-        return float(self.optimizer.step(closure))
-
-    def _diverged(self, value: float, lam: Lam, epoch: int, i: int) -> str:
-        step = epoch * len(self.source) + i + 1
-        shown = lam if lam.shape == () else lam.at(0)
-        kept = f" Checkpoints so far are kept in {self.run_dir}." if self.run_dir is not None else ""
-        return (
-            f"the loss became {value} at step {step} (epoch {epoch + 1}, batch {i + 1}) with λ = {shown} and learning "
-            f"rate {self.optimizer.param_groups[0]['lr']:.3g}. Lower the learning rate, set clip_norm (the paper uses "
-            f"0.5), or look for extreme values in the data.{kept}"
-        )
+    def _of_batch(self, draws: Draws, i: int, n: int) -> tuple[Lam, Tensor]:
+        """λ and code of every member for a batch, or for this process's samples of it."""
+        lam, code = draws.lams.at(i), draws.codes[i]
+        if self.recipe.lam_per == "batch":
+            return lam, code
+        mine = slice(self.fabric.global_rank, n * self.fabric.world_size, self.fabric.world_size)
+        return Lam(lam.names, lam.values[:, mine]), code[:, mine]
 
     def _shown(self) -> dict[str, float]:
         hidden = {"epoch", "step", "loss", "lr", "seconds"}
@@ -229,9 +229,9 @@ class _Run:
     def _end_epoch(self, epoch: int) -> None:
         count = len(self.source)
         row: dict[str, float] = {"epoch": epoch + 1, "step": (epoch + 1) * count, "loss": self._loss_sum() / count}
-        row["lr"] = self.optimizer.param_groups[0]["lr"]
+        row["lr"] = self.step.optimizer.param_groups[0]["lr"]
         if self.validate is not None:
-            row |= self.validate(cast(ConditionalClassifier, self.ema.module) if self.ema is not None else self.model)
+            row |= self.validate(self.ema.module if self.ema is not None else self.model)
         row["seconds"] = round(self._seconds(), 3)
         self.history.append(row)
         self.loss_sum = 0.0
@@ -261,13 +261,14 @@ class _Run:
             epoch,
             batch,
             self.model.state_dict(),
-            self.optimizer.state_dict(),
+            self.step.optimizer.state_dict(),
             self.ema.state_dict() if self.ema is not None else None,
             get_random(self.fabric.device),
             self.loss_sum,
             self._seconds(),
             self.history,
             self.identity,
+            self.step.diverged,
         ).save(self.run_dir)
 
     def _resume(self) -> tuple[int, int, dict[str, Any] | None]:
@@ -280,7 +281,7 @@ class _Run:
             return 0, 0, None
         try:
             self.model.load_state_dict(found.model)
-            self.optimizer.load_state_dict(found.optimizer)
+            self.step.optimizer.load_state_dict(found.optimizer)
             if self.ema is not None and found.ema is not None:
                 self.ema.load_state_dict(found.ema)
         except (RuntimeError, ValueError, KeyError) as error:
@@ -289,9 +290,11 @@ class _Run:
                 "Train into another folder, or delete the checkpoint to start anew."
             ) from error
         self.history, self.loss_sum, self.before = found.history, found.loss_sum, found.seconds
+        self.step.diverged.update(found.diverged)
         return found.epoch, found.batch, found.random if found.batch else None
 
 
-def _identity(model: ConditionalClassifier, loss: ConditionalLoss, recipe: Recipe, seed: int) -> dict[str, Any]:
+def _identity(model: Network, loss: ConditionalLoss, recipe: Recipe, seed: int) -> dict[str, Any]:
     settings = {setting.name: repr(getattr(recipe, setting.name)) for setting in fields(recipe)}
-    return settings | {"loss": repr(loss), "space": repr(model.space), "seed": seed}
+    spaces = "; ".join(repr(space) for space in model.spaces)
+    return settings | {"loss": repr(loss), "space": spaces, "head": repr(model.head.config), "seed": seed}

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from lossdial.training.batches import ArrayBatches, Augment
 from lossdial.training.sam import SAM
 from lossdial.training.schedules import Cosine, Schedule
 
@@ -68,6 +69,8 @@ class Recipe:
     ----------
     epochs
         Passes over the training data.
+    batch_size
+        Samples per step.
     optimizer
         Which optimiser, its learning rate, SAM.
     schedule
@@ -78,21 +81,31 @@ class Recipe:
         Keep an exponential average of the weights, and use it for validation and the final model. None: off.
     lam_per
         Draw one λ for each mini-batch, as the paper does, or one for each sample.
+    augment
+        Random crops and flips of images. None: the images as they are.
     """
 
     epochs: int = 50
+    batch_size: int = 128
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     schedule: Schedule = field(default_factory=Cosine)
     clip_norm: float | None = None
     ema_decay: float | None = None
     lam_per: LamPer = "batch"
+    augment: Augment | None = None
 
     def __post_init__(self) -> None:
         if self.epochs < 1:
             raise ValueError(f"epochs must be at least 1; got {self.epochs}.")
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1; got {self.batch_size}.")
         if self.clip_norm is not None and not self.clip_norm > 0:
             raise ValueError(f"clip_norm must be greater than 0; got {self.clip_norm}. None turns clipping off.")
         if self.ema_decay is not None and not 0 < self.ema_decay < 1:
             raise ValueError(f"ema_decay must lie in (0, 1); got {self.ema_decay}. None turns the average off.")
         if self.lam_per not in ("batch", "sample"):
             raise ValueError(f"lam_per must be 'batch' or 'sample'; got {self.lam_per!r}.")
+
+    def batches(self, x: Tensor, y: Tensor, weight: Tensor | None = None) -> ArrayBatches:
+        """Arrays as :func:`fit` takes them: in this recipe's batches, augmented as it says."""
+        return ArrayBatches(x, y, self.batch_size, self.augment, weight)

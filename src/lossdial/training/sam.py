@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from lossdial.training.norms import Parts
+
 __all__ = ["SAM"]
 
 
@@ -20,7 +22,8 @@ class SAM(Optimizer):
 
     ``step(closure)`` calls the closure twice: at θ, and at θ + ρ g/‖g‖, whose gradient is the one applied. Both calls
     see the same random numbers (dropout), and the running statistics of batch normalisation in ``model`` move only in
-    the first. With ρ = 0 the step is the base optimiser's own, bit for bit.
+    the first. Members of a head each climb by their own norm; see :mod:`lossdial.training.norms`. With ρ = 0 the step
+    is the base optimiser's own, bit for bit.
     """
 
     def __init__(self, base: Optimizer, rho: float = 0.1, model: nn.Module | None = None) -> None:
@@ -30,6 +33,8 @@ class SAM(Optimizer):
         self.base = base
         self.rho = rho
         self.model = model
+        parameters = [p for group in base.param_groups for p in group["params"]]
+        self._parts = Parts.of(model, parameters) if model is not None else Parts(parameters)
         self.param_groups = base.param_groups  # one list, so that a schedule reaches the base optimiser
 
     @torch.no_grad()
@@ -57,12 +62,11 @@ class SAM(Optimizer):
 
     def _ascend(self) -> list[tuple[Tensor, Tensor]]:
         """Move to θ + ρ g/‖g‖; the parameters that moved, with their values before."""
-        with_gradient = [p for p in self._parameters() if p.grad is not None]
-        norm = torch.stack([torch.linalg.vector_norm(p.grad) for p in with_gradient]).norm()
-        scale = self.rho / (norm + 1e-12)
-        before = [(p, p.clone()) for p in with_gradient]
-        for p in with_gradient:
-            p.add_(p.grad * scale)
+        shared, own = (self.rho / (norm + 1e-12) for norm in self._parts.norms())
+        steps = self._parts.scaled(shared, own)
+        before = [(p, p.clone()) for p, _ in steps]
+        for p, step in steps:
+            p.add_(step)
         return before
 
     def state_dict(self) -> dict[str, Any]:

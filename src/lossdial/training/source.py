@@ -8,11 +8,10 @@ from typing import Any
 
 import torch
 from lightning_fabric import Fabric
-from torch import Tensor
 from torch.utils.data import DataLoader
 
 from lossdial.base.streams import Stream, stream_seed
-from lossdial.training.batches import ArrayBatches
+from lossdial.training.batches import ArrayBatches, Batch
 
 __all__ = ["Source", "warn_of_empty_batches"]
 
@@ -48,7 +47,7 @@ class Source:
             )
         return int(self._batches.batch_size) * self._world
 
-    def epoch(self, epoch: int, start: int, resume: Callable[[], None]) -> Iterator[tuple[Tensor, Tensor]]:
+    def epoch(self, epoch: int, start: int, resume: Callable[[], None]) -> Iterator[Batch]:
         """The batches from ``start`` on; ``resume`` is called before the first of them is drawn."""
         if isinstance(self._batches, ArrayBatches):
             resume()
@@ -59,8 +58,8 @@ class Source:
         for _ in range(start):  # a loader cannot be entered in the middle
             next(batches)
         resume()
-        for x, y in batches:
-            yield x.to(self._device), y.to(self._device)
+        for batch in batches:
+            yield Batch(*(part.to(self._device) for part in batch))
 
     def _begin(self, epoch: int) -> None:
         """Make the loader's order a function of the seed and the epoch, not of the epochs it has served before."""

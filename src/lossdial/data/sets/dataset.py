@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lossdial.data.imbalance import count_copies, grouped_split, subsample_minority
+from lossdial.data.imbalance import grouped_split, subsample_minority
+from lossdial.data.leaks import count_copies
 from lossdial.data.readers.decoding import decode_images
 from lossdial.data.splits import ImageSplit
 

@@ -15,7 +15,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from lossdial.base.names import closest
-from lossdial.data.imbalance import pixel_groups
+from lossdial.data.leaks import pixel_groups
 from lossdial.data.readers.decoding import decode_images
 from lossdial.data.readers.tables import read_table
 from lossdial.data.sets.dataset import ImageDataSet, Listing, PaperCounts

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lossdial.data.imbalance import grouped_split, subsample_minority
+from lossdial.data.imbalance import subsample_minority
+from lossdial.data.leaks import split_rows
 from lossdial.data.readers.tables import read_table, split_target
 from lossdial.data.sets.dataset import SPLIT_SEED
 from lossdial.data.splits import TableSplit
@@ -17,7 +18,7 @@ __all__ = ["TABLES", "TableDataSet"]
 
 @dataclass(frozen=True, kw_only=True)
 class TableDataSet:
-    """A table by name, split 80/20 within each class; label 1 of the target is the minority."""
+    """A table by name, split 80/20 within each class, copies on one side; label 1 of the target is the minority."""
 
     name: str
     file: str
@@ -48,7 +49,7 @@ class TableDataSet:
             raise FileNotFoundError(f"{self.name} is not in {root}. {self.how_to_get(root)}")
         features, labels = split_target(read_table(path), self.target, self.drop)
         y = labels.astype(np.int64)
-        test = grouped_split(y, None, self.test_share, SPLIT_SEED)
+        test = split_rows(features, y, None, self.test_share, SPLIT_SEED).test
         train = np.flatnonzero(~test)
         if beta is not None:
             train = train[subsample_minority(y[train], beta, seed)]

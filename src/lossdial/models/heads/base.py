@@ -1,0 +1,174 @@
+"""What every head has in common, and how it is described and built.
+
+A new head is one file: a frozen :class:`HeadConfig` under ``@register_head``, and a :class:`Head` that it builds.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from lossdial.base.names import closest
+from lossdial.models.config import Config, whole
+from lossdial.models.heads.members import MemberLinear, mean_log_odds
+
+__all__ = ["Head", "HeadConfig", "build_head", "register_head"]
+
+_BLOCK: Final = 2**24  # how many numbers a block of rows, members and λ may hold at once: 64 MiB of float32
+
+
+@dataclass(frozen=True)
+class HeadConfig(Config, ABC):
+    """A head as a value: what it is, but for the sizes that the network and the space decide.
+
+    members: how many heads side by side; more than one are an ensemble, whose mean probability is the model's.
+    """
+
+    members: int = field(default=1, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not whole(self.members):
+            raise ValueError(f"members must be a whole number of at least 1; got {self.members!r}.")
+
+    @abstractmethod
+    def build(self, n_features: int, dim: int) -> Head:
+        """The head with fresh weights, for so many features and varying coordinates of λ."""
+
+
+class Head(nn.Module, ABC):
+    """Everything from the first λ on: features (n, c) and codes of λ -> the logits of each of k members.
+
+    The axis over members comes first in every parameter, and in every code. Members share nothing but the features;
+    :meth:`margins` is what they say together.
+    """
+
+    #: whether the margin is linear in the features, so that :meth:`fold` exists
+    foldable: bool = True
+
+    def __init__(self, config: HeadConfig, n_features: int, dim: int) -> None:
+        super().__init__()
+        self.config = config
+        #: c, how many features it reads
+        self.n_features = n_features
+        #: d, how many coordinates of λ it is told
+        self.dim = dim
+
+    @property
+    def members(self) -> int:
+        return self.config.members
+
+    @abstractmethod
+    def forward(self, features: Tensor, code: Tensor) -> Tensor:
+        """Logits (k, n, 2) of features (n, c), at one λ per member, code (k, d), or one per sample, (k, n, d)."""
+
+    @abstractmethod
+    def fold(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Weights (k, m, c) and biases (k, m): ``features @ W[i].T + b[i]`` is member i's z₊ − z₋ at codes (m, d)."""
+
+    def reset(self, member: int) -> None:
+        """First weights for one member, from torch's global generator."""
+        for layer in self.modules():
+            if isinstance(layer, MemberLinear):
+                layer.reset(member)
+
+    def reset_parameters(self) -> None:
+        """First weights for all: the first member gets those that it would have alone."""
+        for member in range(self.members):
+            self.reset(member)
+
+    def margins(self, features: Tensor, codes: Tensor) -> Tensor:
+        """z₊ − z₋ for features (n, c) at codes (m, d), of an ensemble the log-odds of its mean probability: (n, m)."""
+        n, m, k = len(features), len(codes), self.members
+        if not self.foldable:
+            return self._unfolded_margins(features, codes)
+        weights, biases = self.fold(codes)
+        if k == 1:
+            return torch.addmm(biases[0], features, weights[0].T)
+        out = features.new_empty(n, m)
+        rows = max(1, min(n, _BLOCK // k))
+        block = max(1, _BLOCK // (rows * k))
+        for start in range(0, n, rows):
+            part = features[start : start + rows]
+            for first in range(0, m, block):
+                w, b = weights[:, first : first + block], biases[:, first : first + block]
+                each = torch.addmm(b.reshape(-1), part, w.reshape(-1, self.n_features).T)  # (r, k·b)
+                out[start : start + rows, first : first + block] = mean_log_odds(each.view(len(part), k, -1), 1)
+        return out
+
+    def _unfolded_margins(self, features: Tensor, codes: Tensor) -> Tensor:
+        out = features.new_empty(len(features), len(codes))
+        rows = max(1, _BLOCK // (self.members * self.widest))
+        for start in range(0, len(features), rows):
+            part = features[start : start + rows]
+            for j, code in enumerate(codes):
+                logits = self(part, code.expand(self.members, -1))  # (k, r, 2)
+                out[start : start + rows, j] = mean_log_odds(logits[..., 1] - logits[..., 0])
+        return out
+
+    @property
+    def widest(self) -> int:
+        """How many numbers the widest layer makes of a row, for each member."""
+        return self.n_features
+
+    @classmethod
+    def stack(cls, heads: Sequence[Self]) -> Self:
+        """Single heads of one kind as the members of one, with copies of their weights."""
+        first = heads[0]
+        kinds = {(head.config, head.n_features, head.dim) for head in heads}
+        if len(kinds) > 1 or first.members != 1:
+            raise ValueError(f"only single heads of one kind can be stacked; got {', '.join(sorted(map(str, kinds)))}.")
+        with torch.random.fork_rng([]):  # its first weights are not needed
+            stacked = replace(first.config, members=len(heads)).build(first.n_features, first.dim)
+        stacked.to(next(first.parameters()))
+        stacked.load_state_dict({name: torch.cat([h.state_dict()[name] for h in heads]) for name in first.state_dict()})
+        return stacked  # type: ignore[return-value]  # a config builds heads of one class
+
+    def member(self, i: int) -> Self:
+        """A copy of one member, as a head of its own."""
+        with torch.random.fork_rng([]):
+            single = replace(self.config, members=1).build(self.n_features, self.dim)
+        single.to(next(self.parameters()))
+        single.load_state_dict({name: value[i : i + 1] for name, value in self.state_dict().items()})
+        return single  # type: ignore[return-value]  # as above
+
+    def recipe(self) -> dict[str, Any]:
+        """What :func:`build_head` makes the same head of, with the sizes that the classifier knows."""
+        return self.config.to_json()
+
+
+_HEADS: dict[str, type[HeadConfig]] = {}
+C = TypeVar("C", bound=type[HeadConfig])
+
+
+def register_head(config: C) -> C:
+    """Let :func:`build_head` know a kind of head by its name; a decorator of its config."""
+    _HEADS[config.name] = config
+    return config
+
+
+def head_config(head: HeadConfig | Mapping[str, Any] | str | None, dim: int) -> HeadConfig:
+    """The config that is meant: itself, its JSON, or its name; None is FiLM where λ varies and plain where not."""
+    if isinstance(head, HeadConfig):
+        return head
+    if head is None:
+        head = "film" if dim else "plain"
+    data = {"name": head} if isinstance(head, str) else head
+    if not isinstance(data, Mapping):
+        raise ValueError(f"head must be a HeadConfig such as FiLMConfig(), or the name of one; got {head!r}.")
+    if data.get("name") not in _HEADS:
+        raise ValueError(f"unknown head {data.get('name')!r}; {closest(data.get('name'), _HEADS)}")
+    return _HEADS[data["name"]].from_json(data)
+
+
+def build_head(head: HeadConfig | Mapping[str, Any] | str | None, n_features: int, dim: int) -> Head:
+    """The head that is described, with fresh weights, for ``dim`` varying coordinates of λ.
+
+    head: a config; its JSON, as in a bundle; a name such as ``"film"``; or None for the paper's choice, FiLM where λ
+        varies and a plain linear layer where it does not.
+    """
+    return head_config(head, dim).build(n_features, dim)

@@ -1,0 +1,76 @@
+"""The member axis: linear layers side by side, and what an ensemble's members say together."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import log_softmax, logsigmoid
+
+__all__ = ["MemberLinear", "mean_log_odds", "mean_log_probability"]
+
+
+def mean_log_odds(margins: Tensor, dim: int = 0) -> Tensor:
+    r"""The log-odds of the members' mean probability, :math:`\log\sum_k\sigma(m_k) - \log\sum_k\sigma(-m_k)`.
+
+    One member's is its margin itself. Sums are taken of logarithms, so that margins of any size stay finite and exact.
+
+    >>> mean_log_odds(torch.tensor([200.0, 200.0])), mean_log_odds(torch.tensor([-3.0, 3.0]))
+    (tensor(200.), tensor(0.))
+    """
+    if margins.shape[dim] == 1:
+        return margins.squeeze(dim)
+    return logsigmoid(margins).logsumexp(dim) - logsigmoid(-margins).logsumexp(dim)
+
+
+def mean_log_probability(logits: Tensor) -> Tensor:
+    """Logits (k, n, 2) of the members as one pair (n, 2): the logarithms of their mean probabilities.
+
+    One member's are its logits themselves. The difference of the pair is :func:`mean_log_odds` of the margins.
+    """
+    if len(logits) == 1:
+        return logits[0]
+    return log_softmax(logits, -1).logsumexp(0) - math.log(len(logits))
+
+
+class MemberLinear(nn.Module):
+    """Linear layers side by side, one for each member: weight (k, in, out), bias (k, out)."""
+
+    def __init__(self, members: int, n_in: int, n_out: int) -> None:
+        super().__init__()
+        # (in, out), not torch's (out, in): a gradient then has the layout of its weight and is not copied.
+        self.weight = nn.Parameter(torch.zeros(members, n_in, n_out))
+        self.bias = nn.Parameter(torch.zeros(members, n_out))
+
+    @torch.no_grad()
+    def reset(self, member: int) -> None:
+        """First weights for one member, as ``nn.Linear`` draws them."""
+        bound = 1 / math.sqrt(self.weight.shape[1])
+        self.weight[member].uniform_(-bound, bound)
+        self.bias[member].uniform_(-bound, bound)
+
+    def forward(self, x: Tensor, scale: Tensor | None = None, shift: Tensor | None = None) -> Tensor:
+        """x (n, in), the same for every member, or (k, n, in) -> (k, n, out).
+
+        scale, shift (k, in): of ``scale * x + shift``, folded into the layer, so that no array of that size is made.
+        """
+        weight: Tensor = self.weight
+        bias: Tensor = self.bias
+        if shift is not None:
+            bias = torch.baddbmm(bias[:, None], shift[:, None], weight)[:, 0]
+        if scale is not None:
+            weight = scale[:, :, None] * weight
+        if x.dim() == 3:
+            return torch.baddbmm(bias[:, None], x, weight)
+        k, n_in, n_out = weight.shape  # one product for all members
+        out = torch.addmm(bias.reshape(-1), x, weight.transpose(0, 1).reshape(n_in, k * n_out))
+        return out.view(len(x), k, n_out).transpose(0, 1)
+
+    def margin(self) -> tuple[Tensor, Tensor]:
+        """Weight (k, in) and bias (k,) of the second output less the first: z₊ − z₋ of a last layer."""
+        return self.weight[..., 1] - self.weight[..., 0], self.bias[:, 1] - self.bias[:, 0]
+
+    def extra_repr(self) -> str:
+        members, n_in, n_out = self.weight.shape
+        return f"members={members}, in={n_in}, out={n_out}"
