@@ -6,14 +6,13 @@ confidence, whatever the law of the scores (see `docs/explorer.md`). With one λ
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from lossdial.dial.checks import BoolArray, FloatArray
-from lossdial.dial.surface import swapped_halves
+from lossdial.dial.checks import BoolArray
+from lossdial.dial.samples import Samples
 
 
 @dataclass(frozen=True)
@@ -26,26 +25,27 @@ class Split:
     groups: bool = False
 
 
-def split(
-    labels: BoolArray, n_lams: int, groups: NDArray[Any] | None, weight: FloatArray | None, seed: int = 0
-) -> Split:
-    """The part of each sample. Rows of a group stay together, and of each group one positive, drawn at random, certifies."""
+def split(samples: Samples, n_lams: int, seed: int = 0) -> Split:
+    """The part of each sample.
+
+    Rows of a group stay together, and of each group one positive, drawn at random, certifies.
+    """
+    labels, groups = samples.labels, samples.groups
     none, everyone = np.zeros(labels.size, dtype=np.bool_), np.ones(labels.size, dtype=np.bool_)
-    if weight is not None:
+    if samples.weight is not None:
         return Split(none, none, "Rows with weights cannot certify: the guarantee counts rows, each as one.")
     choosing, certifying = none.copy(), everyone
     if n_lams > 1:
-        if np.count_nonzero(labels) < 2 or np.count_nonzero(~labels) < 2:
+        if min(samples.units) < 2:
             return Split(none, none, "With so few rows none can be held back to certify.")
-        first, second = swapped_halves(labels, seed)[0]
-        choosing[first] = True
+        choosing[samples.halves(seed)[0][0]] = True
         certifying = ~choosing
     if groups is not None:
         certifying = one_of_each(labels & certifying, groups, seed)
     return Split(choosing, certifying & labels, groups=groups is not None)
 
 
-def one_of_each(members: BoolArray, groups: NDArray[Any], seed: int) -> BoolArray:
+def one_of_each(members: BoolArray, groups: NDArray[np.intp], seed: int) -> BoolArray:
     """Of the members (n,), one of each group, drawn at random."""
     index = np.random.default_rng([seed, 3]).permutation(np.flatnonzero(members))
     _, first = np.unique(groups[index], return_index=True)

@@ -5,12 +5,12 @@ just below a positive's score: at the place where `tune` puts them, midway to th
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lossdial.dial.checks import BoolArray, FloatArray
-from lossdial.dial.ranking import threshold_below
 
 _MANY = 200_000
 """With more thresholds than this, float64 ones are rounded to float32 wherever that accepts the same samples."""
@@ -77,7 +77,12 @@ def quantile_cuts(score: FloatArray, most: int = 400) -> tuple[FloatArray, Float
     return _midway(ascending, accepted, short=False), above(score, accepted)
 
 
-def use_short(scores_dtype: np.dtype[np.floating], entries: int) -> bool:
+def places(score: FloatArray, labels: BoolArray, index: NDArray[np.intp]) -> NDArray[np.intp]:
+    """How many of the `cuts` of scores (n,) accept each of the samples `index` (k,)."""
+    return np.searchsorted(np.unique(score[labels]), score[index], side="right")
+
+
+def use_short(scores_dtype: np.dtype[np.floating[Any]], entries: int) -> bool:
     """Whether a surface has so many float64 thresholds that a page could not hold them all in full."""
     return scores_dtype == np.float64 and entries > _MANY
 
@@ -96,5 +101,3 @@ def _midway(ascending: FloatArray, accepted: FloatArray, short: bool) -> FloatAr
     fits = ~lowest & (bottom <= middle) & (middle < accepted)
     return np.where(fits, middle, np.nextafter(accepted, kind(-np.inf))).astype(kind)
 
-
-__all__ = ["Cuts", "Parts", "above", "cuts", "parts", "quantile_cuts", "threshold_below", "use_short"]

@@ -71,7 +71,7 @@ class Streams:
 
     def to_json(self) -> dict[str, Any]:
         """The index, and all planes as one deflated text."""
-        packed = zlib.compressobj(9, zlib.DEFLATED, -15)
+        packed = zlib.compressobj(6, zlib.DEFLATED, -15)
         data = packed.compress(b"".join(self.parts)) + packed.flush()
         return {"index": self.index, "data": base64.b64encode(data).decode()}
 

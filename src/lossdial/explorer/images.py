@@ -3,7 +3,7 @@
 import base64
 import io
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,10 @@ class Extremes:
     alarm_scores: FloatArray
     missed: NDArray[np.intp]
     missed_scores: FloatArray
+
+    def numbered(self, numbers: NDArray[np.intp]) -> "Extremes":
+        """The same samples by other numbers (n,)."""
+        return replace(self, alarms=numbers[self.alarms], missed=numbers[self.missed])
 
 
 def extremes(score: FloatArray, labels: BoolArray, shown: int = SHOWN) -> Extremes:

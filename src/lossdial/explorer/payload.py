@@ -1,19 +1,22 @@
 """What a page knows: not the scores, but what decisions need of them."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lossdial.dial.checks import FEW_POSITIVES, FloatArray
+from lossdial.dial.calibrating import calibrations, stated
+from lossdial.dial.calibration import AUTO, calibration_to_json
+from lossdial.dial.checks import FEW_POSITIVES
 from lossdial.dial.dial import Dial
 from lossdial.dial.points import OperatingPoint
-from lossdial.dial.surface import Surface
+from lossdial.dial.samples import Samples
 from lossdial.explorer import cells, images
 from lossdial.explorer.certifying import Split, split
-from lossdial.explorer.cuts import above, cuts, parts, quantile_cuts, use_short
+from lossdial.explorer.columns import write_columns
+from lossdial.explorer.cuts import quantile_cuts
 from lossdial.explorer.encoding import Streams
 from lossdial.explorer.noise import grade
 from lossdial.explorer.points import FORMAT, entry
@@ -23,34 +26,39 @@ from lossdial.explorer.unlabelled import Unlabelled
 def labelled_payload(dial: Dial, points: Sequence[OperatingPoint], pictures: Any = None) -> dict[str, Any]:
     """The content of a page of labelled scores, in JSON's own types."""
     surface = dial.surface
-    weight, groups = dial.sample_weight, dial.groups
-    held = split(surface.labels, surface.n_lams, groups, weight)
+    samples = surface.samples
+    held = split(samples, surface.n_lams)
+    maps = calibrations(surface, AUTO)
     streams = Streams()
     hashed = hashlib.sha256(surface.y.tobytes())
-    _add_cuts(streams, surface, weight, held)
-    extremes = _add_cells(streams, surface, weight, hashed, pictures is not None)
-    graded = grade(surface)
+    extremes = write_columns(streams, surface, held, maps, hashed, pictures is not None)
+    graded = grade(surface, stated(surface, maps))
     for metric in graded:
         streams.floats(f"metric {metric.name}", metric.values)
         streams.floats(f"noise {metric.name}", metric.deviation)
     content = {
         **_common(surface.lams, surface.by_centrality),
         "mode": "labelled",
-        "rows": {"positive": surface.n_positive, "negative": surface.n_negative, "all": int(surface.labels.size)},
-        "sizes": _sizes(surface),
-        "groups": None if groups is None else int(np.unique(groups).size),
-        "weighted": weight is not None,
-        "notes": _notes(surface),
-        "metrics": [{"name": m.name, "greater": m.greater_is_better, "best": m.best} for m in graded],
-        "certify": _certify(surface, held),
+        "rows": {"positive": samples.n_positive, "negative": samples.n_negative, "all": samples.size},
+        "sizes": _sizes(samples),
+        "groups": None if samples.groups is None else int(np.unique(samples.groups).size),
+        "weighted": samples.weight is not None,
+        "notes": _notes(samples),
+        "metrics": [{"name": m.name, "greater": m.greater_is_better, "best": m.best, "reach": m.reach} for m in graded],
+        "certify": _certify(samples, held),
+        "calibrations": [None if found is None else calibration_to_json(found) for found in maps],
         "grid": cells.GRID.tolist(),
-        "bins": {"histogram": cells.HISTOGRAM_BINS, "reliability": min(cells.RELIABILITY_BINS, surface.labels.size)},
-        "points": [entry(point, surface, weight) for point in points],
+        "bins": {"histogram": cells.HISTOGRAM_BINS, "reliability": min(cells.RELIABILITY_BINS, samples.size)},
+        "points": [entry(point, surface) for point in points],
         "evidence": hashed.hexdigest(),
     }
     if pictures is not None:
-        _add_extremes(streams, extremes)
-        content["pictures"] = dict(images.thumbnails(pictures, images.wanted(extremes)))
+        # Rows of no weight are not among the samples; pictures are numbered as the rows that came in.
+        weight = dial.sample_weight
+        numbers = np.arange(samples.size) if weight is None else np.flatnonzero(weight)
+        numbered = [part.numbered(numbers) for part in extremes]
+        _add_extremes(streams, numbered)
+        content["pictures"] = dict(images.thumbnails(pictures, images.wanted(numbered)))
     return {**content, "streams": streams.to_json()}
 
 
@@ -99,84 +107,6 @@ def _common(lams: Sequence[Any], order: NDArray[np.intp]) -> dict[str, Any]:
     }
 
 
-def _columns(surface: Surface) -> Iterator[FloatArray]:
-    """Scores (n,) of each λ."""
-    for _, rows in surface.blocks():
-        yield from rows
-
-
-def _add_cuts(streams: Streams, surface: Surface, weight: FloatArray | None, held: Split) -> None:
-    labels = surface.labels
-    short = use_short(surface.score(0).dtype, surface.n_lams * surface.n_positive)
-    found = [cuts(labels, score, weight, short) for score in _columns(surface)]
-    streams.counts("lengths", [part.tp.size for part in found])
-    streams.floats("thresholds", np.concatenate([part.thresholds for part in found]), "rising")
-    tp, fp = (np.concatenate([getattr(part, name) for part in found]) for name in ("tp", "fp"))
-    if weight is None:
-        streams.counts("tp", tp, "falling")
-        streams.counts("fp", fp, "falling")
-    else:
-        streams.floats("tp", tp)
-        streams.floats("fp", fp)
-    if held.refusal:
-        return
-    shares = [parts(labels, score, held.choosing, held.certifying) for score in _columns(surface)]
-    if held.choosing.any():
-        streams.counts("chosen_tp", np.concatenate([part.chosen_tp for part in shares]), "falling")
-        streams.counts("chosen_fp", np.concatenate([part.chosen_fp for part in shares]), "falling")
-    streams.counts("certifying_tp", np.concatenate([part.certifying_tp for part in shares]), "falling")
-
-
-def _add_cells(
-    streams: Streams, surface: Surface, weight: FloatArray | None, hashed: Any, pictures: bool
-) -> list[images.Extremes]:
-    labels = surface.labels
-    columns: dict[str, list[Any]] = {name: [] for name in _CELLS}
-    extremes = []
-    for score in _columns(surface):
-        hashed.update(np.ascontiguousarray(score).tobytes())
-        calibration = cells.platt(score, labels)
-        counted = cells.histogram(score, labels, weight)
-        shown = cells.reliability(score, labels, calibration, weight)
-        along = cells.along_grid(score, labels, calibration, weight)
-        row = (
-            (calibration.slope, calibration.intercept),
-            (counted.low, counted.high),
-            *(counted.positive, counted.negative),
-            *(shown.size, shown.hits, shown.raw, shown.calibrated),
-            *along,
-        )
-        for name, value in zip(_CELLS, row, strict=True):
-            columns[name].append(value)
-        if pictures:
-            extremes.append(images.extremes(score, labels))
-    for name, kind in _CELLS.items():
-        if kind == "float":
-            streams.floats(name, columns[name])
-        elif kind == "float32":
-            streams.floats(name, np.asarray(columns[name], dtype=np.float32))
-        elif weight is None:
-            streams.counts(name, columns[name], "falling" if name.startswith("grid") else "none")
-        else:
-            streams.floats(name, columns[name])
-    return extremes
-
-
-_CELLS = {
-    "calibration": "float",
-    "histogram ends": "float",
-    "histogram positive": "count",
-    "histogram negative": "count",
-    "reliability size": "count",
-    "reliability hits": "count",
-    "reliability raw": "float32",
-    "reliability calibrated": "float32",
-    "grid positive": "count",
-    "grid negative": "count",
-}
-"""What is drawn of each λ, and how it is written."""
-
-
 def _add_extremes(streams: Streams, found: Sequence[images.Extremes]) -> None:
     streams.counts("alarm rows", [part.alarms for part in found])
     streams.floats("alarm scores", [part.alarm_scores for part in found])
@@ -184,20 +114,20 @@ def _add_extremes(streams: Streams, found: Sequence[images.Extremes]) -> None:
     streams.floats("missed scores", [part.missed_scores for part in found])
 
 
-def _sizes(surface: Surface) -> dict[str, float]:
-    positive, negative = float(surface.n_positive), float(surface.n_negative)
+def _sizes(samples: Samples) -> dict[str, float]:
+    (positive, negative), (effective_positive, effective_negative) = samples.totals, samples.effective
     return {
         "positive": positive,
         "negative": negative,
-        "effective_positive": positive,
-        "effective_negative": negative,
+        "effective_positive": effective_positive,
+        "effective_negative": effective_negative,
     }
 
 
-def _certify(surface: Surface, held: Split) -> dict[str, Any]:
+def _certify(samples: Samples, held: Split) -> dict[str, Any]:
     choosing = {
-        "positive": int(np.count_nonzero(held.choosing & surface.labels)),
-        "negative": int(np.count_nonzero(held.choosing & ~surface.labels)),
+        "positive": int(np.count_nonzero(held.choosing & samples.labels)),
+        "negative": int(np.count_nonzero(held.choosing & ~samples.labels)),
     }
     return {
         "refusal": held.refusal,
@@ -208,19 +138,16 @@ def _certify(surface: Surface, held: Split) -> dict[str, Any]:
     }
 
 
-def _notes(surface: Surface) -> list[str]:
-    n = surface.n_positive
+def _notes(samples: Samples) -> list[str]:
+    n, whose = samples.units[0], "" if samples.groups is None else " (counting groups)"
     if n == 1:
         return [
-            "There is 1 positive. Recall can only be 0 or 1, and nothing chosen here can be trusted; "
+            f"There is 1 positive{whose}. Recall can only be 0 or 1, and nothing chosen here can be trusted; "
             f"{FEW_POSITIVES} or more are advisable."
         ]
     if n < FEW_POSITIVES:
         return [
-            f"There are only {n} positives: one of them moves recall by {1 / n:.3f}, so the intervals are wide. "
+            f"There are only {n} positives{whose}: one of them moves recall by {1 / n:.3f}, so the intervals are wide. "
             f"{FEW_POSITIVES} or more are advisable."
         ]
     return []
-
-
-__all__ = ["above", "labelled_payload", "unlabelled_payload"]

@@ -13,11 +13,11 @@ from lossdial.dial.surface import Surface
 FORMAT = "lossdial points 1"
 
 
-def entry(point: OperatingPoint, surface: Surface, weight: Any = None) -> dict[str, Any]:
+def entry(point: OperatingPoint, surface: Surface) -> dict[str, Any]:
     """A point as the page holds it: as JSON, with its column of the surface and what it accepts there."""
     column = surface.column(point.lam, f"point {point.name!r}")
     accepted = point.predict(surface.score(column))
-    ones = np.ones(accepted.size) if weight is None else weight
+    ones = np.ones(accepted.size) if surface.weight is None else surface.weight
     tp, fp = (float(ones[accepted & side].sum()) for side in (surface.labels, ~surface.labels))
     certificate = getattr(point, "certificate", None)
     return {

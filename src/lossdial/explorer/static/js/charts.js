@@ -64,7 +64,7 @@ export class CostChart extends Chart {
 
 export class ScoresChart extends Chart {
   constructor(model, onThreshold) {
-    super("scores", model, { label: "Scores by class", left: 40, pick: (x) => onThreshold(x) });
+    super("scores", model, { label: "Scores by class", left: 54, pick: (x) => onThreshold(x) });
   }
 
   draw(view) {
@@ -119,7 +119,8 @@ export class ReliabilityChart extends Chart {
     const worth = (model.sizes.effective_positive + model.sizes.effective_negative) / all;
     const seen = hits.map((count, k) => wilson(Math.min(1, count / size[k]), size[k] * worth));
     const top = Math.min(1, 1.06 * Math.max(...seen.map((s) => s.high), ...raw, ...calibrated));
-    plot.begin({ domain: [0, top], label: "predicted probability" }, { domain: [0, top], label: "share of positives seen" });
+    const axis = { domain: [0, top], root: true, ticks: [0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1].filter((tick) => tick <= top) };
+    plot.begin({ ...axis, label: "predicted probability" }, { ...axis, label: "share of positives seen" });
     plot.path("dotted", [[0, 0], [top, top]]);
     plot.path("raw", raw.map((p, k) => [p, seen[k].value]));
     raw.forEach((p, k) => plot.dot("hollow", p, seen[k].value, 4));
@@ -128,8 +129,8 @@ export class ReliabilityChart extends Chart {
     calibrated.forEach((p, k) => plot.dot("solid", p, seen[k].value, 5));
     const gap = calibrated.reduce((sum, p, k) => sum + (size[k] / all) * Math.abs(p - seen[k].value), 0);
     plot.end(`In ten bins of equal numbers the calibrated probabilities are off by ${fixed(gap, 3)} on average.`);
-    legend(this.legend, [["now", "calibrated (Platt), 95 % intervals"], ["raw", "as scored"], ["dotted", "perfect"]],
-      document.createTextNode("At the prevalence of the data."));
+    legend(this.legend, [["now", "calibrated, 95 % intervals"], ["raw", "as scored"], ["dotted", "perfect"]],
+      document.createTextNode("At the prevalence of the data; axes stretched towards 0."));
   }
 }
 

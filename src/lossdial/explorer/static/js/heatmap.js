@@ -3,8 +3,7 @@
 import { byId, draw, node } from "./dom.js";
 import { general } from "./format.js";
 import { Plot } from "./plot.js";
-import { Z } from "./figures.js";
-import { aims, alike, everyLam } from "./search.js";
+import { aims, deviations, everyLam } from "./search.js";
 
 const VIRIDIS = ["440154", "482878", "3e4a89", "31688e", "26828e", "1f9e89", "35b779", "6ece58", "b5de2b", "fde725"].map(
   (hex) => [0, 2, 4].map((k) => parseInt(hex.slice(k, k + 2), 16)),
@@ -14,8 +13,8 @@ const NAMES = {
   average_precision: "Average precision",
   max_f1: "Best F1 over thresholds",
   max_balanced_accuracy: "Best balanced accuracy over thresholds",
-  brier: "Brier score, as scored",
-  log_loss: "Log loss, as scored",
+  brier: "Brier score, calibrated",
+  log_loss: "Log loss, calibrated",
 };
 const MINE = {
   cost: (model) => `Least cost per 1,000 ${model.noun}`,
@@ -71,24 +70,26 @@ export class HeatMap {
     if (metric in MINE) {
       const aim = aims[metric](model.sizes, view.setting);
       const { cuts, best } = metric === "cost" ? view.cheapest : everyLam(model, aim);
-      const figures = Array.from(cuts, (cut, column) => {
+      const values = Array.from(cuts, (cut, column) => {
         const { tp, fp } = model.counts(column, cut);
-        return aim.shown(tp, fp);
+        const { value } = aim.shown(tp, fp);
+        return Number.isNaN(value) ? 0 : value;
       });
+      const noise = deviations(model, aim, cuts, best);
+      const reach = Math.max(...model.metrics.map((other) => other.reach));
       const scale = metric === "cost" ? 1000 : 1;
       return {
-        values: figures.map(({ value }) => (Number.isNaN(value) ? 0 : scale * value)),
+        values: values.map((value) => scale * value),
         best,
         greater: aim.greater,
-        same: figures.map((figure) => Number.isNaN(figure.value) || alike(figure, figures[best])),
-        how: "each λ seen as on rows of its own, which is cautious",
+        same: values.map((value, column) => Math.abs(value - values[best]) <= reach * noise[column]),
       };
     }
-    const { best, greater } = model.metrics.find(({ name }) => name === metric);
+    const { best, greater, reach } = model.metrics.find(({ name }) => name === metric);
     const values = Array.from(model.streams[`metric ${metric}`]);
     const noise = model.streams[`noise ${metric}`];
-    const same = values.map((value, column) => Math.abs(value - values[best]) <= Z * noise[column]);
-    return { values, best, greater, same, how: "by resampling, every λ on the same rows" };
+    const same = values.map((value, column) => Math.abs(value - values[best]) <= reach * noise[column]);
+    return { values, best, greater, same };
   }
 
   draw(view) {
@@ -208,7 +209,7 @@ export class HeatMap {
     this.host.querySelector(".legend").replaceChildren(
       node("span", { class: "key" }, ...bar),
       node("span", { class: "key" }, "☆ best"),
-      node("span", { class: "key" }, swatch, `may equal the best: inside the noise (${graded.how})`),
+      node("span", { class: "key" }, swatch, "as good as the best, as far as these rows can tell (95 %)"),
     );
   }
 }

@@ -14,7 +14,7 @@ import { People } from "./people.js";
 import { Pictures } from "./pictures.js";
 import { Points, listed } from "./points.js";
 import { aims, alertsOf, everyLam } from "./search.js";
-import { about, certificateText, objectiveText, onBudget, onCertified, onCost, onRecall, summary } from "./sentences.js";
+import { about, certificateText, objective, onBudget, onCertified, onCost, onRecall, summary } from "./sentences.js";
 import { Store, firstState, fromAddress, moved, settingOf, settled, toAddress } from "./state.js";
 
 class Explorer {
@@ -164,9 +164,9 @@ class Explorer {
 
   // A jump: the new state, and the sentence that says what it means.
   land(state, aim, sentence) {
-    const origin = aim ? objectiveText(aim, settingOf(state), this.model.prevalence) : state.origin;
+    const chosen = aim ? objective(aim, settingOf(state), this.model.prevalence) : {};
     this.saying = true;
-    this.store.set({ ...state, origin });
+    this.store.set({ ...state, ...chosen });
     this.saying = false;
     this.say(sentence(this.view()));
   }
@@ -200,7 +200,7 @@ class Explorer {
   toPoint(point) {
     const { model, store } = this;
     const cut = point.cut ?? model.cutNear(point.column, point.threshold);
-    this.land({ ...store.state, column: point.column, cut, follow: "hand", origin: point.objective, certificate: point.certificate }, "", () => `This is ${point.name}.`);
+    this.land({ ...store.state, column: point.column, cut, follow: "hand", origin: point.objective, aim: point.aim ?? null, certificate: point.certificate }, "", () => `This is ${point.name}.`);
   }
 
   buttons() {
@@ -229,7 +229,7 @@ class Explorer {
     const apply = () => {
       const dark = (this.store.state.theme || (system.matches ? "dark" : "light")) === "dark";
       document.documentElement.dataset.theme = dark ? "dark" : "light";
-      byId("theme").setAttribute("aria-pressed", String(dark));
+      write(byId("theme"), dark ? "Light" : "Dark");
       for (const chart of this.charts) chart.key = null;
     };
     apply();

@@ -52,16 +52,18 @@ export class Plot {
     for (const name of ["pointerup", "pointercancel"]) this.svg.addEventListener(name, () => (this.dragging = false));
   }
 
-  // Clears, and draws axes: x and y are { domain, label, ticks?, text? }.
+  // Clears, and draws axes: x and y are { domain, label, ticks?, text?, root? }; `root` spreads out what is near 0.
   begin(x, y) {
     const { left, right, top, bottom } = this.margin;
-    const scale = ([a, b], from, to) => {
-      const place = (value) => from + ((value - a) / (b - a || 1)) * (to - from);
-      place.invert = (at) => a + ((at - from) / (to - from)) * (b - a);
+    const scale = ({ domain, root }, from, to) => {
+      const [bend, unbend] = root ? [Math.sqrt, (v) => v * v] : [(v) => v, (v) => v];
+      const [a, b] = domain.map(bend);
+      const place = (value) => from + ((bend(value) - a) / (b - a || 1)) * (to - from);
+      place.invert = (at) => unbend(a + ((at - from) / (to - from)) * (b - a));
       return place;
     };
-    this.x = scale(x.domain, left, this.width - right);
-    this.y = scale(y.domain, this.height - bottom, top);
+    this.x = scale(x, left, this.width - right);
+    this.y = scale(y, this.height - bottom, top);
     this.parts = [];
     const [x0, x1, y0, y1] = [left, this.width - right, this.height - bottom, top];
     for (const value of y.ticks ?? niceTicks(...y.domain)) {

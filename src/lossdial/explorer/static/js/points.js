@@ -43,11 +43,13 @@ function toJson(model, state, point) {
     lam: Object.fromEntries(model.names.map((name, k) => [name, values[k]])),
     threshold: Number.isFinite(point.threshold) ? point.threshold : "inf",
     objective: point.objective,
+    aim: point.aim ?? null,
     metrics: {},
     n_positive: model.labelled ? model.rows.positive : 0,
     n_negative: model.labelled ? model.rows.negative : 0,
     feasible: true,
     note: point.certificate ? `certified in the explorer: ${point.certificate}` : "set in the explorer; not certified",
+    missed: [],
     crossfit: {},
     calibration: null,
     prevalence: null,
@@ -58,8 +60,7 @@ function toJson(model, state, point) {
   for (const [name, { value, low, high }] of Object.entries(figures)) {
     if (!Number.isNaN(value)) plainPoint.metrics[name] = [value, low, high];
   }
-  const [slope, intercept] = model.streams.calibration.subarray(2 * point.column, 2 * point.column + 2);
-  plainPoint.calibration = { kind: "platt", slope, intercept };
+  plainPoint.calibration = model.calibrations[point.column];
   if (state.prevalence !== model.prevalence) {
     plainPoint.prevalence = state.prevalence;
     plainPoint.shift = logOdds(state.prevalence) - logOdds(model.prevalence);
@@ -90,8 +91,8 @@ export class Points {
     const { model, state } = this.store;
     if (!name) return this.say("Give the point a name first.");
     if (listed(model, state).some((point) => point.name === name)) return this.say(`There is already a point named ${name}.`);
-    const { column, cut, origin, certificate } = state;
-    const point = { name, column, cut, objective: origin || "set in the explorer", certificate };
+    const { column, cut, origin, aim, certificate } = state;
+    const point = { name, column, cut, objective: origin || "set in the explorer", aim, certificate };
     this.store.show({ points: [...state.points, point] });
     byId("point-name").value = "";
     return this.say(`Added ${name}.`);
@@ -118,7 +119,7 @@ export class Points {
     const now = { ...model.counts(state.column, state.cut), column: state.column, threshold: model.threshold(state.column, state.cut), certificate: state.certificate, objective: state.origin };
     const all = [now, ...view.points];
     const head = all.map((point, k) => {
-      const badge = node("span", { class: k ? "badge" : "badge now", "aria-hidden": "true" }, k ? point.letter : "●");
+      const badge = node("span", { class: k ? "badge" : "badge now", "aria-hidden": "true" }, k ? point.letter : "");
       const acts = k
         ? node("span", { class: "acts" },
             node("button", { type: "button", class: "quiet small", "aria-label": `Show ${point.name}`, onclick: () => this.onShow(point) }, "Show"),

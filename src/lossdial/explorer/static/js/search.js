@@ -24,7 +24,8 @@ function atLeast(share, floor) {
   return Math.max(floor - share, 0) / (floor || 1) <= SAME;
 }
 
-// What can be asked for: gain (more is better) and legality as functions of the accepted; `shown` is the figure itself.
+// What can be asked for: gain (more is better) and legality as functions of the accepted; `shown` is the figure itself,
+// `slopes` how it moves with the chance errors of TPR and FPR, the threshold moving along as the limit wants; `rho` is dFPR/dTPR.
 export const aims = {
   cost: (sizes, setting) => {
     const [miss, alarm] = [setting.prevalence * setting.costFn, (1 - setting.prevalence) * setting.costFp];
@@ -33,6 +34,7 @@ export const aims = {
       gain: (tp, fp) => -(miss * (1 - tp / p) + alarm * (fp / n)),
       legal: () => true,
       shown: (tp, fp) => expectedCost(tp, fp, sizes, setting),
+      slopes: () => [-miss, alarm],
       greater: false,
     };
   },
@@ -42,6 +44,12 @@ export const aims = {
       gain: (tp, fp) => (tp === 0 ? 0 : tp / (tp + fp * scale)),
       legal: (tp) => atLeast(tp / p, setting.floor),
       shown: (tp, fp) => precision(tp, fp, sizes, setting.prevalence),
+      slopes: (tp, fp, rho) => {
+        const [t, f, odds] = [tp / p, fp / sizes.negative, (1 - setting.prevalence) / setting.prevalence];
+        const all = (t + odds * f) ** 2;
+        const byFpr = all ? (-odds * t) / all : 0;
+        return [-byFpr * rho, byFpr]; // the floor holds TPR where it is, and FPR gives way
+      },
       greater: true,
     };
   },
@@ -51,6 +59,10 @@ export const aims = {
       gain: (tp) => tp / p,
       legal: (tp, fp) => Math.max(share * (tp / p) + (1 - share) * (fp / n) - cap, 0) / (cap || 1) <= SAME,
       shown: (tp) => wilson(tp / p, sizes.effective_positive),
+      slopes: (tp, fp, rho) => {
+        const all = share + (1 - share) * rho;
+        return all ? [1 - share / all, -(1 - share) / all] : [1, 0];
+      },
       greater: true,
     };
   },
@@ -79,15 +91,48 @@ export function mostCentral(model, gains) {
   return model.central.find((column) => gains[column] >= most - SAME);
 }
 
-// Whether two figures, each with its interval, may differ by chance alone; as if seen on separate samples, hence cautious.
-export function alike(a, b) {
-  const [more, less] = a.value >= b.value ? [a, b] : [b, a];
-  const [down, up] = [more.value - more.low, less.high - less.value];
-  return more.value - less.value <= Math.sqrt(down * down + up * up);
-}
-
 export function alertsOf(model, column, cut, prevalence) {
   const { tp, fp } = model.counts(column, cut);
   if (!model.labelled) return wilson(fp / model.rows.all, model.rows.all);
   return alertRate(tp, fp, model.sizes, prevalence);
+}
+
+// Of one class: the variance of a·[accepted at λ] - b·[accepted at the best λ] over its witnesses. Half a witness more is
+// taken to differ than do, since none among a few hundred does not mean none.
+function spread(places, shares, column, cut, best, bestCut, a, b) {
+  const [at, ref] = [column * shares.length, best * shares.length];
+  let [mean, square] = [0, 0];
+  for (let i = 0; i < shares.length; i++) {
+    const value = (places[at + i] > cut ? a : 0) - (places[ref + i] > bestCut ? b : 0);
+    mean += shares[i] * value;
+    square += shares[i] * value * value;
+  }
+  return Math.max(0, square - mean * mean) + (0.5 * Math.max(a * a, b * b)) / shares.length;
+}
+
+// dFPR/dTPR about a cut, over a twentieth of the positives to either side.
+function steepness(model, column, cut) {
+  const length = model.lengths[column];
+  const reach = Math.max(2, Math.round(length / 20));
+  const [low, high] = [Math.max(0, cut - reach), Math.min(length, cut + reach)].map((at) => model.counts(column, at));
+  const rise = (low.tp - high.tp) / model.sizes.positive;
+  return rise > 0 ? (low.fp - high.fp) / model.sizes.negative / rise : 0;
+}
+
+// The standard deviation of the difference between each λ and the best, both judging the same samples.
+export function deviations(model, aim, cuts, best) {
+  const { streams, sizes } = model;
+  const slopesAt = (column) => {
+    const { tp, fp } = model.counts(column, cuts[column]);
+    return aim.slopes(tp, fp, steepness(model, column, cuts[column]));
+  };
+  const there = slopesAt(best);
+  return Array.from(cuts, (cut, column) => {
+    const here = slopesAt(column);
+    const parts = ["positive", "negative"].map((side, k) => {
+      const [places, shares] = [streams[`places ${side}`], streams[`shares ${side}`]];
+      return spread(places, shares, column, cut, best, cuts[best], here[k], there[k]) / sizes[`effective_${side}`];
+    });
+    return Math.sqrt(parts[0] + parts[1]);
+  });
 }

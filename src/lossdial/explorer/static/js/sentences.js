@@ -83,11 +83,16 @@ export function certificateText(found, { floor, confidence }) {
   return `recall ≥ ${general(floor, 4)} with ${percent(confidence, 0)} confidence, on ${grouped(found.n)} positives`;
 }
 
-// As Python's str(Objective) spells it
-export function objectiveText(aim, { prevalence, costFn, costFp, floor, budget }, own) {
-  const share = prevalence === own ? "" : ` at prevalence ${general(prevalence, 6)}`;
-  if (aim === "cost") return `minimise expected_cost (cost_fn ${general(costFn, 6)}, cost_fp ${general(costFp, 6)})${share}`;
-  if (aim === "recall") return `maximise precision${share} subject to recall >= ${general(floor, 6)}`;
-  if (aim === "budget") return `maximise recall${share} subject to alert_rate <= ${general(budget / 1000, 6)}`;
-  return `maximise precision${share} subject to recall >= ${general(floor, 6)}, certified`;
+// What a jump was for: as Python's str(Objective) spells it, and as Objective.to_json writes it.
+export function objective(name, { prevalence, costFn, costFp, floor, budget }, own) {
+  const elsewhere = prevalence === own ? null : prevalence;
+  const share = elsewhere === null ? "" : ` at prevalence ${general(prevalence, 6)}`;
+  const aim = { maximize: null, minimize: null, subject_to: {}, cost_fn: null, cost_fp: null, prevalence: elsewhere };
+  if (name === "cost") {
+    const origin = `minimise expected_cost (cost_fn ${general(costFn, 6)}, cost_fp ${general(costFp, 6)})${share}`;
+    return { origin, aim: { ...aim, minimize: "expected_cost", cost_fn: costFn, cost_fp: costFp } };
+  }
+  if (name === "budget") return { origin: `maximise recall${share} subject to alert_rate <= ${general(budget / 1000, 6)}`, aim: null };
+  const origin = `maximise precision${share} subject to recall >= ${general(floor, 6)}`;
+  return { origin, aim: { ...aim, maximize: "precision", subject_to: { recall: floor } } };
 }

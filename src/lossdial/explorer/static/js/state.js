@@ -22,6 +22,7 @@ export function firstState(model) {
     theme: "",
     points: [],
     origin: "",
+    aim: null,
     certificate: "",
   };
   return settled(model, state);
@@ -45,7 +46,7 @@ export function settled(model, state) {
 // Another λ. Scores there are on another scale, so a threshold left to the hand keeps to the recall, not to its number.
 export function moved(model, state, column) {
   const { tp, fp } = model.counts(state.column, state.cut);
-  const next = { ...state, column, origin: "", certificate: "" };
+  const next = { ...state, column, origin: "", aim: null, certificate: "" };
   if (model.labelled) next.cut = model.cutKeeping(column, tp);
   else {
     next.cut = model.none(column);
@@ -116,7 +117,7 @@ export class Store {
   }
 
   change(patch) {
-    this.set(settled(this.model, { ...this.state, origin: "", certificate: "", ...patch }));
+    this.set(settled(this.model, { ...this.state, origin: "", aim: null, certificate: "", ...patch }));
   }
 
   // Something that moves no figure.
