@@ -14,8 +14,8 @@ def text(name: str) -> str:
 
 
 @cache
-def script() -> str:
-    """All modules under `static/js` as one strict script, each after those it imports.
+def bundle(entry: str) -> str:
+    """The module `static/js/<entry>.js` and all that it needs as plain declarations, each after those it imports.
 
     They are ordinary modules, which a browser or Node loads as they are; here their imports and exports are left out,
     which suffices because no two of them declare the same name (a test sees to it).
@@ -32,15 +32,17 @@ def script() -> str:
             visit(needed, (*path, name))
         done[name] = _EXPORT.sub("", _IMPORT.sub("", source)).strip()
 
-    visit("main", ())
-    body = "\n\n".join(done.values())
-    return f'(() => {{\n"use strict";\n{body}\n}})();\n'
+    visit(entry, ())
+    return "\n\n".join(done.values())
+
+
+@cache
+def script() -> str:
+    """The page's script."""
+    return f'(() => {{\n"use strict";\n{bundle("main")}\n}})();\n'
 
 
 @cache
 def style() -> str:
     """The style sheets, in order."""
     return "\n".join(text(f"css/{name}.css") for name in ("tokens", "layout", "charts"))
-
-
-__all__ = ["script", "style", "text"]

@@ -1,4 +1,4 @@
-"""What the smaller pictures need of each λ: a histogram, reliability in ten bins, and counts along the calibrated scale."""
+"""What the smaller pictures need of each λ: a histogram, reliability in ten bins, counts along the calibrated scale."""
 
 from dataclasses import dataclass
 
@@ -46,7 +46,7 @@ def histogram(
     low, high = low - room, high + room
     place = ((score.astype(np.float64) - low) / (high - low) * bins).clip(0, bins - 1).astype(np.intp)
     ones = np.ones(score.size) if weight is None else weight
-    positive, negative = (np.bincount(place[side], ones[side], minlength=bins) for side in (labels, ~labels))
+    positive, negative = (_sums(place[side], ones[side], bins) for side in (labels, ~labels))
     return Histogram(low, high, positive, negative)
 
 
@@ -57,11 +57,9 @@ def reliability(score: FloatArray, calibrated: FloatArray, samples: Samples) -> 
     place = np.empty(order.size, dtype=np.intp)
     place[order] = np.repeat(np.arange(bins), [part.size for part in np.array_split(order, bins)])
     ones = np.ones(order.size) if samples.weight is None else samples.weight
-    size = np.bincount(place, ones, minlength=bins)
-    raw, stated = (
-        np.bincount(place, ones * sigmoid(m.astype(np.float64)), minlength=bins) / size for m in (score, calibrated)
-    )
-    return Reliability(size, np.bincount(place, ones * samples.labels, minlength=bins), raw, stated)
+    size = _sums(place, ones, bins)
+    raw, stated = (_sums(place, ones * sigmoid(m.astype(np.float64)), bins) / size for m in (score, calibrated))
+    return Reliability(size, _sums(place, ones * samples.labels, bins), raw, stated)
 
 
 def along_grid(calibrated: FloatArray, samples: Samples) -> tuple[FloatArray, FloatArray]:
@@ -69,6 +67,10 @@ def along_grid(calibrated: FloatArray, samples: Samples) -> tuple[FloatArray, Fl
     ones = np.ones(calibrated.size) if samples.weight is None else samples.weight
     place = np.searchsorted(GRID, calibrated, side="left")  # exceeds the first `place` values of the grid
     sides = (samples.labels, ~samples.labels)
-    counts = (np.bincount(place[side], ones[side], minlength=GRID.size + 1) for side in sides)
+    counts = (_sums(place[side], ones[side], GRID.size + 1) for side in sides)
     positive, negative = (np.cumsum(count[::-1])[::-1][1:] for count in counts)
     return np.asarray(positive), np.asarray(negative)
+
+
+def _sums(place: NDArray[np.intp], values: FloatArray, bins: int) -> FloatArray:
+    return np.asarray(np.bincount(place, values, minlength=bins), dtype=np.float64)

@@ -1,8 +1,9 @@
 """Which samples choose λ and which certify, so that the page can promise a recall.
 
-Where λ is chosen by looking at data, the same data cannot vouch for what was chosen. So one half of the samples chooses and
-the positives of the other certify: the k-th lowest of their scores, accepted, keeps a floor on recall with the wanted
-confidence, whatever the law of the scores (see `docs/explorer.md`). With one λ there is nothing to choose, and all certify.
+Where λ is chosen by looking at data, the same data cannot vouch for what was chosen. So one half of the samples chooses
+and the positives of the other certify: the k-th lowest of their scores, accepted, keeps a floor on recall with the
+wanted confidence, whatever the law of the scores (see `docs/explorer.md`). With one λ there is nothing to choose, and
+all certify.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
 """The thresholds that matter, and what each accepts: all that a decision needs to know of a score vector.
 
-Between two neighbouring positives a lower threshold only adds false alarms, so the thresholds worth a stop of the slider lie
-just below a positive's score: at the place where `tune` puts them, midway to the next lower score of any sample.
+Between two neighbouring positives a lower threshold only adds false alarms, so the thresholds worth a stop of the
+slider lie just below a positive's score: at the place where `tune` puts them, midway to the next lower score of any
+sample.
 """
 
 from dataclasses import dataclass
@@ -60,9 +61,7 @@ def above(score: FloatArray, accepted: FloatArray, weight: FloatArray | None = N
     return np.asarray(from_here[np.searchsorted(score[order], accepted, side="left")])
 
 
-def parts(
-    labels: BoolArray, score: FloatArray, choosing: BoolArray, certifying: BoolArray
-) -> Parts:
+def parts(labels: BoolArray, score: FloatArray, choosing: BoolArray, certifying: BoolArray) -> Parts:
     """What `cuts` finds among the samples that choose (n,) and those that certify (n,)."""
     accepted = np.unique(score[labels])
     counts = (above(score[side], accepted) for side in (choosing & labels, choosing & ~labels, certifying & labels))
@@ -98,6 +97,5 @@ def _midway(ascending: FloatArray, accepted: FloatArray, short: bool) -> FloatAr
         if short:
             brief = middle.astype(np.float32).astype(kind)
             middle = np.where((bottom <= brief) & (brief < accepted), brief, middle)
-    fits = ~lowest & (bottom <= middle) & (middle < accepted)
-    return np.where(fits, middle, np.nextafter(accepted, kind(-np.inf))).astype(kind)
-
+        fits = ~lowest & (bottom <= middle) & (middle < accepted)
+        return np.where(fits, middle, np.nextafter(accepted, kind(-np.inf))).astype(kind)

@@ -1,8 +1,8 @@
 """Arrays as text: order-preserving integers, steps, byte planes, deflate, base64.
 
 Sorted thresholds differ little from their neighbours and counts fall by small numbers, so both are written as steps.
-Their bytes are laid out plane by plane (all lowest bytes, then all second bytes, …): the high planes are nearly all zero,
-and deflate folds them away. `static/js/codec.js` reads it.
+Their bytes are laid out plane by plane (all lowest bytes, then all second bytes, …): the high planes are nearly all
+zero, and deflate folds them away. `static/js/codec.js` reads it.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """What the page prints about a threshold, with intervals in closed form.
 
-The same formulas stand in `static/js/figures.js`, operation by operation: only + - * / and the square root are used, which
-IEEE 754 rounds alike everywhere, so the page's figures are these to the last bit, and `fixed` prints them alike.
+The same formulas stand in `static/js/figures.js`, operation by operation: only + - * / and the square root are used,
+which IEEE 754 rounds alike everywhere, so the page's figures are these to the last bit, and `fixed` prints them alike.
 
 A rate (recall, FPR) has Wilson's 95 % interval. A sum of two rates has MOVER's (Zou & Donner 2008), a ratio of two
 MOVER-R's (Donner & Zou 2012); precision, NPV and F1 are monotone functions of such a ratio.
@@ -21,7 +21,7 @@ NONE = Estimate(math.nan, math.nan, math.nan)
 
 @dataclass(frozen=True)
 class Sizes:
-    """Totals of both classes (sums of weights, where there are weights), and how many independent rows they are worth."""
+    """Totals of both classes (of weights, where there are weights), and how many independent rows they are worth."""
 
     positive: float
     negative: float

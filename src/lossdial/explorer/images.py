@@ -20,7 +20,7 @@ SIDE = 96
 
 @dataclass(frozen=True)
 class Extremes:
-    """Of one λ: the negatives with the highest scores, highest first, and the positives with the lowest, lowest first."""
+    """Of one λ: the negatives with the highest scores, highest first; the positives with the lowest, lowest first."""
 
     alarms: NDArray[np.intp]
     alarm_scores: FloatArray
@@ -57,7 +57,7 @@ def wanted(found: Iterable[Extremes], most: int = MOST) -> list[int]:
 
 
 def thumbnails(images: Any, samples: Iterable[int], side: int = SIDE) -> Iterator[tuple[int, str]]:
-    """Each sample's picture as a JPEG of at most `side` pixels, in a data address; one that cannot be read is left out."""
+    """Each sample's picture as a JPEG of at most `side` pixels, in a data address; what cannot be read is left out."""
     for index in samples:
         picture = _open(images[index])
         if picture is None:

@@ -1,8 +1,8 @@
 """How far one λ may differ from the best by chance.
 
-Figures that do not depend on the page's controls (AUC and the like) are resampled here, every λ on the same resamples. For
-the others, which move with every slider, the page itself needs to know which samples two λ judge alike: a few hundred
-`Witnesses` tell it. Either way a λ is inside the noise where its gap to the best is at most `reach` deviations.
+Figures that do not depend on the page's controls (AUC and the like) are resampled here, every λ on the same resamples.
+For the others, which move with every slider, the page itself needs to know which samples two λ judge alike: a few
+hundred `Witnesses` tell it. Either way a λ is inside the noise where its gap to the best is at most `reach` deviations.
 """
 
 import math
@@ -34,7 +34,7 @@ _PLACES = 400_000
 class Graded:
     """A metric of every λ (m,), the best λ, and the standard deviation (m,) of each λ's difference from the best.
 
-    Since the best was picked among all, `reach` is how many deviations hold for all differences at once, 19 times in 20.
+    Since the best was picked among all, `reach` is how many deviations hold for all at once, 19 times in 20.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Witnesses:
 def grade(
     surface: Surface, stated: Surface, names: Sequence[str] = METRICS, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[Graded, ...]:
-    """Metrics of every λ, those of probabilities on the surface as calibrated (`stated`). Equals go to the central λ."""
+    """Metrics of every λ, those of probabilities as calibrated (on `stated`). Of equals the more central λ is best."""
     metrics = [as_metric(name) for name in names]
     alone = surface.n_lams == 1 or min(surface.samples.units) < 2
     drawn_at_once = resample(surface.samples, resamples, seed)
@@ -76,12 +76,11 @@ def grade(
             figure = values[metric.name] * (1.0 if metric.greater_is_better else -1.0)
             order = surface.by_centrality
             best = int(order[np.argmax(figure[order] >= figure.max() - SAME)])
-            deviation, reach = np.zeros(surface.n_lams), 0.0
+            deviation: FloatArray = np.zeros(surface.n_lams)
+            reach = 0.0
             if not alone:
                 deviation, reach = _differences(drawn[metric.name], best, surface.samples.effective[0])
-            graded.append(
-                Graded(metric.name, metric.greater_is_better, values[metric.name], best, deviation, reach)
-            )
+            graded.append(Graded(metric.name, metric.greater_is_better, values[metric.name], best, deviation, reach))
     return tuple(graded)
 
 
@@ -118,7 +117,7 @@ def _draw(
     strata: tuple[tuple[float, float], ...],
     rng: np.random.Generator,
 ) -> Witnesses:
-    """At most so many of the members; `strata` are where each ends, as a share of them, and its part of the witnesses."""
+    """At most so many of the members; of each stratum, where it ends, as a share of them, and its part of the drawn."""
     ones = np.ones(members.size) if weight is None else weight[members]
     if members.size <= most:
         return Witnesses(members, ones / ones.sum())

@@ -83,7 +83,9 @@ def explore(
         if images is not None:
             require_images(images, dial.y.size)
         content = labelled_payload(dial, _distinct([*dial.points.values(), *given]), images)
-    page = Page(_fill({**content, "title": str(title), "classes": list(names), "noun": str(noun)}, str(title)), str(title))
+    page = Page(
+        _fill({**content, "title": str(title), "classes": list(names), "noun": str(noun)}, str(title)), str(title)
+    )
     return page if path is None else Page(page.html, page.title, page.write(path))
 
 

@@ -87,8 +87,8 @@ def unlabelled_payload(scores: Unlabelled, points: Sequence[OperatingPoint]) -> 
         "mode": "unlabelled",
         "rows": {"all": n},
         "notes": [
-            "These rows have no labels. The page can show how many alerts every threshold raises and how the scores are "
-            "spread; recall, precision, cost and calibration need rows whose outcome is known."
+            "These rows have no labels. The page can show how many alerts every threshold raises and how the scores "
+            "are spread; recall, precision, cost and calibration need rows whose outcome is known."
         ],
         "bins": {"histogram": cells.HISTOGRAM_BINS},
         "metrics": [],

@@ -23,7 +23,7 @@ const letter = (k) => (k < 26 ? String.fromCharCode(65 + k) : String(k + 1));
 // The points given with the page, then those added on it.
 export function listed(model, state) {
   const given = model.points.map(({ point, column, tp, fp, certificate }) => ({
-    name: point.name, column, tp, fp, certificate, threshold: Number(point.threshold === "inf" ? Infinity : point.threshold),
+    name: point.name, column, tp, fp, certificate, threshold: Number(String(point.threshold).replace("inf", "Infinity")),
     objective: point.objective, given: point,
   }));
   const own = state.points.map((point) => ({
@@ -41,7 +41,7 @@ function toJson(model, state, point) {
   const plainPoint = {
     name: point.name,
     lam: Object.fromEntries(model.names.map((name, k) => [name, values[k]])),
-    threshold: Number.isFinite(point.threshold) ? point.threshold : "inf",
+    threshold: Number.isFinite(point.threshold) ? point.threshold : point.threshold > 0 ? "inf" : "-inf",
     objective: point.objective,
     aim: point.aim ?? null,
     metrics: {},
