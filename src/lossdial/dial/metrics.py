@@ -174,6 +174,28 @@ def f1(y: ArrayLike, score: ArrayLike, threshold: float = 0.0, sample_weight: Ar
     return _measure(registry.F1, y, score, threshold, sample_weight=sample_weight)
 
 
+def npv(y: ArrayLike, score: ArrayLike, threshold: float = 0.0, sample_weight: ArrayLike | None = None) -> Result:
+    """tn / (tn + fn): the share of negatives among those not accepted."""
+    return _measure(registry.NPV, y, score, threshold, sample_weight=sample_weight)
+
+
+def mcc(y: ArrayLike, score: ArrayLike, threshold: float = 0.0, sample_weight: ArrayLike | None = None) -> Result:
+    """(tp·tn - fp·fn) / √(n₊·n₋·(tp + fp)·(tn + fn)), Matthews' correlation."""
+    return _measure(registry.MCC, y, score, threshold, sample_weight=sample_weight)
+
+
+def alert_rate(
+    y: ArrayLike, score: ArrayLike, threshold: float = 0.0, sample_weight: ArrayLike | None = None
+) -> Result:
+    """(tp + fp) / n; less is better."""
+    return _measure(registry.ALERT_RATE, y, score, threshold, sample_weight=sample_weight)
+
+
+def lift(y: ArrayLike, score: ArrayLike, threshold: float = 0.0, sample_weight: ArrayLike | None = None) -> Result:
+    """Precision over the share of positives: how much denser the alerts are than the data."""
+    return _measure(registry.LIFT, y, score, threshold, sample_weight=sample_weight)
+
+
 def f_beta(
     y: ArrayLike, score: ArrayLike, beta: float, threshold: float = 0.0, sample_weight: ArrayLike | None = None
 ) -> Result:

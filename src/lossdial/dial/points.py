@@ -9,25 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lossdial.dial.calibration import Calibration, calibration_from_json, calibration_to_json
+from lossdial.dial.certificates import Certificate
 from lossdial.dial.checks import FloatArray
+from lossdial.dial.estimate import Estimate as Estimate
+from lossdial.dial.evidence import NotCertified
 from lossdial.dial.kinds import sigmoid
 from lossdial.dial.objectives import Objective
 from lossdial.dial.reading import Reader, as_number, encode_float
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A figure and its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __float__(self) -> float:
-        return self.value
-
-    def __str__(self) -> str:
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+from lossdial.dial.travel import Share, Travelled, travel
 
 
 class Figures(Mapping[str, Estimate]):
@@ -68,6 +57,9 @@ class OperatingPoint:
     says what could not be met where `feasible` is False, and `missed` what was met where it was chosen, but not on
     the halves that took no part in choosing.
 
+    `certificate` is what holds on new data, where the point was certified; `chosen_on` is the digest of the rows that
+    chose it, which cannot certify it. Where it was not certified, `holding` says how likely a floor or cap holds.
+
     Its probability is sigmoid(calibration(score) + shift): `shift` moves the log-odds from the prevalence of the data
     to `prevalence`, where the point was made for one.
     """
@@ -87,6 +79,9 @@ class OperatingPoint:
     shift: float = 0.0
     aim: Objective | None = None
     missed: tuple[str, ...] = ()
+    certificate: Certificate | None = None
+    chosen_on: str = ""
+    holding: str = ""
 
     def __str__(self) -> str:
         lam = ", ".join(f"{name} {value:.3g}" for name, value in self.lam.items())
@@ -98,6 +93,7 @@ class OperatingPoint:
             f"cross-fitted: {figures}" if figures else "",
             f"NOT MET where it was not chosen: {', '.join(self.missed)}" if self.missed else "",
             f"NOT MET: {self.note}" if not self.feasible else "",
+            str(self.certificate) if self.certificate is not None else self.holding,
         ]
         return f"{self.name}: {'; '.join(part for part in parts if part)}"
 
@@ -112,6 +108,17 @@ class OperatingPoint:
         """Which of the scores (…) at this point's λ are predicted positive."""
         # In float64, to which every float32 converts without rounding: the comparison is exact in either precision.
         return np.asarray(np.asarray(score, dtype=np.float64) > self.threshold)
+
+    def at(
+        self, prevalence: float | Estimate | Share, cost_fn: float | None = None, cost_fp: float | None = None
+    ) -> Travelled:
+        """What the certificate promises where a share `prevalence` is positive: precision, NPV, alert rate, cost."""
+        if self.certificate is None:
+            raise NotCertified(
+                f"point {self.name!r} is not certified, so nothing holds for sure at another prevalence; tune with "
+                "confidence=0.95, or dial.certify(point) on fresh data."
+            )
+        return travel(self.certificate, prevalence, cost_fn, cost_fp)
 
     def margin(self, score: ArrayLike) -> FloatArray:
         """The calibrated log-odds of scores (…) at this point's λ and prevalence."""
@@ -141,6 +148,9 @@ class OperatingPoint:
             "calibration": None if self.calibration is None else calibration_to_json(self.calibration),
             "prevalence": self.prevalence,
             "shift": self.shift,
+            "certificate": None if self.certificate is None else self.certificate.to_json(),
+            "chosen_on": self.chosen_on,
+            "holding": self.holding,
         }
 
     @classmethod
@@ -150,7 +160,7 @@ class OperatingPoint:
         name = Reader(data, where).text("name")
         read = Reader(data, f"{where} {name!r}")
         calibration, aim, missed = read.get("calibration"), read.get("aim"), read.items("missed")
-        prevalence = read.optional("prevalence")
+        prevalence, certificate = read.optional("prevalence"), read.get("certificate")
         if prevalence is not None and not 0 < prevalence < 1:
             raise ValueError(f"{read.where}: 'prevalence' must lie strictly between 0 and 1; got {prevalence}.")
         if not all(isinstance(text, str) for text in missed):
@@ -173,6 +183,11 @@ class OperatingPoint:
             shift=read.finite("shift"),
             aim=None if aim is None else Objective.from_json(aim, f"{read.where}: 'aim'"),
             missed=tuple(missed),
+            certificate=None
+            if certificate is None
+            else Certificate.from_json(certificate, f"{read.where}: 'certificate'"),
+            chosen_on=read.text("chosen_on"),
+            holding=read.text("holding"),
         )
 
 

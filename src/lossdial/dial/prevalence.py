@@ -15,7 +15,7 @@ from scipy.stats import t as student
 
 from lossdial.dial.calibrating import features, fit_rows, targets
 from lossdial.dial.calibration import LOGISTIC, require_kind
-from lossdial.dial.checks import FloatArray, as_rows, require_finite, require_positives, require_prevalence
+from lossdial.dial.checks import FloatArray, as_rows, require_finite, require_prevalence
 from lossdial.dial.intervals import LEVEL
 from lossdial.dial.kinds import sigmoid
 from lossdial.dial.points import Estimate
@@ -100,7 +100,7 @@ def estimate_prevalence(
     known = known if kept is None else known[:, kept]
     require_finite(known)
     require_finite(new)
-    require_positives(samples.units[0])
+    samples.require_positives()
     source = samples.prevalence
     theta = fit_rows(samples, known, (kind,))[kind][0]
     here, there = _design(kind, known[0]), _design(kind, new[0])

@@ -36,6 +36,11 @@ class Counts:
         return np.asarray(self.fp / self.n_negative)
 
     @property
+    def total(self) -> float | FloatArray:
+        """n₊ + n₋."""
+        return self.n_positive + self.n_negative
+
+    @property
     def none(self) -> "Counts":
         """The counts of predicting no sample positive."""
         return Counts(np.zeros(()), np.zeros(()), self.n_positive, self.n_negative)
@@ -121,7 +126,9 @@ def rank_weighted(positive: FloatArray, negative: FloatArray, w_pos: FloatArray,
         fp_above[row] = from_here[np.searchsorted(n, p, side="right")]
     first = _first_of_tie(ascending)
     tp = tp if first is None else np.take_along_axis(tp, first, axis=1)
-    return Ranking(tp, fp, float(w_pos.sum()), float(w_neg.sum()), fp_above, weight)
+    n_positive, n_negative = float(w_pos.sum()), float(w_neg.sum())
+    counts = _snapped(tp, n_positive), _snapped(fp, n_negative)
+    return Ranking(*counts, n_positive, n_negative, _snapped(fp_above, n_negative), weight)
 
 
 def rank_rows(labels: BoolArray, rows: FloatArray, weight: FloatArray | None = None) -> Ranking:
@@ -161,6 +168,11 @@ def threshold_below(score: FloatArray, accepted: float) -> float:
         if bottom <= middle < accepted:
             return float(middle)
     return float(np.nextafter(kind(accepted), kind(-np.inf)))
+
+
+def _snapped(values: FloatArray, total: float) -> FloatArray:
+    """Sums of weights; those that differ from the total by rounding alone are made equal to it."""
+    return np.where(values > total * (1 - 1e-13), total, values)
 
 
 def _true_positives(positive: FloatArray) -> FloatArray:

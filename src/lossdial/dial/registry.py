@@ -150,6 +150,19 @@ def calibration_error(bins: float) -> ScoreMetric:
     return ScoreMetric(f"calibration_error@{bins:g}", function, resampled=resampled, of_probabilities=True)
 
 
+def _npv(c: Counts) -> FloatArray:
+    clear = c.n_negative - c.fp
+    return np.asarray(clear / np.maximum(clear + c.n_positive - c.tp, _TINY))
+
+
+def _mcc(c: Counts) -> FloatArray:
+    alerts = c.tp + c.fp
+    product = c.n_positive * c.n_negative * alerts * (c.total - alerts)
+    # tp·tn - fp·fn = tp·n₋ - fp·n₊; of sums of weights 'none' and 'all' may leave a trace of rounding
+    legal = product > SAME * c.n_positive * c.n_negative * np.square(c.total)
+    return np.where(legal, (c.tp * c.n_negative - c.fp * c.n_positive) / np.sqrt(np.where(legal, product, 1.0)), 0.0)
+
+
 def _auc(r: Ranking) -> FloatArray:
     pairs_lost = np.sum(r.weight * (r.fp + r.fp_above), axis=1) / 2
     return np.asarray(1 - pairs_lost / r.pairs)
@@ -178,14 +191,18 @@ FPR = CountMetric("fpr", lambda c: c.fpr, greater_is_better=False)
 SPECIFICITY = CountMetric("specificity", lambda c: np.asarray(1 - c.fpr))
 ACCURACY = CountMetric("accuracy", lambda c: np.asarray((c.tp + c.n_negative - c.fp) / (c.n_positive + c.n_negative)))
 BALANCED_ACCURACY = CountMetric("balanced_accuracy", lambda c: np.asarray((c.tpr + 1 - c.fpr) / 2))
-G_MEAN = CountMetric("g_mean", lambda c: np.sqrt(c.tpr * (1 - c.fpr)))
+G_MEAN = CountMetric("g_mean", lambda c: np.sqrt(c.tpr * np.maximum(1 - c.fpr, 0)))  # sums of weights round
 F1 = f_beta(1)
+NPV = CountMetric("npv", _npv)
+MCC = CountMetric("mcc", _mcc, bounds=(-1.0, 1.0))
+ALERT_RATE = CountMetric("alert_rate", lambda c: np.asarray((c.tp + c.fp) / c.total), greater_is_better=False)
+LIFT = CountMetric("lift", lambda c: np.asarray(PRECISION.function(c) * c.total / c.n_positive), bounds=(0.0, math.inf))
 AUC = RankMetric("auc", _auc)
 AVERAGE_PRECISION = RankMetric("average_precision", _average_precision)
 BRIER = LossMetric("brier", _brier, bounds=(0.0, 1.0))
 LOG_LOSS = LossMetric("log_loss", _log_loss)
 
-_COUNTS = (RECALL, PRECISION, FPR, SPECIFICITY, ACCURACY, BALANCED_ACCURACY, G_MEAN, F1)
+_COUNTS = (RECALL, PRECISION, FPR, SPECIFICITY, ACCURACY, BALANCED_ACCURACY, G_MEAN, F1, NPV, MCC, ALERT_RATE, LIFT)
 _BEST = tuple(best(Goal(metric)) for metric in (F1, BALANCED_ACCURACY, G_MEAN, ACCURACY))
 _ALL: tuple[Metric, ...] = (*_COUNTS, AUC, AVERAGE_PRECISION, *_BEST, BRIER, LOG_LOSS)
 _PLAIN: dict[str, Metric] = {metric.name: metric for metric in _ALL}

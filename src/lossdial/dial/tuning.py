@@ -8,7 +8,7 @@ import numpy as np
 
 from lossdial.dial.calibrating import calibrations, stated
 from lossdial.dial.calibration import AUTO, KINDS, require_kind
-from lossdial.dial.checks import FloatArray, require_positives
+from lossdial.dial.checks import FloatArray
 from lossdial.dial.intervals import draws, enclose, estimates, measured
 from lossdial.dial.kinds import SAME, Metric
 from lossdial.dial.objectives import Bound, Objective, spell_bound
@@ -54,7 +54,7 @@ def choose(
     give a warning and the nearest point, and so do bounds that are met here, but not on halves that took no part in
     choosing. With a prevalence in the objective, the point's probabilities are those where that share is positive.
     """
-    require_positives(surface.samples.units[0], stacklevel=3)
+    surface.samples.require_positives(stacklevel=3)
     if calibration is not None:
         require_kind(calibration, (AUTO, *KINDS))
     selection = select(surface, objective, calibration)

@@ -8,7 +8,7 @@ import numpy as np
 from lossdial.dial.bootstrap import bootstrap
 from lossdial.dial.calibrating import calibrations
 from lossdial.dial.calibration import AUTO
-from lossdial.dial.checks import FloatArray, require_positives
+from lossdial.dial.checks import FloatArray
 from lossdial.dial.intervals import spread
 from lossdial.dial.kinds import CountMetric, Goal, Metric, of_probabilities
 from lossdial.dial.objectives import Objective
@@ -87,7 +87,7 @@ def verdict(surface: Surface, objectives: Sequence[Objective] = AIMS, resamples:
     by the best its λ can do under them on the measuring half, at either λ: thresholds carried over would meet the
     constraints by different margins, and the difference would say more of that than of λ.
     """
-    require_positives(surface.samples.units[0])
+    surface.samples.require_positives(stacklevel=3)
     gains = []
     halves = surface.swapped_halves(seed)
     fixed_indices = [select(chooser, Objective(maximize="auc")).index for chooser, _ in halves]

@@ -1,0 +1,149 @@
+"""Exact bounds on a share, whatever the law behind it: order statistics, binomial counts, simultaneous bands.
+
+Let S₁ … S_n be independent scores of one law and S_(k) the k-th smallest. The share of that law at or above S_(k) is
+Beta(n-k+1, k) where the law is continuous, and stochastically greater where it has ties. That alone gives a threshold
+with a floor on recall, without a model of the scores and without paying for the thresholds that were looked at.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.special import bdtr, betaincinv
+from scipy.stats import beta as beta_law
+from scipy.stats import binom, poisson
+
+from lossdial.dial.checks import FloatArray, require_open_unit
+
+_TAIL = 1e-15
+_RANKS_AT_EITHER_END = 16
+_GROWTH = 1.15
+
+
+def rank_for(n: int, floor: float, risk: float) -> int:
+    """The greatest k for which P(share at or above S_(k) < floor) ≤ risk among n scores; 0 where there is none.
+
+    P(share < floor) = P(Beta(n-k+1, k) < floor) = P(Bin(n, 1-floor) ≤ k-1).
+
+    >>> rank_for(58, 0.95, 0.05), rank_for(59, 0.95, 0.05), rank_for(500, 0.95, 0.05)
+    (0, 1, 17)
+    """
+    require_floor(floor)
+    require_open_unit("risk", risk)
+    if n < 1:
+        return 0
+    below = int(binom.ppf(risk, n, 1 - floor))  # the least count with P(Bin <= count) >= risk
+    return below + int(binom.cdf(below, n, 1 - floor) <= risk)
+
+
+def floor_of(n: int, rank: ArrayLike, risk: float) -> FloatArray:
+    """The floor on the share at or above S_(k) that fails with probability `risk`: a quantile of Beta(n-k+1, k).
+
+    >>> round(float(floor_of(59, 1, 0.05)), 4)
+    0.9505
+    """
+    k = np.asarray(rank, dtype=np.float64)
+    return np.asarray(betaincinv(n - k + 1, k, risk))
+
+
+def needed(floor: float, risk: float, misses: int = 0) -> int:
+    """The least n for which S_(misses+1) of n scores certifies a floor: P(Bin(n, 1-floor) ≤ misses) ≤ risk.
+
+    >>> needed(0.95, 0.05), needed(0.95, 0.025), needed(0.99, 0.05), needed(0.95, 0.05, misses=1)
+    (59, 72, 299, 93)
+    """
+    require_floor(floor)
+    require_open_unit("risk", risk)
+    if misses < 0:
+        raise ValueError(f"misses must be 0 or more; got {misses}.")
+    low, high = misses, misses + 1
+    while bdtr(misses, high, 1 - floor) > risk:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if bdtr(misses, middle, 1 - floor) <= risk else (middle, high)
+    return high
+
+
+def lower_share(hits: int, n: int, risk: float) -> float:
+    """The Clopper-Pearson lower bound on a share of which `hits` in n were seen; it fails at most with `risk`.
+
+    >>> round(lower_share(59, 59, 0.05), 4)
+    0.9505
+    """
+    return 0.0 if hits == 0 else float(betaincinv(hits, n - hits + 1, risk))
+
+
+def upper_share(hits: int, n: int, risk: float) -> float:
+    """The Clopper-Pearson upper bound on a share of which `hits` in n were seen; it fails at most with `risk`.
+
+    >>> round(upper_share(0, 100, 0.05), 4)
+    0.0295
+    """
+    return 1 - lower_share(n - hits, n, risk)
+
+
+def require_floor(floor: float, name: str = "floor") -> None:
+    if not 0 < floor < 1:
+        reason = " No finite sample certifies a share of 1; ask for 0.99, say." if floor == 1 else ""
+        raise ValueError(f"a certified {name} must lie strictly between 0 and 1; got {floor}.{reason}")
+
+
+@lru_cache(maxsize=64)
+def lower_band(n: int, risk: float) -> FloatArray:
+    """Floors (n+1,) on the shares at or above S_(1) … S_(n), all of which hold at once with probability 1 - risk.
+
+    A band after Berk and Jones: each floor is the quantile of its own Beta law at one local risk η, the greatest for
+    which the chance that any fails is at most `risk`. That chance is exact: the count of uniforms below a boundary is a
+    Poisson process conditioned on its end (Moscovich & Nadler 2017). Only about log n ranks carry a floor of their
+    own, densest at both ends; every other takes that of the next greater one, which is safe because a share falls in
+    its rank. The last entry, 0, is for 'above all n'.
+
+    >>> band = lower_band(100, 0.05)
+    >>> band[:3].round(3).tolist(), float(band[-1])
+    ([0.943, 0.922, 0.904], 0.0)
+    """
+    require_open_unit("risk", risk)
+    if n < 1:
+        return np.zeros(1)
+    ranks = _ranks(n)
+
+    def excess(log_eta: float) -> float:
+        return 1 - _all_hold(n, ranks, float(np.exp(log_eta))) - risk
+
+    least, most = np.log(risk / ranks.size), np.log(risk)
+    # Bonferroni is the least that is ever needed; stopping short of the root keeps to its safe side.
+    eta = float(np.exp(brentq(excess, least, most, xtol=1e-3) - 1e-3)) if ranks.size > 1 else risk
+    floors = floor_of(n, ranks, eta)
+    band = np.append(floors[np.searchsorted(ranks, np.arange(1, n + 1))], 0.0)
+    band.setflags(write=False)
+    return np.asarray(band)
+
+
+def _ranks(n: int) -> FloatArray:
+    """Ranks that carry a floor of their own: all near either end, then ever fewer; the last is n."""
+    steps = [*range(1, _RANKS_AT_EITHER_END + 1)]
+    while steps[-1] < n / 2:
+        steps.append(int(steps[-1] * _GROWTH) + 1)
+    ends = np.array([k for k in steps if k <= n], dtype=np.int64)
+    return np.unique(np.concatenate([ends[ends <= (n + 1) / 2], n + 1 - ends[ends <= (n + 1) / 2]]))
+
+
+def _all_hold(n: int, ranks: FloatArray, eta: float) -> float:
+    """P(share at or above U_(k) ≥ its η-quantile for all `ranks`) for n uniforms, that is P(N(b_k) ≥ k for all)."""
+    edges = beta_law.isf(eta, ranks, n - ranks + 1)
+    mass, first, at = np.ones(1), 0, 0.0  # P(N(at) = first + i, no floor broken so far), of a Poisson process N
+    for rank, edge in zip(ranks, edges, strict=True):
+        rate = n * max(float(edge) - at, 0.0)
+        low, high = int(poisson.ppf(_TAIL, rate)), int(poisson.isf(_TAIL, rate))
+        mass = np.convolve(mass, poisson.pmf(np.arange(low, high + 1), rate))
+        first, at = first + low, float(edge)
+        start = max(int(rank) - first, 0)
+        mass, first = mass[start : n + 1 - first], first + start
+        if mass.size == 0:
+            return 0.0
+        kept = np.flatnonzero(mass > _TAIL * mass.max() * 1e-3)
+        mass, first = mass[kept[0] : kept[-1] + 1], first + int(kept[0])
+    last = poisson.pmf(n - first - np.arange(mass.size), n * (1 - at))
+    return float(mass @ last / poisson.pmf(n, n))

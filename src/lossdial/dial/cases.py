@@ -1,0 +1,179 @@
+"""Money per case: a threshold for each row from its own costs, against the best threshold for all.
+
+Where missing case i costs aᵢ and a false alarm bᵢ, an alert is worth its price iff pᵢ·aᵢ > (1-pᵢ)·bᵢ, that is iff the
+calibrated margin exceeds log bᵢ/aᵢ. That needs probabilities one can believe; one threshold for all does not.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lossdial.dial.calibrating import calibrate
+from lossdial.dial.calibration import Calibration
+from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_both_classes, require_finite
+from lossdial.dial.estimate import Estimate
+
+_RESAMPLES, _AT_ONCE = 1000, 50
+_ENTANGLED = 0.2
+"""Correlation allowed for between the two halves' errors: the rows that measure one choice have made the other.
+
+In the trials of the tests it was 0.13 to 0.18.
+"""
+
+
+@dataclass(frozen=True)
+class CaseRule:
+    """Alert iff the calibrated margin exceeds log(cost_fp/cost_fn) of the case."""
+
+    calibration: Calibration
+
+    def predict(self, score: ArrayLike, cost_fn: ArrayLike, cost_fp: ArrayLike) -> NDArray[np.bool_]:
+        """Which of the scores (n,) are worth an alert, given what each would cost."""
+        values = np.asarray(score)
+        miss, alarm = amounts(cost_fn, values.size, "cost_fn"), amounts(cost_fp, values.size, "cost_fp")
+        return np.asarray(self.calibration.apply(values) > case_cut(miss, alarm))
+
+
+@dataclass(frozen=True)
+class CaseCosts:
+    """Cost per case of both policies, chosen on one half of the rows and measured on the other, both ways.
+
+    `saving` is what the threshold per case saves against the best fixed one, with a paired 95 % interval; `nothing`
+    and `everything` are what alerting on no case and on every case would cost.
+    """
+
+    per_case: Estimate
+    fixed: Estimate
+    saving: Estimate
+    nothing: float
+    everything: float
+    n: int
+
+    @property
+    def better(self) -> bool:
+        """Whether the interval excludes that the threshold per case saves nothing."""
+        return self.saving.low > 0
+
+    def __str__(self) -> str:
+        verdict = "saves" if self.better else "loses" if self.saving.high < 0 else "makes no measurable difference:"
+        return (
+            f"a threshold per case costs {self.per_case.value:.4g} a case, the best fixed one {self.fixed.value:.4g}; "
+            f"it {verdict} {self.saving.value:.4g} [{self.saving.low:.4g}, {self.saving.high:.4g}] on {self.n} cases"
+        )
+
+
+def amounts(cost: ArrayLike, n: int, name: str) -> FloatArray:
+    """Costs (n,), from one for all or one per case; negative or missing ones are refused."""
+    values = np.asarray(cost, dtype=np.float64)
+    if values.ndim and values.shape != (n,):
+        raise ValueError(f"{name} must be one number or have shape ({n},), one per case; got {values.shape}.")
+    wrong = ~(np.isfinite(values) & (values >= 0))
+    if wrong.any():
+        raise ValueError(
+            f"{name} must be finite and 0 or more; got {float(np.atleast_1d(values)[np.atleast_1d(wrong)][0])} "
+            f"({int(wrong.sum())} such). A gain is the cost of not having it: shift both costs of the case."
+        )
+    return np.broadcast_to(values, (n,))
+
+
+def case_cut(cost_fn: FloatArray, cost_fp: FloatArray) -> FloatArray:
+    """log(cost_fp/cost_fn) (n,): +inf where a miss costs nothing, else -inf where an alarm costs nothing."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cut = np.log(cost_fp) - np.log(cost_fn)
+    return np.where(cost_fn == 0, np.inf, cut)
+
+
+def best_fixed(labels: BoolArray, score: FloatArray, cost_fn: FloatArray, cost_fp: FloatArray) -> float:
+    """The one threshold of least total cost over labels, scores and costs (n,), every threshold looked at."""
+    order = np.argsort(score, kind="stable")
+    ascending = score[order]
+    # Moving the threshold up past a case turns its alert off: a miss is then paid for, an alarm no longer.
+    change = np.where(labels[order], cost_fn[order], -cost_fp[order])
+    last = np.append(ascending[1:] != ascending[:-1], True)  # the end of each run of equal scores
+    total = np.cumsum(change)[last]
+    best = int(np.argmin(total))
+    if total[best] >= 0:  # an alert on every case is cheapest
+        return -math.inf
+    ends = ascending[last]
+    if best == ends.size - 1:
+        return math.inf
+    return float(ends[best] + (ends[best + 1] - ends[best]) / 2)
+
+
+def case_costs(
+    y: ArrayLike,
+    score: ArrayLike,
+    cost_fn: ArrayLike,
+    cost_fp: ArrayLike,
+    calibration: str = "platt",
+    groups: ArrayLike | None = None,
+    seed: int = 0,
+) -> CaseCosts:
+    """What a threshold per case saves on labels (n,) and scores (n,), either cost one number or (n,).
+
+    Calibration and fixed threshold are fitted on one stratified half of the rows and paid for on the other, then the
+    halves swap. The interval is a paired bootstrap-t over rows (over `groups`, where given).
+    """
+    labels, values = as_labels(y), np.asarray(score)
+    require_both_classes(labels)
+    if values.shape != labels.shape:
+        raise ValueError(f"score must have shape ({labels.size},), as y has; got {values.shape}.")
+    require_finite(values[None])
+    miss, alarm = amounts(cost_fn, labels.size, "cost_fn"), amounts(cost_fp, labels.size, "cost_fp")
+    names = np.arange(labels.size) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
+    side = _halves(labels, names, seed)
+    paid = np.empty((2, labels.size))
+    for measuring in (side, ~side):
+        fitting = ~measuring
+        rule = CaseRule(calibrate(labels[fitting], values[fitting], calibration))
+        cut = best_fixed(labels[fitting], values[fitting], miss[fitting], alarm[fitting])
+        alerts = rule.predict(values[measuring], miss[measuring], alarm[measuring]), values[measuring] > cut
+        for turn, alert in enumerate(alerts):
+            paid[turn, measuring] = _pay(labels[measuring], alert, miss[measuring], alarm[measuring])
+    return CaseCosts(
+        per_case=_mean(paid[0], names, seed),
+        fixed=_mean(paid[1], names, seed),
+        saving=_mean(paid[1] - paid[0], names, seed),
+        nothing=float(np.mean(miss * labels)),
+        everything=float(np.mean(alarm * ~labels)),
+        n=labels.size,
+    )
+
+
+def _pay(labels: BoolArray, alert: BoolArray, miss: FloatArray, alarm: FloatArray) -> FloatArray:
+    return np.where(labels, np.where(alert, 0.0, miss), np.where(alert, alarm, 0.0))
+
+
+def _halves(labels: BoolArray, names: NDArray[np.intp], seed: int) -> BoolArray:
+    """A random half of the rows, stratified; the rows of a group stay together."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(8,)))
+    positive = np.zeros(names.max() + 1, dtype=np.bool_)
+    positive[names[labels]] = True
+    half = np.zeros(positive.size, dtype=np.bool_)
+    for members in (np.flatnonzero(positive), np.flatnonzero(~positive)):
+        half[rng.permutation(members)[: members.size // 2]] = True
+    return half[names]
+
+
+def _mean(values: FloatArray, names: NDArray[np.intp], seed: int) -> Estimate:
+    """The mean of values (n,) with a bootstrap-t interval over groups.
+
+    Amounts of money have long tails: on lognormal ones (σ 1.5, 600 cases) the plain t interval covers 0.75.
+    """
+    mean = float(values.mean())
+    sums = np.bincount(names, values - mean)
+    k = sums.size
+    error = float(np.sqrt(np.mean(sums**2) / k))
+    if error == 0:
+        return Estimate(mean, mean, mean)
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(9,)))
+    drawn = []
+    for _ in range(_RESAMPLES // _AT_ONCE):
+        again = sums[rng.integers(0, k, (_AT_ONCE, k))]
+        centre = again.mean(axis=1)
+        drawn.append(centre / np.maximum(np.sqrt(again.var(axis=1) / k), 1e-12 * error))
+    low, high = np.quantile(np.concatenate(drawn), [0.025, 0.975])
+    scale = math.sqrt(1 + _ENTANGLED) * error * k / values.size
+    return Estimate(mean, mean - float(high) * scale, mean - float(low) * scale)

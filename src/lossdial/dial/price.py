@@ -1,0 +1,134 @@
+"""What a certificate costs, before it is paid: certifying positives, and the precision to expect from them."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lossdial.dial.bounds import needed, rank_for, require_floor
+from lossdial.dial.checks import FloatArray, as_labels, require_both_classes, require_prevalence
+from lossdial.dial.evidence import require_confidence
+
+CHOOSING = 10
+"""Fewest positives that choosing λ (or a threshold) takes for itself; they cannot certify."""
+_MISSES = (0, 1, 2, 5, 10, 20, 50)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """With so many certifying positives so many of them may be missed; recall and precision are what to expect."""
+
+    misses: int
+    positives: int
+    recall: float
+    precision: float | None = None
+
+
+@dataclass(frozen=True)
+class Price:
+    """What certifying a floor on recall takes.
+
+    `alone` positives certify recall and nothing else, `joint` recall and a cap on the FPR that share the risk evenly;
+    between the two the cap gets what recall leaves. `choosing` more go into choosing λ, where there is one to choose.
+    `have` certifying positives are there, and the greatest floor they can certify is `reachable`.
+    """
+
+    floor: float
+    confidence: float
+    alone: int
+    joint: int
+    choosing: int
+    offers: tuple[Offer, ...]
+    have: int | None = None
+    reachable: float | None = None
+
+    @property
+    def affordable(self) -> bool:
+        """Whether what is there is enough."""
+        return self.have is not None and self.have >= self.alone
+
+    def __str__(self) -> str:
+        extra = f", besides {self.choosing} to choose on" if self.choosing else ""
+        text = (
+            f"recall >= {self.floor:g} at confidence {self.confidence:g} takes {self.alone} certifying positives with "
+            f"no miss{extra} ({self.joint} where a cap on fpr shares the risk evenly)"
+        )
+        if self.have is not None:
+            text = f"you have {self.have} certifying positives; {text}"
+            if not self.affordable and self.reachable is not None:
+                text += f"; recall >= {math.floor(1000 * self.reachable) / 1000:g} can be certified now"
+        rows = [
+            f"{o.positives} positives: {o.misses} missed, expect recall {o.recall:.3f}"
+            + ("" if o.precision is None else f", precision {o.precision:.3f}")
+            for o in self.offers
+        ]
+        return ".\n  ".join([text, *rows]) + "."
+
+
+def price(
+    recall: float,
+    confidence: float = 0.95,
+    have: int | None = None,
+    choosing: bool = False,
+    precision_at: Callable[[float], float] | None = None,
+    misses: tuple[int, ...] = _MISSES,
+) -> Price:
+    """What certifying recall takes; with `choosing`, `have` counts the positives that choose too.
+
+    The k-th smallest of n certifying positives has an expected recall of 1 - k/(n+1): few positives are paid for with
+    a threshold lower than the floor would need. `precision_at` maps such a recall to the precision to expect.
+
+    >>> found = price(0.95, have=31)
+    >>> found.alone, found.joint, round(found.reachable, 3)
+    (59, 72, 0.908)
+    """
+    require_floor(recall, "recall")
+    require_confidence(confidence)
+    risk = 1 - confidence
+    if have is not None and have < 0:
+        raise ValueError(f"have must be 0 or more positives; got {have}.")
+    certifying = None if have is None else max(have - CHOOSING, 0) if choosing else have
+    offers = []
+    for missed in misses:
+        n = needed(recall, risk / 2, missed)
+        expected = 1 - (missed + 1) / (n + 1)
+        offers.append(Offer(missed, n, expected, None if precision_at is None else precision_at(expected)))
+    return Price(
+        floor=recall,
+        confidence=confidence,
+        alone=needed(recall, risk),
+        joint=needed(recall, risk / 2),
+        choosing=CHOOSING if choosing else 0,
+        offers=tuple(offers),
+        have=certifying,
+        reachable=None if not certifying else risk ** (1 / certifying),
+    )
+
+
+def reserved(n_positive: int, floor: float, confidence: float) -> int:
+    """How many of n positives certify where others choose: half, or more where the floor needs them; 0 if too few."""
+    enough = needed(floor, (1 - confidence) / 2)
+    at_most = n_positive - CHOOSING
+    certifying = min(max((n_positive + 1) // 2, enough), at_most)
+    return certifying if certifying > 0 and rank_for(certifying, floor, 1 - confidence) else 0
+
+
+def precision_curve(y: ArrayLike, score: ArrayLike, prevalence: float | None = None) -> Callable[[float], float]:
+    """The precision of labels (n,) and scores (n,) at the threshold that keeps a recall, as a function of it."""
+    labels = as_labels(y)
+    require_both_classes(labels)
+    share = float(labels.mean()) if prevalence is None else prevalence
+    require_prevalence(share)
+    values: FloatArray = np.asarray(score)
+    positive, negative = np.sort(values[labels]), np.sort(values[~labels])
+
+    def precision(recall: float) -> float:
+        kept = max(int(np.ceil(recall * positive.size - 1e-9)), 1)
+        threshold = positive[positive.size - kept]
+        tpr = np.count_nonzero(positive >= threshold) / positive.size
+        fpr = np.count_nonzero(negative >= threshold) / negative.size
+        return float(share * tpr / (share * tpr + (1 - share) * fpr))
+
+    return precision

@@ -1,0 +1,154 @@
+"""Operating points that promise: certified when chosen, certified on fresh data, or told how likely they hold."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import bdtr
+
+from lossdial.dial.adapt import adapt
+from lossdial.dial.calibrating import calibrations
+from lossdial.dial.calibration import AUTO, KINDS, require_kind
+from lossdial.dial.certificates import at_threshold
+from lossdial.dial.certifying import certified_choice, parts
+from lossdial.dial.envelope import envelope
+from lossdial.dial.estimate import Estimate
+from lossdial.dial.evidence import NotCertified, Sample, digest_of, sample
+from lossdial.dial.intervals import estimates
+from lossdial.dial.kinds import Metric
+from lossdial.dial.objectives import Objective
+from lossdial.dial.points import Figures, OperatingPoint
+from lossdial.dial.prevalence import log_odds
+from lossdial.dial.price import Price, precision_curve, price
+from lossdial.dial.referral import Referral, refer
+from lossdial.dial.registry import as_metric
+from lossdial.dial.selecting import select
+from lossdial.dial.surface import Surface
+from lossdial.dial.tuning import REPORT, at_point
+
+
+def certified_point(
+    surface: Surface,
+    objective: Objective,
+    confidence: float,
+    name: str = "default",
+    by: ArrayLike | None = None,
+    report: Sequence[str | Metric] = REPORT,
+    calibration: str | None = AUTO,
+    seed: int = 0,
+) -> OperatingPoint:
+    """The point of `certified_choice`, calibrated and measured on all rows as `choose` does it.
+
+    Its figures under `metrics` are of rows that partly chose or certified it; what holds is its certificate.
+    """
+    if calibration is not None:
+        require_kind(calibration, (AUTO, *KINDS))
+    found = certified_choice(surface, objective, confidence, by, seed)
+    (fitted,) = calibrations(surface.at(found.index), calibration)
+    metric, bounds = objective.unfolded(surface.prevalence)
+    metrics = {m.name: m for m in (*map(as_metric, report), *(m for m, _ in bounds), metric)}
+    point = OperatingPoint(
+        name=name,
+        lam=surface.lams[found.index],
+        threshold=found.threshold,
+        objective=f"{objective} at confidence {confidence:g}",
+        metrics={},
+        n_positive=surface.n_positive,
+        n_negative=surface.n_negative,
+        calibration=fitted,
+        prevalence=objective.prevalence,
+        shift=0.0 if objective.prevalence is None else log_odds(objective.prevalence) - log_odds(surface.prevalence),
+        aim=None if objective.to_json() is None else objective,
+        certificate=found.certificate,
+        chosen_on=found.chosen_on,
+    )
+
+    def figures() -> dict[str, Estimate]:
+        there, probable = at_point(surface, point)
+        measured = estimates(there, list(metrics.values()), point.threshold, seed=seed, probable=probable)
+        return {key: values[0] for key, values in measured.items()}
+
+    return replace(point, metrics=Figures(figures))
+
+
+def adapted_point(
+    surface: Surface, prevalence: float, costs: tuple[float, float], confidence: float, name: str, seed: int = 0
+) -> OperatingPoint:
+    """The point of least expected cost, found on one part of the rows and certified on the other."""
+    choosing, certifying = parts(surface.labels, surface.samples.groups, None, confidence, seed)
+    point = adapt(envelope(surface.take(choosing)), prevalence, *costs, name)
+    score = surface.score(surface.column(point.lam, f"point {name!r}"))
+    rows = sample_of(surface.take(certifying), score[certifying], seed)
+    return replace(
+        point,
+        certificate=at_threshold(rows, point.threshold, confidence),
+        chosen_on=digest_of(surface.labels[choosing], score[choosing]),
+    )
+
+
+def certify_point(surface: Surface, point: OperatingPoint, confidence: float, seed: int = 0) -> OperatingPoint:
+    """The same point with a certificate of recall and FPR from rows that had no part in choosing it."""
+    score = surface.score(surface.column(point.lam, f"point {point.name!r}"))
+    digest = digest_of(surface.labels, score)
+    if digest in (point.chosen_on, "" if point.certificate is None else point.certificate.data):
+        raise NotCertified(
+            f"these rows chose point {point.name!r} (data {digest[:12]}): they cannot certify it. Bring rows that took "
+            "no part, or tune with confidence=0.95, which sets some aside."
+        )
+    if not point.chosen_on and point.certificate is None and point.n_positive:
+        raise NotCertified(f"point {point.name!r} does not tell which rows chose it, so none can be known to be fresh.")
+    rows = sample_of(surface, score, seed)
+    return replace(point, certificate=at_threshold(rows, point.threshold, confidence), holding="")
+
+
+def sample_of(surface: Surface, score: ArrayLike, seed: int = 0) -> Sample:
+    """The certifying sample of a surface's rows with scores (n,)."""
+    return sample(surface.labels, score, surface.samples.groups, surface.samples.weight, seed)
+
+
+def told(surface: Surface, objective: Objective, point: OperatingPoint) -> OperatingPoint:
+    """An uncertified point with the digest of what chose it, and how likely its floor or cap holds on new data.
+
+    A threshold next to the k-th smallest of n positives has a recall that is Beta(n-k+1, k) over samples. Where λ was
+    chosen as well, or rows come in groups, it holds less often still.
+    """
+    index = surface.column(point.lam, f"point {point.name!r}")
+    score = surface.score(index)
+    lines = []
+    _, bounds = objective.unfolded(surface.prevalence)
+    chosen = "" if surface.n_lams == 1 and surface.samples.groups is None else " at most"
+    for metric, value in bounds:
+        if metric.name not in ("recall", "fpr", "specificity") or not 0 < value < 1:
+            continue
+        side = surface.labels if metric.name == "recall" else ~surface.labels
+        n = int(np.count_nonzero(side))
+        wrong = int(np.count_nonzero((score[side] > point.threshold) != (metric.name == "recall")))
+        floor = 1 - value if metric.name == "fpr" else value
+        likely = 1 - float(bdtr(min(wrong, n - 1), n, 1 - floor))
+        sign = ">=" if metric.greater_is_better else "<="
+        lines.append(f"{metric.name} {sign} {value:g} holds on new data with probability {likely:.2f}{chosen}")
+    holding = f"{'; '.join(lines)} (confidence=0.95 makes sure)" if lines else ""
+    return replace(point, holding=holding, chosen_on=digest_of(surface.labels, score))
+
+
+def priced(surface: Surface, recall: float, confidence: float, prevalence: float | None = None) -> Price:
+    """What certifying a recall takes, and what these rows have and promise for it."""
+    choosing = surface.n_lams > 1
+    index = select(surface, Objective(maximize="auc")).index if choosing else 0
+    curve = precision_curve(surface.labels, surface.score(index), prevalence)
+    return price(recall, confidence, surface.samples.units[0], choosing, curve)
+
+
+def referral(
+    surface: Surface, npv: float, precision: float, prevalence: float, confidence: float, seed: int = 0
+) -> Referral:
+    """The smallest band; where there are several λ, that of the best AUC on one part, certified on the other."""
+    if surface.n_lams == 1:
+        rows, index = sample_of(surface, surface.score(0), seed), 0
+    else:
+        choosing, certifying = parts(surface.labels, surface.samples.groups, None, confidence, seed)
+        index = select(surface.take(choosing), Objective(maximize="auc")).index
+        rows = sample_of(surface.take(certifying), surface.score(index)[certifying], seed)
+    band = refer(rows, npv=npv, precision=precision, prevalence=prevalence, confidence=confidence)
+    return replace(band, lam=dict(surface.lams[index]))

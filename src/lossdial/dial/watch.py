@@ -1,0 +1,142 @@
+"""Does it still hold? A certificate watched as outcomes come in, its state kept on disk."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lossdial.base.files import read_json, write_json
+from lossdial.dial.betting import Bet
+from lossdial.dial.certificates import Certificate
+from lossdial.dial.checks import as_labels, require_finite
+from lossdial.dial.evidence import NotCertified, require_confidence
+from lossdial.dial.reading import Reader, encode_float
+from lossdial.dial.travel import precision_at
+
+ALL, ALERTS = "all", "alerts"
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Bets against the bounds of a certificate at a threshold; `see` gives the next state.
+
+    With `labels` "all" every case gets an outcome, and recall and FPR are watched. With "alerts" only cases above the
+    threshold do: recall cannot be watched then, since nobody learns of a miss, and precision is watched instead.
+    The certificate is called broken where it holds, ever, with probability 1 - `confidence` at most. Outcomes are to
+    come one by one: of a patient with several rows give one.
+    """
+
+    threshold: float
+    confidence: float
+    bets: Mapping[str, Bet]
+    labels: str = ALL
+
+    @classmethod
+    def over(cls, certificate: Certificate, threshold: float, confidence: float = 0.95) -> "Watch":
+        """Watch recall and FPR of a certificate, where every case gets an outcome."""
+        require_confidence(confidence)
+        floors = {"recall": certificate.bound("recall"), "fpr": certificate.bound("fpr")}
+        known = {name: value for name, value in floors.items() if value is not None and 0 < value < 1}
+        if not known:
+            raise NotCertified(f"there is no bound on recall or fpr to watch in: {certificate}")
+        risk = (1 - confidence) / len(known)
+        return cls(
+            threshold,
+            confidence,
+            {name: Bet(value if name == "recall" else 1 - value, risk) for name, value in known.items()},
+        )
+
+    @classmethod
+    def over_alerts(
+        cls,
+        threshold: float,
+        certificate: Certificate | None = None,
+        prevalence: float | None = None,
+        precision: float | None = None,
+        confidence: float = 0.95,
+    ) -> "Watch":
+        """Watch precision, where only alerts get an outcome: a given floor, or what a certificate promises.
+
+        A certificate of recall and FPR promises precision at a prevalence only; one that changes is an alarm, too.
+        """
+        require_confidence(confidence)
+        if precision is None:
+            if certificate is None or prevalence is None:
+                raise ValueError(
+                    "give precision, the floor to watch; or a certificate and the prevalence it is used at."
+                )
+            precision = precision_at(certificate.recall, certificate.fpr, prevalence)
+        return cls(threshold, confidence, {"precision": Bet(precision, 1 - confidence)}, ALERTS)
+
+    def see(self, score: ArrayLike, y: ArrayLike) -> "Watch":
+        """The state after cases with scores (k,) and outcomes (k,) in {0, 1}, in the order they came.
+
+        Where only alerts get outcomes, cases at or below the threshold are passed over, whatever stands in y.
+        """
+        values = np.atleast_1d(np.asarray(score, dtype=np.float64))
+        require_finite(values[None])
+        accepted = values > self.threshold
+        if self.labels == ALERTS:
+            given = np.atleast_1d(np.asarray(y))
+            if given.shape != values.shape:
+                raise ValueError(f"y must have shape {values.shape}, as score has; got {given.shape}.")
+            return replace(self, bets={"precision": self.bets["precision"].see(as_labels(given[accepted]))})
+        labels = as_labels(np.atleast_1d(np.asarray(y)))
+        if labels.shape != values.shape:
+            raise ValueError(f"y must have shape {values.shape}, as score has; got {labels.shape}.")
+        outcomes = {"recall": accepted[labels], "fpr": ~accepted[~labels]}
+        return replace(self, bets={name: bet.see(outcomes[name]) for name, bet in self.bets.items()})
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """The figures whose bound no longer holds."""
+        return tuple(name for name, bet in self.bets.items() if bet.broken)
+
+    def __str__(self) -> str:
+        lines = []
+        for name, bet in self.bets.items():
+            low, high = bet.interval
+            floor, seen = bet.floor, bet.hits / bet.n if bet.n else float("nan")
+            if name == "fpr":
+                floor, seen, low, high = 1 - floor, 1 - seen, 1 - high, 1 - low
+            sign = "<=" if name == "fpr" else ">="
+            if bet.broken_at is not None:
+                state = f"NO LONGER HOLDS, since outcome {bet.broken_at}"
+            else:
+                state = f"not refuted (evidence {bet.wealth:.3g} of {1 / bet.risk:.3g})"
+            told = f", seen {seen:.4g} [{low:.4g}, {high:.4g}]" if bet.n else ""
+            lines.append(f"{name} {sign} {floor:.4g}: {state}; {bet.n} outcomes{told}")
+        if self.labels == ALERTS:
+            lines.append("recall cannot be watched: only alerts get an outcome, so nobody learns of a miss")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """A dict of JSON's own types, from which `from_json` rebuilds the same state."""
+        return {
+            "threshold": encode_float(self.threshold),
+            "confidence": self.confidence,
+            "labels": self.labels,
+            "bets": {name: bet.to_json() for name, bet in self.bets.items()},
+        }
+
+    @classmethod
+    def from_json(cls, data: Any, where: str = "watch") -> "Watch":
+        """The state that `to_json` wrote."""
+        read = Reader(data, where)
+        labels = read.text("labels")
+        if labels not in (ALL, ALERTS):
+            raise ValueError(f"{where}: 'labels' must be {ALL!r} or {ALERTS!r}; got {labels!r}.")
+        bets = {name: Bet.from_json(bet, f"{where}: {name!r}") for name, bet in read.mapping("bets").items()}
+        return cls(read.number("threshold"), read.finite("confidence"), bets, labels)
+
+    def save(self, path: str | Path) -> None:
+        """Write the state; the file is whole or as it was."""
+        write_json(Path(path), self.to_json())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Watch":
+        """The state that `save` wrote, to go on from."""
+        return cls.from_json(read_json(Path(path)), str(path))

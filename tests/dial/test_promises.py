@@ -1,0 +1,150 @@
+import json
+
+import numpy as np
+import pytest
+
+from lossdial.dial import Declined, Dial, NotCertified, Objective, OperatingPoint
+from lossdial.dial.promises import told
+
+FLOOR = {"maximize": "precision", "subject_to": {"recall": 0.95}}
+
+
+def data(seed, n_positive=120, n_negative=800, m=None, distance=2.0):
+    rng = np.random.default_rng(seed)
+    y = np.repeat([1, 0], [n_positive, n_negative])
+    score = rng.standard_normal(y.size) + distance * y
+    if m is None:
+        return y, score
+    return y, score[:, None] + 0.3 * rng.standard_normal((y.size, m)), [{"tau": float(k)} for k in range(m)]
+
+
+def test_a_certified_point_carries_its_certificate_through_json():
+    dial = Dial(*data(0))
+    point = dial.tune(**FLOOR, confidence=0.95)
+    assert point.certificate.recall == 0.95
+    assert point.certificate.n_positive == 120
+    assert "certified at 95 %: recall >= 0.95" in str(point)
+    assert point.metrics["recall"].value >= 0.95
+    again = OperatingPoint.from_json(json.loads(json.dumps(point.to_json())))
+    assert again.certificate == point.certificate
+    assert again.at(prevalence=0.002) == point.at(prevalence=0.002)
+    assert dial.points["default"] is point
+
+
+def test_a_point_travels_only_with_a_certificate():
+    dial = Dial(*data(0))
+    point = dial.tune(**FLOOR)
+    with pytest.raises(NotCertified, match="not certified, so nothing holds"):
+        point.at(prevalence=0.01)
+    with pytest.raises(NotCertified, match="no certificate to watch"):
+        dial.watch()
+    dial.tune(**FLOOR, confidence=0.95)
+    assert dial.watch().see([3.0], [1]).broken == ()
+
+
+def test_without_confidence_the_answer_says_how_likely_it_holds():
+    y, score = data(1, 60)
+    point = Dial(y, score).tune(**FLOOR)
+    # Three of sixty missed: P(Bin(60, 0.05) > 3) = 0.353.
+    assert "recall >= 0.95 holds on new data with probability 0.35 (confidence=0.95 makes sure)" in str(point)
+    many = Dial(*data(1, m=5)).tune(**FLOOR)
+    assert " at most (confidence" in many.holding
+    assert Dial(y, score).tune(maximize="f1").holding == ""
+    capped = Dial(y, score).tune(maximize="recall", subject_to={"fpr": 0.1})
+    assert "fpr <= 0.1 holds on new data with probability" in capped.holding
+
+
+def test_the_told_probability_is_what_new_data_show():
+    # 1,000 draws of 60 positives: 4 standard deviations of a share of 0.35 are 0.06.
+    rng = np.random.default_rng(2)
+    kept = 0
+    for _ in range(1000):
+        score = np.sort(rng.random(60))
+        kept += 1 - score[3] >= 0.95  # at the fourth smallest
+    y, score = data(1, 60)
+    point = Dial(y, score).tune(**FLOOR)
+    text = told(Dial(y, score).surface, Objective(**FLOOR), point).holding
+    assert kept / 1000 == pytest.approx(float(text.split("probability ")[1][:4]), abs=0.06)
+
+
+def test_fresh_rows_certify_and_the_choosing_ones_do_not():
+    dial, fresh = Dial(*data(0)), Dial(*data(9))
+    point = dial.tune(**FLOOR)
+    with pytest.raises(NotCertified, match="these rows chose point 'default'"):
+        dial.certify(point)
+    order = np.random.default_rng(0).permutation(920)
+    with pytest.raises(NotCertified, match="these rows chose"):
+        Dial(data(0)[0][order], data(0)[1][order]).certify(point)
+    found = fresh.certify(point)
+    assert found.certificate.n_positive == 120
+    assert 0.8 < found.certificate.recall < 0.97
+    assert found.threshold == point.threshold
+    certified = dial.tune(**FLOOR, confidence=0.95)
+    with pytest.raises(NotCertified, match="these rows chose"):
+        dial.certify(certified)
+
+
+def test_spent_rows_are_refused_with_the_reason():
+    dial = Dial(*data(0), spent="their scores are those of five models, each fitted on the other folds")
+    for ask in (lambda: dial.tune(**FLOOR, confidence=0.95), lambda: dial.certify(dial.tune(**FLOOR))):
+        with pytest.raises(NotCertified, match="five models, each fitted on the other folds"):
+            ask()
+
+
+def test_adapting_certifies_anew_or_says_not_certified():
+    dial = Dial(*data(0, 200, 2000, m=4))
+    plain = dial.adapt(prevalence=0.01, cost_fn=100, cost_fp=1)
+    assert "not certified" in str(plain)
+    with pytest.raises(NotCertified, match="these rows chose"):
+        dial.certify(plain)
+    sure = dial.adapt(prevalence=0.01, cost_fn=100, cost_fp=1, confidence=0.95)
+    assert sure.certificate.n_positive == 100
+    assert sure.at(prevalence=0.01, cost_fn=100, cost_fp=1).cost < 1
+
+
+def test_unlabelled_scores_are_adapted_to_or_declined():
+    dial = Dial(*data(0, 200, 2000))
+    dial.tune(maximize="f1")
+    rng = np.random.default_rng(3)
+    score = rng.standard_normal(3000) + 2.0 * (rng.random(3000) < 0.3)
+    point = dial.adapt(score_new=score, cost_fn=5, cost_fp=1)
+    assert point.prevalence == pytest.approx(0.3, abs=0.05)
+    with pytest.raises(Declined, match="Something other than the prevalence changed"):
+        dial.adapt(score_new=1.5 * score + 0.5, cost_fn=5, cost_fp=1)
+    with pytest.raises(ValueError, match="one of them"):
+        dial.adapt(cost_fn=5, cost_fp=1)
+
+
+def test_price_counts_what_choosing_takes():
+    one, many = Dial(*data(0, 65)), Dial(*data(0, 65, m=3))
+    assert one.price(0.95).affordable
+    assert not many.price(0.95).affordable
+    assert "besides 10 to choose on" in str(many.price(0.95))
+    assert one.price(0.95).offers[0].precision > 0
+
+
+def test_referral_by_parts_and_cases_from_the_dial():
+    dial = Dial(*data(0, 400, 3000, m=3))
+    band = dial.refer(npv=0.98, precision=0.5, prevalence=0.1)
+    assert set(band.lam) == {"tau"}
+    assert band.n_positive == 200
+    dial.tune(**FLOOR, confidence=0.95)
+    parts = dial.by_part(np.arange(3400) % 2)
+    assert len(parts.parts) == 2
+    assert dial.case_costs(np.full(3400, 10.0), 1.0).n == 3400
+    point = Dial(*data(0, 300)).tune(**FLOOR, confidence=0.95, by=np.arange(1100) % 2, name="each")
+    assert point.certificate.bound("recall in 1") == 0.95
+
+
+def test_wrong_input_is_named():
+    dial = Dial(*data(0))
+    with pytest.raises(ValueError, match="give confidence too"):
+        dial.tune(**FLOOR, by=np.zeros(920))
+    with pytest.raises(ValueError, match="confidence must lie"):
+        dial.tune(**FLOOR, confidence=1.0)
+    with pytest.raises(NotCertified, match="by= goes with a floor on recall"):
+        dial.tune(maximize="recall", subject_to={"fpr": 0.1}, confidence=0.95, by=np.zeros(920))
+    with pytest.raises(ValueError, match="by must have shape"):
+        dial.tune(**FLOOR, confidence=0.95, by=[1, 2])
+    with pytest.raises(ValueError, match="no certificate to watch"):
+        dial.watch(dial.tune(**FLOOR))

@@ -1,0 +1,106 @@
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from lossdial.dial.certificates import at_recall
+from lossdial.dial.evidence import NotCertified, sample
+from lossdial.dial.travel import precision_at
+from lossdial.dial.watch import Watch
+
+
+def certified(rng, n_positive=200, n_negative=2000):
+    y = np.repeat([1, 0], [n_positive, n_negative])
+    return at_recall(sample(y, rng.standard_normal(y.size) + 2 * y), 0.9, 0.95)
+
+
+def cases(rng, n, share=0.1, distance=2.0, shift=0.0):
+    y = rng.random(n) < share
+    return rng.standard_normal(n) + distance * y + shift, y.astype(int)
+
+
+def test_a_certificate_that_holds_is_left_alone():
+    rng = np.random.default_rng(0)
+    threshold, certificate = certified(rng)
+    assert norm.sf(threshold - 2) > 0.9  # this one does hold
+    watch = Watch.over(certificate, threshold)
+    for _ in range(20):
+        watch = watch.see(*cases(rng, 500))
+    assert watch.broken == ()
+    assert "not refuted" in str(watch)
+    assert watch.bets["recall"].n + watch.bets["fpr"].n == 10_000
+    assert sum(bet.risk for bet in watch.bets.values()) == pytest.approx(0.05)
+
+
+def test_sicker_scores_break_recall_and_a_brighter_scanner_breaks_fpr():
+    rng = np.random.default_rng(1)
+    threshold, certificate = certified(rng)
+    watch = Watch.over(certificate, threshold)
+    assert watch.see(*cases(rng, 5000, distance=1.0)).broken == ("recall",)
+    brighter = watch.see(*cases(rng, 5000, shift=0.8))
+    assert brighter.broken == ("fpr",)
+    assert "NO LONGER HOLDS, since outcome" in str(brighter)
+
+
+def test_the_share_of_positives_may_change():
+    rng = np.random.default_rng(2)
+    threshold, certificate = certified(rng)
+    assert Watch.over(certificate, threshold).see(*cases(rng, 5000, share=0.6)).broken == ()
+
+
+def test_where_only_alerts_get_outcomes_precision_is_watched():
+    rng = np.random.default_rng(3)
+    threshold, certificate = certified(rng)
+    watch = Watch.over_alerts(threshold, certificate, prevalence=0.1)
+    assert watch.bets["precision"].floor == precision_at(certificate.recall, certificate.fpr, 0.1)
+    score, y = cases(rng, 5000)
+    unknown = np.where(score > threshold, y, -1)  # nobody knows
+    seen = watch.see(score, unknown)
+    assert seen.bets["precision"].n == np.sum(score > threshold)
+    assert seen.broken == ()
+    assert "recall cannot be watched" in str(seen)
+    assert watch.see(*cases(rng, 20_000, share=0.02)).broken == ("precision",)
+    assert Watch.over_alerts(0.0, precision=0.3).bets["precision"].floor == 0.3
+
+
+def test_the_state_goes_on_from_disk(tmp_path):
+    rng = np.random.default_rng(4)
+    threshold, certificate = certified(rng)
+    score, y = cases(rng, 900)
+    whole = Watch.over(certificate, threshold).see(score, y)
+    path = tmp_path / "watch.json"
+    Watch.over(certificate, threshold).save(path)
+    for k in range(0, 900, 100):
+        Watch.load(path).see(score[k : k + 100], y[k : k + 100]).save(path)
+    again = Watch.load(path)
+    for name, bet in whole.bets.items():
+        assert (again.bets[name].n, again.bets[name].hits) == (bet.n, bet.hits)
+        assert again.bets[name].wealth == pytest.approx(bet.wealth)
+    path.write_text(path.read_text().replace('"n": ', '"n": 1'))
+    with pytest.raises(ValueError, match="was altered"):
+        Watch.load(path)
+
+
+def test_one_outcome_at_a_time():
+    _, certificate = certified(np.random.default_rng(5))
+    watch = Watch.over(certificate, 0.0)
+    assert watch.see(1.0, 1).bets["recall"].hits == 1
+    assert watch.see([], []).bets == watch.bets
+
+
+def test_wrong_input_is_named():
+    threshold, certificate = certified(np.random.default_rng(6))
+    watch = Watch.over(certificate, threshold)
+    with pytest.raises(ValueError, match="y must have shape"):
+        watch.see([1.0, 2.0], [1])
+    with pytest.raises(ValueError, match="must be finite"):
+        watch.see([np.nan], [1])
+    with pytest.raises(ValueError, match="y must hold 0"):
+        watch.see([1.0], [2])
+    with pytest.raises(ValueError, match="confidence must"):
+        Watch.over(certificate, threshold, 1.0)
+    with pytest.raises(ValueError, match="give precision, the floor to watch"):
+        Watch.over_alerts(threshold, certificate)
+    with pytest.raises(ValueError, match="'labels' must be 'all' or 'alerts'"):
+        Watch.from_json(watch.to_json() | {"labels": "some"})
+    with pytest.raises(NotCertified, match="no bound on recall or fpr"):
+        Watch.over(type(certificate)((), 0.95, 1, 1, ""), threshold)
