@@ -1,67 +1,60 @@
 """Which samples choose λ and which certify, so that the page can promise a recall.
 
-Where λ is chosen by looking at data, the same data cannot vouch for what was chosen. So one half of the samples chooses
-and the positives of the other certify: the k-th lowest of their scores, accepted, keeps a floor on recall with the
-wanted confidence, whatever the law of the scores (see `docs/explorer.md`). With one λ there is nothing to choose, and
-all certify.
+Where λ is chosen by looking at data, the same data cannot vouch for what was chosen. So some samples choose and the
+positives of the others certify: the k-th lowest of their scores, accepted, keeps a floor on recall with the wanted
+confidence, whatever the law of the scores. The page does it as `Dial.tune(confidence=…)` does, with the samples that
+tuning sets aside for a recall of 0.95 at a confidence of 0.95; `static/js/certify.js` holds the rest.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import binom
 
+from lossdial.dial.certifying import parts
 from lossdial.dial.checks import BoolArray
+from lossdial.dial.evidence import NotCertified, one_of_each
 from lossdial.dial.samples import Samples
+
+FLOOR, CONFIDENCE = 0.95, 0.95
+"""What samples are set aside for."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """Which samples (n,) choose λ and which certify; `refusal` says why none can."""
+    """Which samples (n,) choose λ, which certify, and which of these are the positives that count.
+
+    Of a group one positive, drawn at random, counts. `refusal` says why none can certify.
+    """
 
     choosing: BoolArray
     certifying: BoolArray
+    counted: BoolArray
     refusal: str = ""
-    groups: bool = False
 
 
 def split(samples: Samples, n_lams: int, seed: int = 0) -> Split:
-    """The part of each sample.
-
-    Rows of a group stay together, and of each group one positive, drawn at random, certifies.
-    """
+    """The part of each sample."""
     labels, groups = samples.labels, samples.groups
     none, everyone = np.zeros(labels.size, dtype=np.bool_), np.ones(labels.size, dtype=np.bool_)
     if samples.weight is not None:
-        return Split(none, none, "Rows with weights cannot certify: the guarantee counts rows, each as one.")
-    choosing, certifying = none.copy(), everyone
+        return Split(none, none, none, "Rows with weights cannot certify: the guarantee counts rows, each as one.")
+    choosing = none.copy()
     if n_lams > 1:
-        if min(samples.units) < 2:
-            return Split(none, none, "With so few rows none can be held back to certify.")
-        choosing[samples.halves(seed)[0][0]] = True
-        certifying = ~choosing
-    if groups is not None:
-        certifying = one_of_each(labels & certifying, groups, seed)
-    return Split(choosing, certifying & labels, groups=groups is not None)
+        try:
+            choosing[_choosing(samples, seed)] = True
+        except NotCertified as error:
+            return Split(none, none, none, f"{str(error)[0].upper()}{str(error)[1:]}")
+    certifying = everyone & ~choosing
+    if groups is None:
+        return Split(choosing, certifying, certifying & labels)
+    index = np.flatnonzero(certifying)
+    counted = none.copy()
+    counted[index[one_of_each(groups[index], labels[index], seed)]] = True
+    return Split(choosing, certifying, counted)
 
 
-def one_of_each(members: BoolArray, groups: NDArray[np.intp], seed: int) -> BoolArray:
-    """Of the members (n,), one of each group, drawn at random."""
-    index = np.random.default_rng([seed, 3]).permutation(np.flatnonzero(members))
-    _, first = np.unique(groups[index], return_index=True)
-    result = np.zeros(members.size, dtype=np.bool_)
-    result[index[first]] = True
-    return result
-
-
-def rank_for(n: int, floor: float, risk: float) -> int:
-    """The greatest k for which accepting the k-th lowest of n scores keeps `floor` but for a chance of `risk`; else 0.
-
-    P(recall < floor) ≤ P(Bin(n, 1-floor) ≤ k-1).
-
-    >>> rank_for(58, 0.95, 0.05), rank_for(59, 0.95, 0.05), rank_for(500, 0.95, 0.05)
-    (0, 1, 17)
-    """
-    below = int(binom.ppf(risk, n, 1 - floor)) if n else 0
-    return below + int(bool(n) and binom.cdf(below, n, 1 - floor) <= risk)
+def _choosing(samples: Samples, seed: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    try:
+        return parts(samples.labels, samples.groups, FLOOR, CONFIDENCE, seed)[0]
+    except NotCertified:  # too few for that floor; halves may still do for a lower one
+        return parts(samples.labels, samples.groups, None, CONFIDENCE, seed)[0]

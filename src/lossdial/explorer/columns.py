@@ -70,7 +70,7 @@ def _write_cuts(streams: Streams, surface: Surface, hashed: Any) -> None:
 
 
 def _write_parts(streams: Streams, surface: Surface, held: Split) -> None:
-    found = [parts(surface.labels, score, held.choosing, held.certifying) for score in _columns(surface)]
+    found = [parts(surface.labels, score, held.choosing, held.counted) for score in _columns(surface)]
     if held.choosing.any():
         streams.counts("chosen_tp", np.concatenate([part.chosen_tp for part in found]), "falling")
         streams.counts("chosen_fp", np.concatenate([part.chosen_fp for part in found]), "falling")

@@ -61,10 +61,10 @@ def above(score: FloatArray, accepted: FloatArray, weight: FloatArray | None = N
     return np.asarray(from_here[np.searchsorted(score[order], accepted, side="left")])
 
 
-def parts(labels: BoolArray, score: FloatArray, choosing: BoolArray, certifying: BoolArray) -> Parts:
-    """What `cuts` finds among the samples that choose (n,) and those that certify (n,)."""
+def parts(labels: BoolArray, score: FloatArray, choosing: BoolArray, counted: BoolArray) -> Parts:
+    """What `cuts` finds among the samples that choose (n,), and among the positives that certify (n,)."""
     accepted = np.unique(score[labels])
-    counts = (above(score[side], accepted) for side in (choosing & labels, choosing & ~labels, certifying & labels))
+    counts = (above(score[side], accepted) for side in (choosing & labels, choosing & ~labels, counted & labels))
     return Parts(*(count.astype(np.int64) for count in counts))
 
 

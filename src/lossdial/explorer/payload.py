@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from lossdial.dial.calibrating import calibrations, stated
 from lossdial.dial.calibration import AUTO, calibration_to_json
-from lossdial.dial.checks import FEW_POSITIVES
+from lossdial.dial.checks import FEW_POSITIVES, BoolArray
 from lossdial.dial.dial import Dial
 from lossdial.dial.points import OperatingPoint
 from lossdial.dial.samples import Samples
@@ -125,16 +125,18 @@ def _sizes(samples: Samples) -> dict[str, float]:
 
 
 def _certify(samples: Samples, held: Split) -> dict[str, Any]:
-    choosing = {
-        "positive": int(np.count_nonzero(held.choosing & samples.labels)),
-        "negative": int(np.count_nonzero(held.choosing & ~samples.labels)),
-    }
+    labels = samples.labels
+
+    def both(side: BoolArray) -> dict[str, int]:
+        return {"positive": int(np.count_nonzero(side & labels)), "negative": int(np.count_nonzero(side & ~labels))}
+
     return {
         "refusal": held.refusal,
-        "n": int(np.count_nonzero(held.certifying)),
+        "n": int(np.count_nonzero(held.counted)),
+        "choosing": both(held.choosing),
+        "certifying": both(held.certifying),
         "split": bool(held.choosing.any()),
-        "choosing": choosing,
-        "groups": held.groups,
+        "groups": samples.groups is not None,
     }
 
 

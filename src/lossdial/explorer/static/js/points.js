@@ -48,12 +48,15 @@ function toJson(model, state, point) {
     n_positive: model.labelled ? model.rows.positive : 0,
     n_negative: model.labelled ? model.rows.negative : 0,
     feasible: true,
-    note: point.certificate ? `certified in the explorer: ${point.certificate}` : "set in the explorer; not certified",
+    note: point.certificate ? `the explorer's certificate: ${point.certificate}` : "set in the explorer",
     missed: [],
     crossfit: {},
     calibration: null,
     prevalence: null,
     shift: 0,
+    certificate: null,
+    chosen_on: "",
+    holding: "",
   };
   if (!model.labelled) return plainPoint;
   const figures = figuresAt(point.tp, point.fp, model.sizes, settingOf(state));

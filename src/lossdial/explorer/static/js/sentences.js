@@ -56,7 +56,7 @@ export function onBudget(model, view) {
   );
 }
 
-export function onCertified(model, found, { floor, confidence }) {
+export function onCertified(model, found, { floor, confidence, prevalence }) {
   const whom = model.certify.groups ? "groups (one row of each, drawn at random)" : model.classes[1];
   if (found.refusal) return `Not certified. ${found.refusal}`;
   if (found.needed) {
@@ -66,12 +66,18 @@ export function onCertified(model, found, { floor, confidence }) {
       `${found.split ? " held back from the choice of λ" : ""}; there are ${found.n}.${now}`
     );
   }
-  const chosen = found.split ? " λ was chosen on the other half of the rows." : "";
+  const chosen = found.split ? " λ was chosen on other rows." : "";
+  const travels = found.fpr === undefined ? "" : ` It wrongly alarms at most ${percent(found.fpr)} of the others, so at this prevalence at least ${percent(certifiedPrecision(found, floor, prevalence))} of the alarms are right.`;
   return (
     `Certified: with ${percent(confidence, 0)} confidence this point catches at least ${percent(floor)} of new ${whom} from the same source, ` +
-    `whatever the law of the scores. It accepts the ${ordinal(found.k)} lowest of ${grouped(found.n)} held-back positives.${chosen} ` +
+    `whatever the law of the scores.${travels} It accepts the ${ordinal(found.k)} lowest of ${grouped(found.n)} positives that were held back.${chosen} ` +
     `The confidence is that of a floor set beforehand, not of the best of several tries.`
   );
+}
+
+function certifiedPrecision({ fpr }, floor, prevalence) {
+  const [hits, alarms] = [prevalence * floor, (1 - prevalence) * fpr];
+  return hits / (hits + alarms);
 }
 
 function ordinal(k) {
@@ -80,7 +86,8 @@ function ordinal(k) {
 }
 
 export function certificateText(found, { floor, confidence }) {
-  return `recall ≥ ${general(floor, 4)} with ${percent(confidence, 0)} confidence, on ${grouped(found.n)} positives`;
+  const cap = found.fpr === undefined ? "" : `, fpr <= ${general(found.fpr, 4)} (${found.raised} of ${found.negatives})`;
+  return `at ${general(100 * confidence, 4)} %: recall >= ${general(floor, 4)} (${found.kept} of ${found.n})${cap}`;
 }
 
 // What a jump was for: as Python's str(Objective) spells it, and as Objective.to_json writes it.
@@ -92,7 +99,11 @@ export function objective(name, { prevalence, costFn, costFp, floor, budget }, o
     const origin = `minimise expected_cost (cost_fn ${general(costFn, 6)}, cost_fp ${general(costFp, 6)})${share}`;
     return { origin, aim: { ...aim, minimize: "expected_cost", cost_fn: costFn, cost_fp: costFp } };
   }
-  if (name === "budget") return { origin: `maximise recall${share} subject to alert_rate <= ${general(budget / 1000, 6)}`, aim: null };
+  if (name === "budget") {
+    const cap = Number(`${budget}e-3`);
+    const text = `maximise recall${share} subject to alert_rate <= ${general(cap, 6)}`;
+    return { origin: text, aim: { ...aim, maximize: "recall", subject_to: { alert_rate: cap } } };
+  }
   const origin = `maximise precision${share} subject to recall >= ${general(floor, 6)}`;
   return { origin, aim: { ...aim, maximize: "precision", subject_to: { recall: floor } } };
 }
