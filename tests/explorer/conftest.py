@@ -1,5 +1,6 @@
 """A real browser, without a network, for pages opened from the disk."""
 
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 
 from lossdial.dial import Dial
+from lossdial.dial.points import Estimate
 from lossdial.explorer import Unlabelled, assets, explore
+from lossdial.explorer.figures import Setting, Sizes, figures, people, printed
 
 FLAGS = (
     "--no-sandbox",
@@ -34,6 +37,19 @@ def dial_of(
     weights = np.array([[1 + lam["gamma"], 0.6 - 0.3 * lam["tau"], 0.5 * lam["gamma"]] for lam in lams])
     scores = np.round(x @ weights.T - 2 + np.array([lam["tau"] for lam in lams]) / 3, decimals).astype(np.float32)
     return Dial(y, scores, lams, **options)
+
+
+def sizes_of(dial: Dial) -> Sizes:
+    samples = dial.surface.samples
+    return Sizes(*samples.totals, *samples.effective)
+
+
+def counts_at(dial: Dial, column: int, threshold: float) -> tuple[float, float]:
+    """How much weight of positives and of negatives scores above a threshold."""
+    surface = dial.surface
+    accepted = surface.score(column).astype(np.float64) > threshold
+    weight = np.ones(accepted.size) if surface.weight is None else surface.weight
+    return float(weight[accepted & surface.labels].sum()), float(weight[accepted & ~surface.labels].sum())
 
 
 @pytest.fixture
@@ -93,6 +109,42 @@ class Opened:
             str(value),
         )
         self.settle()
+
+    def shown(self) -> tuple[int, float, Setting]:
+        """λ, threshold and setting of the page, as its state has them."""
+        found = self.page.evaluate(
+            "() => { const { state, model } = explorer.store; return [state.column,"
+            " String(model.threshold(state.column, state.cut)), state.prevalence, state.costFn, state.costFp] }"
+        )
+        return found[0], float(found[1].replace("Infinity", "inf")), Setting(*found[2:])
+
+    @staticmethod
+    def expected(dial: Dial, column: int, threshold: float, setting: Setting) -> dict[str, Estimate]:
+        """Python's figures there."""
+        return figures(*counts_at(dial, column, threshold), sizes_of(dial), setting)
+
+    def check(self, dial: Dial) -> None:
+        """Every figure of the table, the keys, the people and the sentence against Python's, as text."""
+        column, threshold, setting = self.shown()
+        found = self.expected(dial, column, threshold, setting)
+        for name, figure in found.items():
+            assert self.figure(name).strip() == printed(figure), name
+        digits = 2 if setting.prevalence < 0.01 or setting.prevalence > 0.99 else 1
+        parts = people(*counts_at(dial, column, threshold), sizes_of(dial), setting.prevalence)
+        for kind, value in parts.items():
+            assert self.page.locator(f'[data-people="{kind}"]').text_content() == f"{value:.{digits}f}"
+        keys = (("recall", "recall", 1, 3), ("alerts", "alert_rate", 1000, 1), ("cost", "expected_cost", 1000, 1))
+        for key, name, scale, places in keys:
+            value, low, high = (
+                f"{scale * x:.{places}f}" for x in (found[name].value, found[name].low, found[name].high)
+            )
+            assert self.page.locator(f'[data-key="{key}"]').text_content() == f"{value}[{low}, {high}]"
+        sentence = self.page.locator("#sentence").text_content()
+        assert f"rightly for {parts['caught']:.{digits}f}, wrongly for {parts['false_alarms']:.{digits}f}" in sentence
+        if found["precision"].value > 0:
+            assert f"One alarm in {1 / found['precision'].value:.1f} is right" in sentence
+        text = "above all" if threshold == math.inf else f"{threshold:.6g}"
+        assert self.page.locator("#threshold-value").text_content() == text
 
     def figure(self, name: str, point: str = "") -> str:
         return str(self.page.locator(f'td[data-figure="{name}"][data-point="{point}"]').text_content())

@@ -162,18 +162,18 @@ export class DecisionChart extends Chart {
       everyone.push([p, share - (1 - share) * (p / (1 - p))]);
     }
     const here = view.setting.costFp / (view.setting.costFp + view.setting.costFn);
-    const bottom = -0.25 * share;
+    const benefit = view.figures.net_benefit;
+    const bottom = Math.max(-share, Math.min(-0.25 * share, 1.15 * benefit.value));
     plot.begin(
       { domain: [0, widest], label: "threshold probability", text: (v) => `${general(100 * v, 3)} %` },
-      { domain: [bottom, 1.1 * share], label: "net benefit per person" },
+      { domain: [bottom, 1.1 * share], label: "net benefit per case" },
     );
     plot.area("band", up, down);
     plot.path("dotted", [[0, 0], [widest, 0]]);
     plot.path("dashed", everyone.filter(([, y]) => y >= bottom));
     plot.path("now", line);
     if (here <= widest) plot.line("limit", [here, bottom], [here, 1.1 * share]);
-    const benefit = view.figures.net_benefit;
-    if (here <= widest) plot.dot("here", here, benefit.value);
+    if (here <= widest && benefit.value >= bottom) plot.dot("here", here, benefit.value);
     plot.end(`At your costs a case is worth acting on from ${percent(here)}; there this point's net benefit is ${fixed(benefit.value, 3)}.`);
     legend(this.legend, [
       ["now", "this λ's calibrated probabilities, 95 % band"],

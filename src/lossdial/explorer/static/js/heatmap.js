@@ -92,23 +92,37 @@ export class HeatMap {
     return { values, best, greater, same };
   }
 
+  // Grading looks at every λ, so it is done anew only where what it depends on has moved.
+  graded(view) {
+    const { metric, prevalence, costFn, costFp, floor, budget } = view.state;
+    const moving = { cost: [prevalence, costFn, costFp], recall: [prevalence, floor], budget: [prevalence, budget] };
+    const key = JSON.stringify([metric, moving[metric]]);
+    if (this.gradedKey !== key) Object.assign(this, { gradedKey: key, found: this.grade(view) });
+    return this.found;
+  }
+
   draw(view) {
     const { model } = this;
     if (this.host.hidden) return;
     byId("metric").value = view.state.metric;
-    const graded = this.grade(view);
+    const graded = this.graded(view);
     const [x, y] = this.axesOf(view.state);
     if (model.free.length > 2) [byId("map-x").value, byId("map-y").value] = [x.name, y.name];
     const here = model.lams[view.state.column];
-    const shown = model.central.filter((column) =>
-      model.free.every(({ position }) => position === x.position || position === y?.position || model.lams[column][position] === here[position]),
-    );
-    const [least, most] = [Math.min(...graded.values), Math.max(...graded.values)];
-    const rank = (value) => (most > least ? (graded.greater ? value - least : most - value) / (most - least) : 1);
+    const rest = model.free.filter((axis) => axis !== x && axis !== y);
     this.shown = { x, y };
-    if (y) this.cells(view, graded, shown, rank);
-    else this.line(view, graded);
-    this.legend(graded, least, most);
+    if (y) {
+      const key = JSON.stringify([x.name, y.name, this.plot.width, rest.map(({ position }) => here[position])]);
+      if (this.layoutKey !== key) {
+        const inPlane = (column) => rest.every(({ position }) => model.lams[column][position] === here[position]);
+        Object.assign(this, { layoutKey: key, painted: null });
+        this.layOut(model.central.filter(inPlane));
+      }
+      if (this.painted !== graded) this.paint(graded);
+      this.mark(view, graded);
+    } else this.line(view, graded);
+    if (this.explained !== graded) this.legend(graded);
+    this.explained = graded;
   }
 
   say(column, graded) {
@@ -116,7 +130,7 @@ export class HeatMap {
     return `${lam}: ${general(graded.values[column], 4)}${graded.same[column] ? ", inside the noise" : ""}`;
   }
 
-  cells(view, graded, shown, rank) {
+  layOut(columns) {
     const { model, plot } = this;
     const { x, y } = this.shown;
     const axis = ({ values, name }) => {
@@ -126,31 +140,54 @@ export class HeatMap {
     };
     plot.begin(axis(x), axis(y));
     const [width, height] = [Math.abs(plot.x(1) - plot.x(0)), Math.abs(plot.y(1) - plot.y(0))];
+    this.box = { width, height };
+    this.cells = new Map();
     const rows = new Map();
-    for (const column of shown) {
+    for (const column of columns) {
       const [i, j] = [model.indexOn(x.position, column), model.indexOn(y.position, column)];
-      const chosen = column === view.state.column;
       const cell = draw("rect", {
-        class: graded.same[column] && column !== graded.best ? "cell same" : "cell",
-        x: plot.x(i) - width / 2, y: plot.y(j) - height / 2, width, height,
-        fill: colour(rank(graded.values[column])),
-        role: "gridcell", tabindex: chosen ? 0 : -1, "aria-selected": chosen ? "true" : "false",
-        "aria-label": this.say(column, graded), "data-column": column,
-        onclick: () => this.onColumn(column),
+        class: "cell", x: plot.x(i) - width / 2, y: plot.y(j) - height / 2, width, height,
+        role: "gridcell", tabindex: -1, "aria-selected": "false", "data-column": column, onclick: () => this.onColumn(column),
       });
+      this.cells.set(column, cell);
       if (!rows.has(j)) rows.set(j, []);
       rows.get(j).push([i, cell]);
     }
     const ordered = [...rows.keys()].sort((a, b) => b - a);
     plot.add(...ordered.map((j) => draw("g", { role: "row" }, rows.get(j).sort((a, b) => a[0] - b[0]).map(([, cell]) => cell))));
-    const place = (column) => [plot.x(model.indexOn(x.position, column)), plot.y(model.indexOn(y.position, column))];
-    if (shown.includes(graded.best)) plot.add(star(...place(graded.best)));
-    const [cx, cy] = place(view.state.column);
-    const ring = () => draw("rect", { class: "ring", x: cx - width / 2, y: cy - height / 2, width, height });
-    plot.add(ring(), ring());
+    this.marks = draw("g", { "aria-hidden": "true" });
+    plot.add(this.marks);
+    plot.end(`${columns.length} cells`);
+  }
+
+  paint(graded) {
+    this.painted = graded;
+    const [least, most] = [Math.min(...graded.values), Math.max(...graded.values)];
+    const rank = (value) => (most > least ? (graded.greater ? value - least : most - value) / (most - least) : 1);
+    for (const [column, cell] of this.cells) {
+      cell.setAttribute("class", graded.same[column] && column !== graded.best ? "cell same" : "cell");
+      cell.setAttribute("fill", colour(rank(graded.values[column])));
+      cell.setAttribute("aria-label", this.say(column, graded));
+    }
+  }
+
+  mark(view, graded) {
+    const { model, plot } = this;
+    const { x, y } = this.shown;
+    const { column } = view.state;
+    const { width, height } = this.box;
+    const place = (at) => [plot.x(model.indexOn(x.position, at)), plot.y(model.indexOn(y.position, at))];
     const focused = plot.svg.contains(document.activeElement);
-    plot.end(`${shown.length} cells, ${x.name} across and ${y.name} up. This λ: ${this.say(view.state.column, graded)}`);
-    if (focused) plot.svg.querySelector('[tabindex="0"]')?.focus();
+    for (const [cell, to] of [[this.current, -1], [this.cells.get(column), 0]]) {
+      cell?.setAttribute("tabindex", to);
+      cell?.setAttribute("aria-selected", to ? "false" : "true");
+    }
+    this.current = this.cells.get(column);
+    if (focused) this.current?.focus();
+    const [cx, cy] = place(column);
+    const ring = () => draw("rect", { class: "ring", x: cx - width / 2, y: cy - height / 2, width, height });
+    this.marks.replaceChildren(...(this.cells.has(graded.best) ? [star(...place(graded.best))] : []), ring(), ring());
+    plot.svg.setAttribute("aria-label", `Every λ. ${this.cells.size} cells, ${x.name} across and ${y.name} up. This λ: ${this.say(column, graded)}`);
   }
 
   line(view, graded) {
@@ -199,7 +236,8 @@ export class HeatMap {
     if (index >= 0 && index < axis.values.length) this.onColumn(this.model.along(axis.position, index, column));
   }
 
-  legend(graded, least, most) {
+  legend(graded) {
+    const [least, most] = [Math.min(...graded.values), Math.max(...graded.values)];
     const scale = node("span", { class: "scale", "aria-hidden": "true" });
     scale.style.background = `linear-gradient(90deg, ${VIRIDIS.map((_, k) => colour(k / (VIRIDIS.length - 1))).join(", ")})`;
     const swatch = node("span", { class: "swatch", "aria-hidden": "true" });

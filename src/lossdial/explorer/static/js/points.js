@@ -14,9 +14,16 @@ const ROWS = [
   ["f1", "F1"],
   ["accuracy", "Accuracy"],
   ["balanced_accuracy", "Balanced accuracy"],
-  ["expected_cost", "Expected cost per person"],
-  ["net_benefit", "Net benefit per person"],
+  ["expected_cost", "Expected cost per case"],
+  ["net_benefit", "Net benefit per case"],
 ];
+
+const KEPT = {
+  hand: "set by hand",
+  cost: "least cost at this λ",
+  recall: "most precise at this λ with the recall floor",
+  budget: "most caught at this λ within the alarms",
+};
 
 const letter = (k) => (k < 26 ? String.fromCharCode(65 + k) : String(k + 1));
 
@@ -119,7 +126,7 @@ export class Points {
 
   write(view) {
     const { model, state } = this.store;
-    const now = { ...model.counts(state.column, state.cut), column: state.column, threshold: model.threshold(state.column, state.cut), certificate: state.certificate, objective: state.origin };
+    const now = { ...model.counts(state.column, state.cut), column: state.column, threshold: model.threshold(state.column, state.cut), certificate: state.certificate, objective: state.origin || KEPT[state.follow] };
     const all = [now, ...view.points];
     const head = all.map((point, k) => {
       const badge = node("span", { class: k ? "badge" : "badge now", "aria-hidden": "true" }, k ? point.letter : "");
@@ -145,7 +152,7 @@ export class Points {
     }
     body.push(row("Threshold", all.map(({ threshold }) => node("td", {}, Number.isFinite(threshold) ? general(threshold, 6) : "above all"))));
     if (model.labelled) body.push(row("Certificate", all.map(({ certificate }) => node("td", { class: "text" }, certificate || "not certified"))));
-    body.push(row("Chosen to", all.map(({ objective }) => node("td", { class: "text" }, objective || "set by hand"))));
+    body.push(row("Chosen to", all.map(({ objective }) => node("td", { class: "text" }, objective))));
     const caption = model.labelled ? `At a prevalence of ${fixed(100 * state.prevalence, 2)} %` : "Alerts only: there are no labels";
     byId("compare").replaceChildren(node("caption", { class: "hint" }, caption), node("thead", {}, node("tr", {}, node("th", { scope: "col" }, ""), head)), node("tbody", {}, body));
   }

@@ -59,7 +59,7 @@ export function toAddress(model, state) {
   const first = firstState(model);
   const query = new URLSearchParams();
   model.free.forEach(({ name, position }) => query.append(`lam.${name}`, plain(model.lams[state.column][position])));
-  query.set("threshold", String(model.threshold(state.column, state.cut)));
+  query.set("threshold", String(model.threshold(state.column, state.cut)).replace("Infinity", "inf"));
   const names = { costFn: "fn", costFp: "fp", floor: "recall", budget: "alerts", confidence: "confidence", follow: "hold",
     metric: "map", across: "x", up: "y", theme: "theme", prevalence: "prevalence" };
   for (const [key, name] of Object.entries(names)) {
@@ -71,7 +71,7 @@ export function toAddress(model, state) {
 
 function number(query, name, low, high, otherwise) {
   if (!query.has(name)) return otherwise;
-  const value = Number(query.get(name));
+  const value = Number(query.get(name).replace("inf", "Infinity"));
   return query.get(name) !== "" && value >= low && value <= high ? value : otherwise;
 }
 
