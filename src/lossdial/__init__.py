@@ -5,16 +5,18 @@ Names are imported when first used: ``import lossdial`` costs nothing, ``lossdia
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from lossdial.base.lazy import lazily
 
 if TYPE_CHECKING:
     from lossdial.bundle import Bundle
     from lossdial.dial import Dial, Objective
-    from lossdial.estimator import LCTClassifier
+    from lossdial.estimator import DialedClassifier, LCTClassifier, Run
     from lossdial.losses import FocalLoss, VSLoss
     from lossdial.models import ConditionalClassifier
-    from lossdial.spaces import Constant, Linear, Space
+    from lossdial.predictor import Predictor
+    from lossdial.spaces import Constant, Linear, Space, register_distribution
     from lossdial.training import SAM, Recipe, fit
 
 __all__ = [
@@ -23,48 +25,34 @@ __all__ = [
     "ConditionalClassifier",
     "Constant",
     "Dial",
+    "DialedClassifier",
     "FocalLoss",
     "LCTClassifier",
     "Linear",
     "Objective",
+    "Predictor",
     "Recipe",
+    "Run",
     "Space",
     "VSLoss",
     "fit",
+    "register_distribution",
 ]
 
-#: where each name lives
-_HOMES: Final = {
-    "SAM": "training",
-    "Bundle": "bundle",
-    "ConditionalClassifier": "models",
-    "Constant": "spaces",
-    "Dial": "dial",
-    "DialedClassifier": "estimator",
-    "FocalLoss": "losses",
-    "LCTClassifier": "estimator",
-    "Linear": "spaces",
-    "Objective": "dial",
-    "Predictor": "predictor",
-    "Recipe": "training",
-    "Space": "spaces",
-    "VSLoss": "losses",
-    "fit": "training",
-}
-_ROOMS: Final = frozenset(
-    ("base", "bundle", "cli", "data", "dial", "estimator", "experiments", "losses", "models", "spaces", "training")
+__getattr__, __dir__ = lazily(
+    "lossdial",
+    {
+        "base": "base",
+        "bundle": "Bundle bundle",
+        "cli": "cli",
+        "data": "data",
+        "dial": "Dial Objective dial",
+        "estimator": "DialedClassifier LCTClassifier Run estimator",
+        "experiments": "experiments",
+        "losses": "FocalLoss VSLoss losses",
+        "models": "ConditionalClassifier models",
+        "predictor": "Predictor predictor",
+        "spaces": "Constant Linear Space register_distribution spaces",
+        "training": "SAM Recipe fit training",
+    },
 )
-
-
-def __getattr__(name: str) -> Any:
-    if name in _ROOMS:  # `import lossdial; lossdial.dial.Surface`
-        return import_module(f"lossdial.{name}")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'lossdial' has no attribute {name!r}")
-    value = getattr(import_module(f"lossdial.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_ROOMS})

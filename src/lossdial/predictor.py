@@ -18,10 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from lossdial.data.schema import Schema
+from lossdial.dial import OperatingPoint
 from lossdial.models import ConditionalClassifier, Head
 from lossdial.spaces import Lam, Space
 
-__all__ = ["ModelScores", "Predictor", "dial_grid"]
+__all__ = ["Decisions", "ModelScores", "Predictor", "class_array", "dial_grid"]
 
 _ROWS: Final = 2**16  # of features held in double precision at a time
 
@@ -61,6 +62,11 @@ class Predictor:
         """The head in float64."""
         return deepcopy(self.model.head).double()
 
+    def decide(self, features: Tensor, point: OperatingPoint) -> Decisions:
+        """What an operating point says of features (n, c)."""
+        margin = self.margins(features, point.lam)
+        return Decisions(margin, np.asarray(point.probability(margin.astype(np.float64))), point.predict(margin))
+
     def labels(self, y: ArrayLike) -> NDArray[np.int64]:
         """1 for the positive class, 0 for the other."""
         array = np.asarray(y)
@@ -69,6 +75,15 @@ class Predictor:
             known = " and ".join(repr(value) for value in class_array(self.classes).tolist())
             raise ValueError(f"y holds {unknown[0]!r}, which was not seen in training: the labels are {known}.")
         return (array == self.classes[1]).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """Of n samples: z₊ − z₋ at the point's λ, the probability of the positive class, and whether it is predicted."""
+
+    margin: NDArray[np.float32]
+    probability: NDArray[np.floating[Any]]
+    positive: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -91,8 +91,8 @@ def test_mistakes_in_the_command_s_own_words(command: Command, words: list[str],
 def test_a_config_file_and_what_is_typed(tmp_path: Path) -> None:
     file = tmp_path / "train.yaml"
     file.write_text(
-        "out: o\nvalidation-fraction: 0.3\ntarget: yes\npositive: '010'\ndrop: ['A,B', 7]\nbeta: null\ntensorboard: true\n"
-        "recipe:\n  clip_norm: 1e-1\n  schedule: steps\n  optimizer: {lr: 1e-2, weight-decay: 3}\n"
+        "out: o\nvalidation-fraction: 0.3\ntarget: yes\npositive: '010'\ndrop: ['A,B', 7]\nbeta: null\n"
+        "tensorboard: true\nrecipe:\n  clip_norm: 1e-1\n  schedule: steps\n  optimizer: {lr: 1e-2, weight-decay: 3}\n"
     )
     words = ["--config", str(file), "--data", "a.csv", "--recipe.optimizer.lr", "0.5", "--recipe.schedule.factor=0.2"]
     found = values(TRAIN, *words, "--validation-fraction", "0.1", "--no-tensorboard")

@@ -16,6 +16,7 @@ from lossdial.dial.calibration import (
     calibration_from_json,
     calibration_to_json,
 )
+from lossdial.dial.kinds import sigmoid
 
 KINDS = ["temperature", "platt", "beta", "isotonic"]
 
@@ -154,3 +155,15 @@ def test_isotonic_beyond_its_ends():
 def test_json_that_was_altered_is_named(data, message):
     with pytest.raises(ValueError, match=message):
         calibration_from_json(data)
+
+
+@pytest.mark.parametrize("kind", ["temperature", "platt", "beta"])
+@pytest.mark.parametrize("width", [1e-2, 1e-5, 1e-9, 0.0])
+def test_scores_that_hardly_differ_are_calibrated_all_the_same(kind, width):
+    rng = np.random.default_rng(0)
+    y = (rng.random(71) < 0.25).astype(int)
+    score = 0.2 + width * (rng.standard_normal(71) + y)
+    margin = calibrate(y, score, kind).apply(score)
+    assert np.isfinite(margin).all()
+    if kind != "temperature":  # which cannot move the level
+        assert sigmoid(margin).mean() == pytest.approx(y.mean(), abs=0.05)

@@ -120,6 +120,17 @@ def test_weights_and_groups_are_heeded():
     assert estimate_prevalence(new, y, score, sample_weight=zeros) == estimate_prevalence(new, y[50:], score[50:])
 
 
+def test_samples_of_hardly_any_weight_hardly_count():
+    rng = np.random.default_rng(8)
+    y, score = binormal(200, 800, 0.9, rng)
+    _, new = binormal(100, 400, 0.9, rng)
+    clean = estimate_prevalence(new, y, score)
+    wrong = np.r_[y, 1 - y], np.r_[score, score]
+    found = estimate_prevalence(new, *wrong, sample_weight=np.repeat([1.0, 1e-9], 1000))
+    assert found.value == pytest.approx(clean.value, abs=0.005)
+    assert found.high - found.low == pytest.approx(clean.high - clean.low, rel=0.3)
+
+
 def test_the_size_of_blocks_changes_nothing(monkeypatch):
     rng = np.random.default_rng(7)
     y, score = binormal(60, 300, 0.9, rng)

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from lossdial.base.files import write, write_json
@@ -30,10 +30,12 @@ from lossdial.bundle.models import model_from_json, model_to_json
 from lossdial.data.schema import schema_from_json
 from lossdial.dial import Dial, Envelope, OperatingPoint
 from lossdial.predictor import Predictor, class_array
+from lossdial.spaces import Lam
 
 __all__ = ["Bundle", "Evidence", "Training"]
 
 _LIBRARIES: Final = ("lossdial", "torch", "numpy", "scikit-learn", "safetensors")
+_NOTABLE: Final = 0.01  # share of samples that training has seen, above which figures are not to be trusted
 _DELETE: Final = "Delete that file: only tuning without data needs it."
 
 
@@ -88,6 +90,44 @@ class Bundle:
     def with_point(self, point: OperatingPoint) -> Bundle:
         """The same bundle with one more operating point, or another one under that name."""
         return replace(self, points={**self.points, point.name: point})
+
+    def dial(
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        lams: Lam | None = None,
+        features: Tensor | None = None,
+    ) -> Dial:
+        """The dial over raw rows and their labels; rows that were trained on are warned of.
+
+        lams: an even grid over the trained range unless given. features: of X, where they are known already.
+        """
+        labels = self.predictor.labels(y)
+        self._warn_of_training_rows(self.predictor.schema.fingerprints(X))
+        scores = self.predictor.scores(self.predictor.features(X) if features is None else features, lams)
+        return Dial(labels, scores, scores.lams, groups=groups, sample_weight=sample_weight)
+
+    def held_out(self) -> Dial:
+        """The dial over the samples that were held out in training."""
+        if self.evidence is None:
+            raise ValueError(
+                "there are no held-out data: training had none to spare, or the model was kept without them. "
+                "Give data that training has not seen."
+            )
+        return self.evidence.dial()
+
+    def _warn_of_training_rows(self, prints: NDArray[np.uint32]) -> None:
+        share = 0.0 if self.seen is None else float(np.isin(prints, self.seen).mean())
+        if share > _NOTABLE:
+            warnings.warn(
+                f"{round(share * len(prints)):,} of these {len(prints):,} samples ({share:.0%}) were trained on: "
+                "figures will be too good, and choices wrong. Give samples that training has not seen.",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the bundle into the folder ``path``, in place of another that may be there.

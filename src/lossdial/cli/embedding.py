@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import Console
 
-    from lossdial.cli.sources import Images
+    from lossdial.data import ImageSplit
+    from lossdial.data.sources import TrainingImages
     from lossdial.models import FrozenEncoder
 
-__all__ = ["embed", "frozen_features"]
+__all__ = ["embed", "frozen_features", "show_images"]
 
 
 def embed(
@@ -62,7 +63,7 @@ def embed(
     """
     from rich.console import Console
 
-    from lossdial.cli.sources import images_from, show_images
+    from lossdial.data.sources import training_images
     from lossdial.models import EfficientNetLite0, FrozenEncoder, TimmBackbone
 
     console, folder = Console(soft_wrap=True), Path(out)
@@ -70,13 +71,38 @@ def embed(
         frozen = FrozenEncoder(EfficientNetLite0())
     else:
         frozen = FrozenEncoder(TimmBackbone(encoder, pretrained=weights is None, weights=weights))
-    images = images_from(data, target, positive, path_column, None, image_size, validation_fraction, seed, max_corrupt)
-    show_images(images.split, folder)
+    images = training_images(
+        data,
+        target=target,
+        positive=positive,
+        path_column=path_column,
+        image_size=image_size,
+        share=validation_fraction,
+        seed=seed,
+        max_corrupt=max_corrupt,
+    )
+    show_images(images, images.split, folder)
     frozen_features(images, frozen, folder, console)
 
 
+def show_images(images: TrainingImages, split: ImageSplit, out: Path) -> None:
+    """Print what was left out and the counts, and leave a contact sheet to look at in the run's folder."""
+    from rich.console import Console
+
+    from lossdial.data import counts_table, save_contact_sheet
+
+    errors = Console(stderr=True)
+    for path, reason in images.corrupt:
+        errors.print(f"left out: {path} ({reason})", style="yellow", markup=False)
+    for note in images.notes:
+        errors.print(note, markup=False)
+    Console().print(counts_table(split))
+    out.mkdir(parents=True, exist_ok=True)
+    save_contact_sheet(split, out / "contact_sheet.png")
+
+
 def frozen_features(
-    images: Images, encoder: FrozenEncoder, folder: Path, console: Console
+    images: TrainingImages, encoder: FrozenEncoder, folder: Path, console: Console
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Features of all training and of all test images, computed once and kept in ``folder``."""
     import numpy as np

@@ -165,7 +165,7 @@ def _parts(table: ResultTable, console: Console) -> Iterator[ResultTable]:
 
     def width(part: ResultTable) -> int:  # as it is drawn: what a column needs may be more than what is measured
         bare = to_terminal(replace(part, title="", notes=()))
-        return max(Segment.get_line_length(line) for line in console.render_lines(bare, pad=False))
+        return max(Segment.get_line_length(line) for line in Segment.split_lines(console.render(bare)))
 
     start, stop = 0, len(table.headings)
     while start < stop:

@@ -23,8 +23,6 @@ def points(run: str, /, delete: list[str] | None = None) -> None:
     delete
         The points to delete, by name: --delete clinic,screening.
     """
-    from dataclasses import replace
-
     from rich.console import Console
 
     from lossdial import Bundle
@@ -33,14 +31,15 @@ def points(run: str, /, delete: list[str] | None = None) -> None:
     console = Console(soft_wrap=True, highlight=False)
     bundle = Bundle.load(run)
     if delete:
-        for name in delete:
+        for name in delete:  # all of them before the first is deleted
             if name not in bundle.points:
                 raise ValueError(f"{run} has no operating point {name!r}; {closest(name, bundle.points)}")
             if name == "default":
                 raise ValueError("default is the point that `predict` uses; it can be tuned anew, not deleted.")
-        kept = {name: point for name, point in bundle.points.items() if name not in delete}
-        replace(bundle, points=kept).save(run)
-        console.print(f"deleted from {run}: {', '.join(delete)}. Left: {', '.join(kept)}", markup=False)
+        for name in dict.fromkeys(delete):
+            Bundle.delete_point(run, name)
+        left = [name for name in bundle.points if name not in delete]
+        console.print(f"deleted from {run}: {', '.join(delete)}. Left: {', '.join(left)}", markup=False)
         return
     for point in bundle.points.values():
         console.print(_listed(point))

@@ -86,42 +86,31 @@ def read_scores(path: str, columns: Columns) -> ScoresFile:
     """The labels and scores of a table; each column that is missing, or is not what it should be, is an error."""
     import numpy as np
 
+    from lossdial.base.labels import positive_class
     from lossdial.data import read_table
-    from lossdial.dial import Dial, margin_of_probability, scores_of
+    from lossdial.dial import Dial, margin_of_probability
 
     frame = read_table(path)
     labels = _column(frame, columns.target, "--target", "the labels").to_numpy()
     raw = _numbers(_column(frame, columns.score, "--score", "the scores"), "--score")
-    groups = None if columns.groups is None else _column(frame, columns.groups, "--groups", "").to_numpy()
+    groups = None if columns.groups is None else _column(frame, columns.groups, "--group", "").to_numpy()
     weight = None
     if columns.weight is not None:
         weight = _numbers(_column(frame, columns.weight, "--weight", ""), "--weight")
-    values = np.unique(labels)
-    if len(values) != 2:
-        shown = ", ".join(map(str, values[:5])) + (", …" if len(values) > 5 else "")
-        raise UsageError(f"--target {columns.target} must hold two labels; it holds {len(values)}: {shown}.")
+    positive = positive_class(labels, columns.positive, "--positive")
+    y = labels == positive
+    if not y.any() or y.all():
+        raise UsageError(f"--target {columns.target} holds one label alone, {labels[0]}; two are needed.")
     inside = bool(((raw >= 0) & (raw <= 1)).all())
     if columns.score_is == "probability" and not inside:
         odd = raw[(raw < 0) | (raw > 1)][0]
         raise UsageError(f"--score {columns.score} holds {odd:g}; a probability lies in [0, 1]. Use --score-is margin.")
     kind = columns.score_is or ("probability" if inside else "margin")
     margins = margin_of_probability(raw) if kind == "probability" else raw
-    y, _ = scores_of(_Given(values), margins, labels, columns.positive)
     dial = Dial(y, margins, groups=groups, sample_weight=weight)
     _check_direction(dial, columns)
-    positive = str(labels[np.flatnonzero(y)[0]])
-    negative = next(str(v) for v in values if str(v) != positive)
-    return ScoresFile(dial, (negative, positive), kind, raw, margins)
-
-
-@dataclass(frozen=True)
-class _Given:
-    """Scores that are there already, in the place of a classifier."""
-
-    classes_: NDArray[Any]
-
-    def decision_function(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        return scores
+    others = sorted({str(label) for label in np.unique(labels[~y])})
+    return ScoresFile(dial, (" or ".join(others), str(positive)), kind, raw, margins)
 
 
 def _column(frame: pd.DataFrame, name: str | None, option: str, what: str) -> pd.Series[Any]:

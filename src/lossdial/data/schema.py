@@ -6,7 +6,6 @@ that looks at a raw row.
 
 from __future__ import annotations
 
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +16,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lossdial.data.encoder.table import TableEncoder
+from lossdial.data.encoder.table import TableCoder
+from lossdial.data.leaks import row_digests
 from lossdial.data.readers.decoding import Decoded, decode_images
+from lossdial.data.readers.pixels import WHITE
 
 __all__ = [
     "ArraySchema",
-    "Embedded",
+    "ImageRows",
     "ImageSchema",
     "Schema",
     "TableSchema",
@@ -35,17 +36,22 @@ OWN_IMAGES: Final = 64  # px: the side to which image files are brought where ne
 
 
 @dataclass(frozen=True, eq=False)
-class Embedded:
-    """Images (n, c, h, w) whose features (n, d) are known already: a frozen network need not run again."""
+class ImageRows:
+    """Images (n, c, h, w) in memory, with what is known of them besides.
+
+    features: those (n, d) of a frozen network, which then need not run again.
+    white: the value of 16-bit files that became 255, where they came from files.
+    """
 
     images: NDArray[np.uint8]
-    features: NDArray[np.float32]
+    features: NDArray[np.float32] | None = None
+    white: int | None = None
 
     def __len__(self) -> int:
-        return len(self.features)
+        return len(self.images)
 
-    def __getitem__(self, index: Any) -> Embedded:
-        return Embedded(self.images[index], self.features[index])
+    def __getitem__(self, index: Any) -> ImageRows:
+        return ImageRows(self.images[index], None if self.features is None else self.features[index], self.white)
 
 
 class Schema(ABC):
@@ -63,10 +69,10 @@ class Schema(ABC):
 
     def fingerprints(self, X: Any) -> NDArray[np.uint32]:
         """A short hash of each row, (n,): equal rows have equal ones, so that rows of the training can be known."""
-        return np.array([zlib.crc32(row) for row in self._identifying(X)], dtype=np.uint32)
+        return (row_digests(self._identifying(X)) >> np.uint64(32)).astype(np.uint32)
 
     def _identifying(self, X: Any) -> NDArray[Any]:
-        """What tells one row from another, each row in one piece."""
+        """What tells one row from another."""
         return self.encode(X)
 
     @abstractmethod
@@ -79,7 +85,7 @@ class TableSchema(Schema):
     """A data frame: columns by name, categories, gaps."""
 
     kind: ClassVar[str] = "table"
-    encoder: TableEncoder
+    encoder: TableCoder
 
     def encode(self, X: Any) -> NDArray[np.float32]:
         if not isinstance(X, pd.DataFrame):
@@ -132,8 +138,8 @@ class ImageSchema(Schema):
     white: int | None = None
 
     def encode(self, X: Any) -> NDArray[Any]:
-        if isinstance(X, Embedded):
-            return X.features
+        if isinstance(X, ImageRows):
+            X = X.images if X.features is None else X.features
         array = np.asarray(self.readable(X))
         if self.features is not None and array.ndim == 2 and array.shape[1] == self.features:
             return np.ascontiguousarray(array, dtype=np.float32)
@@ -149,7 +155,7 @@ class ImageSchema(Schema):
         return self.read(list(X), max_corrupt=0.0).x if are_paths(X) else X
 
     def _identifying(self, X: Any) -> NDArray[Any]:
-        return np.ascontiguousarray(X.images) if isinstance(X, Embedded) else self.encode(X)
+        return X.images if isinstance(X, ImageRows) else self.encode(X)
 
     def read(self, paths: Sequence[str | Path], max_corrupt: float = 1.0) -> Decoded:
         """Files as images of this size; those that cannot be read are named, not guessed."""
@@ -158,7 +164,7 @@ class ImageSchema(Schema):
                 f"files are read as square images of three channels; this network takes {self.channels} of "
                 f"{self.height} × {self.width} px. Pass arrays."
             )
-        return decode_images(paths, self.height, max_corrupt=max_corrupt)
+        return decode_images(paths, self.height, max_corrupt=max_corrupt, white=self.white or WHITE)
 
     def to_json(self) -> dict[str, Any]:
         sizes = {"channels": self.channels, "height": self.height, "width": self.width}
@@ -172,19 +178,23 @@ def are_paths(X: Any) -> bool:
     return isinstance(X.iloc[0] if isinstance(X, pd.Series) else X[0], (str, Path))
 
 
-def schema_of(X: Any, image_size: int | None = None, features: int | None = None) -> Schema:
-    """The schema of training rows: a data frame's columns, an array's shape, images or files of images.
+def read_images(paths: Sequence[str | Path], image_size: int | None = None) -> ImageRows:
+    """Files to train on, brought to ``image_size`` px; one that cannot be read is an error."""
+    decoded = decode_images(list(paths), OWN_IMAGES if image_size is None else image_size, max_corrupt=0.0)
+    return ImageRows(decoded.x, white=decoded.white)
 
-    image_size: the side to which files are brought; ``features``: as in :class:`ImageSchema`, of a frozen network.
+
+def schema_of(X: Any, image_size: int | None = None, features: int | None = None) -> Schema:
+    """The schema of training rows: a data frame's columns, an array's shape, images.
+
+    features: as in :class:`ImageSchema`, of a frozen network. image_size: where X are such features, the side to which
+    image files are brought afterwards.
     """
     if isinstance(X, pd.DataFrame):
-        return TableSchema(TableEncoder().fit(X))
-    if isinstance(X, Embedded):
+        return TableSchema(TableCoder().fit(X))
+    if isinstance(X, ImageRows):
         channels, height, width = X.images.shape[1:]
-        return ImageSchema(channels, height, width, X.features.shape[1])
-    if are_paths(X):
-        side = OWN_IMAGES if image_size is None else image_size
-        return ImageSchema(3, side, side, features)
+        return ImageSchema(channels, height, width, features, X.white)
     array = np.asarray(X)
     if array.ndim == 4 and (array.dtype == np.uint8 or features is not None):
         channels, height, width = array.shape[1:]
@@ -199,7 +209,7 @@ def schema_from_json(data: Mapping[str, Any]) -> Schema:
     kind = data.get("kind")
     try:
         if kind == "table":
-            return TableSchema(TableEncoder.from_json(data["encoder"]))
+            return TableSchema(TableCoder.from_json(data["encoder"]))
         if kind == "array":
             return ArraySchema(tuple(_whole(size, "shape") for size in data["shape"]))
         if kind == "images":

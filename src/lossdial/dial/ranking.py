@@ -148,7 +148,8 @@ def cut_for(threshold: ArrayLike, dtype: DTypeLike) -> FloatArray:
     exact = np.asarray(threshold, dtype=np.float64)
     with np.errstate(over="ignore"):
         near = exact.astype(dtype)
-    return np.asarray(np.where(near > exact, np.nextafter(near, near.dtype.type(-np.inf)), near))
+    with np.errstate(over="ignore"):  # below the lowest number lies -inf, which accepts everything too
+        return np.asarray(np.where(near > exact, np.nextafter(near, near.dtype.type(-np.inf)), near))
 
 
 def threshold_below(score: FloatArray, accepted: float) -> float:

@@ -63,8 +63,11 @@ class Verdict:
     gains: tuple[Gain, ...]
     n_positive: int
     n_negative: int
+    n_lams: int = 2
 
     def __str__(self) -> str:
+        if self.n_lams == 1:
+            return "There is one λ here and nothing to move but the threshold."
         if len(self.gains) == 1:
             return f"{self.gains[0]}."
         helped = [gain for gain in self.gains if gain.measurable]
@@ -105,7 +108,7 @@ def verdict(surface: Surface, objectives: Sequence[Objective] = AIMS, resamples:
         low, high = spread(gain, deviation, (-np.inf, np.inf), surface.samples.effective[0])
         estimate = Estimate(float(gain[0]), float(low[0]), float(high[0]))
         gains.append(Gain(str(objective), metric.name, float(values[0]), float(values[1]), estimate))
-    return Verdict(tuple(gains), surface.n_positive, surface.n_negative)
+    return Verdict(tuple(gains), surface.n_positive, surface.n_negative, surface.n_lams)
 
 
 def _measure(objective: Objective, prevalence: float) -> Metric:

@@ -1,6 +1,18 @@
-"""The scikit-learn faces."""
+"""The scikit-learn faces. Each is imported when it is first used: one around another's classifier needs no torch."""
 
-from lossdial.estimator.classifier import LCTClassifier
-from lossdial.estimator.dialed import DialedClassifier
+from __future__ import annotations
 
-__all__ = ["DialedClassifier", "LCTClassifier"]
+from typing import TYPE_CHECKING
+
+from lossdial.base.lazy import lazily
+
+if TYPE_CHECKING:
+    from lossdial.estimator.classifier import LCTClassifier
+    from lossdial.estimator.dialed import DialedClassifier
+    from lossdial.estimator.parameters import Run
+
+__all__ = ["DialedClassifier", "LCTClassifier", "Run"]
+
+__getattr__, __dir__ = lazily(
+    __name__, {"classifier": "LCTClassifier", "dialed": "DialedClassifier", "parameters": "Run"}
+)

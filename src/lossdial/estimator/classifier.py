@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -16,16 +17,15 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length
 from torch import nn
 
+from lossdial.base.labels import positive_class
 from lossdial.base.locks import claimed
 from lossdial.bundle import Bundle, BundleError, Evidence, Training
-from lossdial.data.labels import positive_class
-from lossdial.dial import Objective, OperatingPoint
-from lossdial.dial.checks import FEWEST_POSITIVES
+from lossdial.dial import Objective, OperatingPoint, statable
 from lossdial.dial.metrics import auc
 from lossdial.estimator.parameters import Run, parameters_to_json
-from lossdial.estimator.rows import Rows, Split, embedded, hold_out
+from lossdial.estimator.rows import Rows, Split, embedded, hold_out, in_memory
 from lossdial.estimator.trained import TrainedClassifier
-from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
+from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss, imbalance
 from lossdial.models import ConditionalClassifier, FrozenEncoder, HeadConfig, MLPConfig, build_model
 from lossdial.predictor import Predictor
 from lossdial.spaces import Lam, Space
@@ -152,7 +152,7 @@ class LCTClassifier(TrainedClassifier):
 
     def _rows(self, X: Any, y: Any, X_val: Any, y_val: Any, groups: Any, sample_weight: Any, groups_val: Any) -> Rows:
         """The training rows, checked, with their labels, weights and groups; and those to validate on."""
-        target = getattr(y, "name", None)
+        target, size = getattr(y, "name", None), getattr(self.network, "image_size", None)
         X, y = self._validate(X, y)
         check_consistent_length(X, y, groups, sample_weight)
         check_classification_targets(y)
@@ -173,12 +173,12 @@ class LCTClassifier(TrainedClassifier):
             X_val, y_val = self._validate(X_val, y_val, reset=False)
             check_consistent_length(X_val, y_val, groups_val)
         return Rows(
-            X=X,
+            X=in_memory(X, size),
             y=y,
             classes=(negative, self.classes_[self.classes_ == positive][0]),
             groups=None if groups is None else np.asarray(groups),
             weight=None if sample_weight is None else _check_sample_weight(sample_weight, np.empty((len(y), 1))),
-            X_val=X_val,
+            X_val=in_memory(X_val, size),
             y_val=y_val,
             groups_val=None if groups_val is None else np.asarray(groups_val),
             target=None if target is None else str(target),
@@ -198,7 +198,7 @@ class LCTClassifier(TrainedClassifier):
         loss.check_space(space)
         model = build_model(self._value("network"), self.head, space, x, seed)
         neutral = space.nearest(loss.neutral)
-        stated = split.labels_val is not None and 0 < split.labels_val.sum() < len(split.labels_val)
+        stated = split.labels_val is not None and _statable(split.labels_val)
         result = fit(
             model,
             loss,
@@ -216,7 +216,7 @@ class LCTClassifier(TrainedClassifier):
         predictor = Predictor(schema, model, rows.classes)
         evidence = self._evidence(predictor, split) if run.evidence else None
         both = evidence is not None and 0 < evidence.y.sum() < len(evidence.y)
-        enough = evidence is not None and FEWEST_POSITIVES <= evidence.y.sum() < len(evidence.y) - 1
+        enough = evidence is not None and _statable(evidence.y)
         return Bundle(
             predictor=predictor,
             training=Training(
@@ -250,18 +250,17 @@ class LCTClassifier(TrainedClassifier):
                 waiting = dict(Bundle.load(folder, _module(self.network)).training.identity)
             if isinstance(waiting.get("seed"), int):
                 return int(waiting["seed"])
+        if isinstance(self.random_state, Integral):
+            return int(self.random_state)
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def _loss(self, labels: NDArray[np.int64], weight: NDArray[np.float64] | None) -> ConditionalLoss:
         if isinstance(self.loss, ConditionalLoss):
             return self.loss
         if self.loss == "vs":
-            share = float(np.average(labels, weights=weight))
-            if not 0 < share < 1:
-                raise ValueError("sample_weight leaves only one class with any weight; two are needed to tell apart.")
             with warnings.catch_warnings():  # the choice of the positive class has warned in its own words
                 warnings.simplefilter("ignore", UserWarning)
-                return VSLoss(beta=(1 - share) / share)
+                return VSLoss(beta=imbalance(labels, weight))
         if self.loss == "focal":
             return FocalLoss()
         raise ValueError(f"loss must be 'vs', 'focal' or a ConditionalLoss; got {self.loss!r}.")
@@ -274,6 +273,10 @@ class LCTClassifier(TrainedClassifier):
         return leaves | {"precision": self._value("run").precision, "seed": seed, "data": rows.checksum()}
 
 
+def _statable(labels: NDArray[Any]) -> bool:
+    return statable(int(labels.sum()), int(len(labels) - labels.sum())) is None
+
+
 def _untuned(lam: Lam) -> OperatingPoint:
     """What predict uses until somebody chooses: p > ½ at the λ whose probabilities are the most honest."""
     why = "untuned: the λ nearest to cross entropy"
@@ -284,7 +287,7 @@ def _validation(x: Any, labels: Any, neutral: Lam) -> Any:
     def validate(current: ConditionalClassifier) -> dict[str, float]:
         like = next(current.head.parameters())  # the device and, where precision is 'true', another dtype
         with torch.no_grad():
-            features = current.embed(x if x.dtype == torch.uint8 else x.to(like.dtype)).to(like)
+            features = current.embed(x if x.dtype == torch.uint8 else x.to(like.dtype), progress=False).to(like)
             margin = current.margins(features, neutral.at(None))[:, 0]
         return {"auc": float(auc(labels, margin.float().cpu().numpy()))}
 

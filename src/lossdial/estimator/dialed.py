@@ -213,8 +213,11 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
     def estimate_prevalence(self, X_new: Any, X: Any = None, y: Any = None) -> Estimate:
         """The share of positives among unlabelled rows, with a 95 % interval, where only that share has changed since
         the labelled (X, y), or the cross-fitted scores of ``fit``."""
-        known = self.dial(X, y)
-        return estimate_prevalence(self._margins(X_new), known.y, known.surface.score(0))
+        known = self.dial(X, y).surface
+        of = known.samples
+        return estimate_prevalence(
+            self._margins(X_new), of.labels, known.score(0), sample_weight=of.weight, groups=of.groups
+        )
 
     def _margins(self, X: Any) -> FloatArray:
         return margins(self.estimator_, X, self.pos_label_)

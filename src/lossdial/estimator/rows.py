@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import zlib
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,11 +12,11 @@ from numpy.typing import NDArray
 
 from lossdial.base.progress import ProgressBar
 from lossdial.base.streams import Stream, stream_seed
-from lossdial.data.imbalance import grouped_split, pixel_groups
-from lossdial.data.schema import Embedded, Schema, are_paths, schema_of
+from lossdial.data.leaks import count_copies, split_rows
+from lossdial.data.schema import ImageRows, Schema, are_paths, read_images, schema_of
 from lossdial.models import FrozenEncoder
 
-__all__ = ["Rows", "Split", "embedded", "hold_out"]
+__all__ = ["Rows", "Split", "embedded", "hold_out", "in_memory"]
 
 _BATCH = 32  # images at a time through a frozen network
 
@@ -70,32 +69,19 @@ class Split:
 
 
 def hold_out(rows: Rows, share: float, seed: int) -> Split:
-    """Stratified, a group on one side; without groups, copies of a row are one.
+    """Stratified; rows of a group, and copies of a row, on one side.
 
     None are held out where a class has too few to share.
     """
     labels = rows.labels(rows.y)
-    if rows.X_val is not None:
-        assert rows.y_val is not None
+    if rows.X_val is not None and rows.y_val is not None:
+        count_copies(_digestible(rows.X), _digestible(rows.X_val), "validation rows")
         return Split(rows.X, labels, rows.weight, rows.X_val, rows.labels(rows.y_val), None, rows.groups_val)
     rarest = int(np.bincount(labels, minlength=2).min())
     if rarest * share < 1 or rarest * (1 - share) < 1:
         return Split(rows.X, labels, rows.weight)
-    split_seed = stream_seed(seed, Stream.SPLIT) % 2**32
-    if rows.groups is not None:
-        held = grouped_split(labels, rows.groups, share, split_seed)
-    else:
-        try:
-            held = grouped_split(labels, _copies(rows.X), share, split_seed)
-        except ValueError:  # nearly all rows are copies of a few
-            warnings.warn(
-                "most rows are copies of each other, so that none can be held out which training has not seen; "
-                "tune on rows of their own.",
-                UserWarning,
-                stacklevel=5,
-            )
-            return Split(rows.X, labels, rows.weight)
-    train, test = np.flatnonzero(~held), np.flatnonzero(held)
+    split = split_rows(_digestible(rows.X), labels, rows.groups, share, stream_seed(seed, Stream.SPLIT) % 2**32)
+    train, test = np.flatnonzero(~split.test), np.flatnonzero(split.test)
     return Split(
         X=_take(rows.X, train),
         labels=labels[train],
@@ -107,48 +93,35 @@ def hold_out(rows: Rows, share: float, seed: int) -> Split:
     )
 
 
+def in_memory(X: Any, image_size: int | None) -> Any:
+    """The same rows, files of images read."""
+    return read_images(X, image_size) if are_paths(X) else X
+
+
 def embedded(split: Split, encoder: FrozenEncoder, progress: bool) -> Split:
     """The same rows with the features of a frozen network beside their images, computed once."""
     return replace(split, X=_embed(split.X, encoder, progress), X_val=_embed(split.X_val, encoder, progress))
 
 
 def _embed(X: Any, encoder: FrozenEncoder, progress: bool) -> Any:
-    if X is None or isinstance(X, Embedded):
-        return X
-    if are_paths(X):
-        X = schema_of(X, encoder.image_size, encoder.n_features).readable(X)
-    images = np.asarray(X)
-    if images.ndim != 4:  # features already
-        return X
+    if X is None or (isinstance(X, ImageRows) and X.features is not None) or np.ndim(getattr(X, "images", X)) != 4:
+        return X  # none, or features already
+    rows = X if isinstance(X, ImageRows) else ImageRows(np.asarray(X))
     parts = []
-    with ProgressBar("embedding", len(images), progress) as bar:
-        for start in range(0, len(images), _BATCH):
-            parts.append(encoder.encode(images[start : start + _BATCH]))
-            bar.advance(min(start + _BATCH, len(images)), {})
-    return Embedded(images, np.concatenate(parts))
+    with ProgressBar("embedding", len(rows), progress) as bar:
+        for start in range(0, len(rows), _BATCH):
+            parts.append(encoder.encode(rows.images[start : start + _BATCH]))
+            bar.advance(min(start + _BATCH, len(rows)), {})
+    return replace(rows, features=np.concatenate(parts))
+
+
+def _digestible(X: Any) -> Any:
+    """Rows as something that tells copies of them."""
+    return X.images if isinstance(X, ImageRows) else X
 
 
 def _take(X: Any, index: NDArray[np.intp]) -> Any:
-    if isinstance(X, (pd.DataFrame, pd.Series)):
-        return X.iloc[index]
-    return [X[i] for i in index] if isinstance(X, (list, tuple)) else X[index]
-
-
-def _copies(X: Any) -> NDArray[Any] | None:
-    """Which rows are copies of each other; None where no two are."""
-    if are_paths(X):
-        return None
-    if isinstance(X, Embedded):
-        groups = pixel_groups(X.images)
-    elif isinstance(X, pd.DataFrame):
-        groups = row_groups(X)
-    else:
-        groups = row_groups(np.asarray(X).reshape(len(X), -1))
-    return None if len(np.unique(groups)) == len(groups) else groups
-
-
-def row_groups(table: Any) -> NDArray[Any]:
-    return np.asarray(pd.util.hash_pandas_object(pd.DataFrame(table), index=False))
+    return X.iloc[index] if isinstance(X, pd.DataFrame) else X[index]
 
 
 def _bytes(part: Any) -> bytes:
@@ -159,8 +132,8 @@ def _bytes(part: Any) -> bytes:
             part.astype(dict.fromkeys(part.select_dtypes("category"), str)), index=False
         )
         return "\0".join(map(str, part.columns)).encode() + hashes.to_numpy().tobytes()
-    if isinstance(part, Embedded):
-        return part.features.tobytes()
+    if isinstance(part, ImageRows):
+        part = part.images
     array = np.asarray(part)
     return (
         "\0".join(map(str, array.tolist())).encode()

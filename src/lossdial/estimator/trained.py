@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -15,11 +14,11 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import nn
+from torch import Tensor, nn
 
 from lossdial.base.names import closest
 from lossdial.bundle import Bundle
-from lossdial.data.schema import Embedded, are_paths
+from lossdial.data.schema import ImageRows, are_paths
 from lossdial.dial import Dial, Estimate, OperatingPoint, adapt
 from lossdial.dial.checks import require_positives
 from lossdial.estimator.parameters import NestedParameters, parameters_from_json
@@ -28,8 +27,6 @@ from lossdial.predictor import Predictor, class_array
 from lossdial.spaces import Lam
 
 __all__ = ["TrainedClassifier"]
-
-T = TypeVar("T")
 
 
 class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
@@ -105,30 +102,18 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
         if (X is None) != (y is None):
             raise ValueError("pass X and y together, or neither to use the data held out in fit.")
         if X is None:
-            return self._held_out(lams)
+            if lams is not None:
+                raise ValueError("of held-out data only the scores at the model's own λ are kept; pass X and y.")
+            return self.bundle_.held_out()
         X, y = self._validate(X, y, reset=False)
-        X, labels = self._predictor.schema.readable(X), self._predictor.labels(y)
-        prints = self._predictor.schema.fingerprints(X)
-        self._warn_of_training_rows(prints)
-        key = (self._predictor.model, prints.tobytes())
-        features = self._kept("features", key, lambda: self._predictor.features(X))
-        scores = self._predictor.scores(features, lams)
-        return Dial(labels, scores, scores.lams, groups=groups, sample_weight=sample_weight)
+        X = self._predictor.schema.readable(X)
+        key = (self._predictor.model, self._predictor.schema.fingerprints(X).tobytes())
+        features = self._kept(key, lambda: self._predictor.features(X))
+        return self.bundle_.dial(X, y, groups=groups, sample_weight=sample_weight, lams=lams, features=features)
 
-    def _warn_of_training_rows(self, prints: NDArray[np.uint32]) -> None:
-        seen = self.bundle_.seen
-        share = 0.0 if seen is None else float(np.isin(prints, seen).mean())
-        if share > 0.01:
-            warnings.warn(
-                f"{round(share * len(prints)):,} of these {len(prints):,} samples ({share:.0%}) were trained on: "
-                "figures will be too good, and choices wrong. Pass samples that training has not seen.",
-                UserWarning,
-                stacklevel=4,
-            )
-
-    def _kept(self, kind: str, key: tuple[Any, ...], make: Callable[[], T]) -> T:
+    def _kept(self, key: tuple[Any, ...], make: Callable[[], Tensor]) -> Tensor:
         """What was made for this key before: the next question about the same data does not call the backbone again."""
-        cache: dict[tuple[Any, ...], T] = self.__dict__.setdefault("_cache", {}).setdefault(kind, {})
+        cache: dict[tuple[Any, ...], Tensor] = self.__dict__.setdefault("_cache", {})
         if key not in cache:
             while len(cache) >= 2:  # validation and test data
                 cache.pop(next(iter(cache)))
@@ -236,7 +221,7 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
 
     def _validate(self, X: Any, y: Any = "no_validation", reset: bool = True) -> Any:
         """X as scikit-learn wants it checked; rows that are not arrays (frames, files) are the schema's business."""
-        whole = isinstance(X, (pd.DataFrame, Embedded)) or are_paths(X)
+        whole = isinstance(X, (pd.DataFrame, ImageRows)) or are_paths(X)
         if whole:
             if isinstance(X, pd.DataFrame):
                 validate_data(self, X, reset=reset, skip_check_array=True)

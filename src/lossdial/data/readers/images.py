@@ -96,18 +96,29 @@ def list_images(place: str | Path) -> ImageFiles:
 def list_image_csv(
     table: str | Path,
     path_column: str = "path",
-    label_column: str | None = "label",
+    label_column: str = "label",
     group_column: str | None = None,
 ) -> ImageFiles:
     """Images named in a table; a relative path starts at the table's folder.
 
-    `label_column` None: without labels, and files that do not exist are left for the decoder to report.
     `group_column` None takes the column 'group' where there is one. Images of one group stay on one side of a split.
     """
     table = Path(table)
     frame = read_table(table)
-    if group_column is None and "group" in frame and label_column is not None:
+    if group_column is None and "group" in frame:
         group_column = "group"
+    files = files_in_table(frame, table, path_column, label_column, group_column)
+    absent = [path for path in files.paths if not path.is_file()]
+    if absent:
+        shown = ", ".join(str(path) for path in absent[:5])
+        raise FileNotFoundError(f"{len(absent):,} of {len(files.paths):,} files named in {table} do not exist: {shown}")
+    return files
+
+
+def files_in_table(
+    frame: pd.DataFrame, table: Path, path_column: str, label_column: str | None, group_column: str | None
+) -> ImageFiles:
+    """The files that a table, read from `table`, names; files that do not exist are left for the decoder to report."""
     for column in (path_column, label_column, group_column):
         if column is None:
             continue
@@ -116,15 +127,11 @@ def list_image_csv(
         gaps = int(frame[column].isna().sum())
         if gaps:
             raise ValueError(f"column {column!r} of {table} is empty in {gaps:,} of {len(frame):,} rows; fill them in")
-    paths = tuple(table.parent / str(path) for path in frame[path_column])  # an absolute path replaces the folder
-    groups = None if group_column is None else _as_text(frame[group_column])
-    if label_column is None:
-        return ImageFiles(paths, None, groups)
-    absent = [path for path in paths if not path.is_file()]
-    if absent:
-        shown = ", ".join(str(path) for path in absent[:5])
-        raise FileNotFoundError(f"{len(absent):,} of {len(paths):,} files named in {table} do not exist: {shown}")
-    return ImageFiles(paths, _as_text(frame[label_column]), groups)
+    return ImageFiles(
+        paths=tuple(table.parent / str(path) for path in frame[path_column]),  # an absolute path replaces the folder
+        labels=None if label_column is None else _as_text(frame[label_column]),
+        groups=None if group_column is None else _as_text(frame[group_column]),
+    )
 
 
 def load_images(
@@ -182,6 +189,7 @@ def split_images(
         y_test=y[test],
         groups_train=split.groups[train],
         groups_test=split.groups[test],
+        white=images.white,
     )
 
 
