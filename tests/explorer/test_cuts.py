@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from lossdial.dial.ranking import threshold_below
-from lossdial.explorer.cuts import cuts, parts, places, quantile_cuts, use_short
+from lossdial.explorer.cuts import cuts, most_cuts, parts, places, quantile_cuts, use_short
 
 
 @pytest.fixture(params=[np.float32, np.float64])
@@ -38,7 +38,7 @@ def test_parts_and_places_count_the_same_cuts(scored: tuple[np.ndarray, np.ndarr
     choosing = np.arange(score.size) % 2 == 0
     found, shares = cuts(labels, score), parts(labels, score, choosing, ~choosing)
     index = np.array([0, 5, 17, 250])
-    rank = places(score, labels, index)
+    rank = places(labels, score, index)
     for k, threshold in enumerate(found.thresholds):
         above = score > threshold
         assert shares.chosen_tp[k] == np.count_nonzero(above & labels & choosing)
@@ -58,6 +58,25 @@ def test_short_thresholds_accept_the_same() -> None:
         np.testing.assert_array_equal(score > a, score > b)
     assert use_short(np.dtype(np.float64), 10**6)
     assert not use_short(np.dtype(np.float32), 10**6)
+
+
+def test_fewer_stops_are_as_exact() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.random(5000) < 0.5
+    score = rng.normal(size=5000)
+    every, few = cuts(labels, score), cuts(labels, score, most=100)
+    kept = np.searchsorted(every.thresholds, few.thresholds)
+    assert few.thresholds.size == 100
+    for name in ("thresholds", "tp", "fp"):
+        np.testing.assert_array_equal(getattr(few, name), getattr(every, name)[kept])
+    assert kept[0] == 0
+    assert kept[-1] == every.thresholds.size - 1
+    index = np.arange(0, 5000, 7)
+    rank = places(labels, score, index, most=100)
+    for k, threshold in enumerate(few.thresholds):
+        np.testing.assert_array_equal(rank > k, score[index] > threshold)
+    assert parts(labels, score, labels, labels, most=100).certifying_tp.tolist() == few.tp.tolist()
+    assert most_cuts(441) > 3000
 
 
 def test_scores_at_the_ends_of_their_range() -> None:

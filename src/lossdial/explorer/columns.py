@@ -10,7 +10,7 @@ from lossdial.dial.checks import FloatArray
 from lossdial.dial.surface import Surface
 from lossdial.explorer import cells, images
 from lossdial.explorer.certifying import Split
-from lossdial.explorer.cuts import cuts, parts, places, use_short
+from lossdial.explorer.cuts import cuts, most_cuts, parts, places, use_short
 from lossdial.explorer.encoding import Steps, Streams
 from lossdial.explorer.noise import witnesses
 
@@ -61,7 +61,7 @@ def _write_cuts(streams: Streams, surface: Surface, hashed: Any) -> None:
     found = []
     for score in _columns(surface):
         hashed.update(np.ascontiguousarray(score).tobytes())
-        found.append(cuts(surface.labels, score, surface.weight, short))
+        found.append(cuts(surface.labels, score, surface.weight, short, most_cuts(surface.n_lams)))
     streams.counts("lengths", [part.tp.size for part in found])
     streams.floats("thresholds", np.concatenate([part.thresholds for part in found]), "rising")
     for name in ("tp", "fp"):
@@ -70,7 +70,8 @@ def _write_cuts(streams: Streams, surface: Surface, hashed: Any) -> None:
 
 
 def _write_parts(streams: Streams, surface: Surface, held: Split) -> None:
-    found = [parts(surface.labels, score, held.choosing, held.counted) for score in _columns(surface)]
+    most = most_cuts(surface.n_lams)
+    found = [parts(surface.labels, score, held.choosing, held.counted, most) for score in _columns(surface)]
     if held.choosing.any():
         streams.counts("chosen_tp", np.concatenate([part.chosen_tp for part in found]), "falling")
         streams.counts("chosen_fp", np.concatenate([part.chosen_fp for part in found]), "falling")
@@ -98,9 +99,9 @@ def _write_cells(streams: Streams, surface: Surface, stated: Sequence[Calibratio
 
 
 def _write_witnesses(streams: Streams, surface: Surface) -> None:
-    central = surface.score(int(surface.by_centrality[0]))
+    central, most = surface.score(int(surface.by_centrality[0])), most_cuts(surface.n_lams)
     for name, drawn in zip(("positive", "negative"), witnesses(surface.samples, central, surface.n_lams), strict=True):
-        found = [places(score, surface.labels, drawn.index) for score in _columns(surface)]
+        found = [places(surface.labels, score, drawn.index, most) for score in _columns(surface)]
         streams.counts(f"places {name}", found)
         streams.floats(f"shares {name}", drawn.share)
 

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from lossdial.dial.checks import BoolArray, FloatArray
 
+_MOST = 1_500_000
+"""The most cuts that a page holds."""
 _MANY = 200_000
 """With more thresholds than this, float64 ones are rounded to float32 wherever that accepts the same samples."""
 
@@ -35,14 +37,16 @@ class Parts:
     certifying_tp: NDArray[np.int64]
 
 
-def cuts(labels: BoolArray, score: FloatArray, weight: FloatArray | None = None, short: bool = False) -> Cuts:
-    """The cuts of scores (n,), one per distinct score of a positive.
+def cuts(
+    labels: BoolArray, score: FloatArray, weight: FloatArray | None = None, short: bool = False, most: int = _MOST
+) -> Cuts:
+    """The cuts of scores (n,), one per distinct score of a positive, at most so many.
 
     >>> found = cuts(np.array([False, True, False, True]), np.float32([0.0, 1.0, 2.0, 4.0]))
     >>> found.thresholds.tolist(), found.tp.tolist(), found.fp.tolist()
     ([0.5, 3.0], [2.0, 1.0], [1.0, 0.0])
     """
-    accepted = np.unique(score[labels])
+    accepted = _accepted(labels, score, most)
     thresholds = _midway(np.sort(score), accepted, short)
     return Cuts(
         thresholds,
@@ -61,9 +65,9 @@ def above(score: FloatArray, accepted: FloatArray, weight: FloatArray | None = N
     return np.asarray(from_here[np.searchsorted(score[order], accepted, side="left")])
 
 
-def parts(labels: BoolArray, score: FloatArray, choosing: BoolArray, counted: BoolArray) -> Parts:
+def parts(labels: BoolArray, score: FloatArray, choosing: BoolArray, counted: BoolArray, most: int = _MOST) -> Parts:
     """What `cuts` finds among the samples that choose (n,), and among the positives that certify (n,)."""
-    accepted = np.unique(score[labels])
+    accepted = _accepted(labels, score, most)
     counts = (above(score[side], accepted) for side in (choosing & labels, choosing & ~labels, counted & labels))
     return Parts(*(count.astype(np.int64) for count in counts))
 
@@ -76,14 +80,27 @@ def quantile_cuts(score: FloatArray, most: int = 400) -> tuple[FloatArray, Float
     return _midway(ascending, accepted, short=False), above(score, accepted)
 
 
-def places(score: FloatArray, labels: BoolArray, index: NDArray[np.intp]) -> NDArray[np.intp]:
+def places(labels: BoolArray, score: FloatArray, index: NDArray[np.intp], most: int = _MOST) -> NDArray[np.intp]:
     """How many of the `cuts` of scores (n,) accept each of the samples `index` (k,)."""
-    return np.searchsorted(np.unique(score[labels]), score[index], side="right")
+    return np.searchsorted(_accepted(labels, score, most), score[index], side="right")
+
+
+def most_cuts(n_lams: int) -> int:
+    """How many cuts each of so many λ may have in one page."""
+    return max(200, _MOST // n_lams)
 
 
 def use_short(scores_dtype: np.dtype[np.floating[Any]], entries: int) -> bool:
     """Whether a surface has so many float64 thresholds that a page could not hold them all in full."""
     return scores_dtype == np.float64 and entries > _MANY
+
+
+def _accepted(labels: BoolArray, score: FloatArray, most: int) -> FloatArray:
+    """The lowest scores that the cuts accept: those of the positives, or evenly many of them."""
+    every = np.unique(score[labels])
+    if every.size <= most:
+        return every
+    return every[np.round(np.linspace(0, every.size - 1, most)).astype(np.intp)]
 
 
 def _midway(ascending: FloatArray, accepted: FloatArray, short: bool) -> FloatArray:

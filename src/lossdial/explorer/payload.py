@@ -16,7 +16,7 @@ from lossdial.dial.samples import Samples
 from lossdial.explorer import cells, images
 from lossdial.explorer.certifying import Split, split
 from lossdial.explorer.columns import write_columns
-from lossdial.explorer.cuts import quantile_cuts
+from lossdial.explorer.cuts import most_cuts, quantile_cuts
 from lossdial.explorer.encoding import Streams
 from lossdial.explorer.noise import grade
 from lossdial.explorer.points import FORMAT, entry
@@ -43,7 +43,7 @@ def labelled_payload(dial: Dial, points: Sequence[OperatingPoint], pictures: Any
         "sizes": _sizes(samples),
         "groups": None if samples.groups is None else int(np.unique(samples.groups).size),
         "weighted": samples.weight is not None,
-        "notes": _notes(samples),
+        "notes": _notes(samples, surface.n_lams),
         "metrics": [{"name": m.name, "greater": m.greater_is_better, "best": m.best, "reach": m.reach} for m in graded],
         "certify": _certify(samples, held),
         "calibrations": [None if found is None else calibration_to_json(found) for found in maps],
@@ -140,16 +140,23 @@ def _certify(samples: Samples, held: Split) -> dict[str, Any]:
     }
 
 
-def _notes(samples: Samples) -> list[str]:
+def _notes(samples: Samples, n_lams: int) -> list[str]:
     n, whose = samples.units[0], "" if samples.groups is None else " (counting groups)"
     if n == 1:
-        return [
+        notes = [
             f"There is 1 positive{whose}. Recall can only be 0 or 1, and nothing chosen here can be trusted; "
             f"{FEW_POSITIVES} or more are advisable."
         ]
-    if n < FEW_POSITIVES:
-        return [
+    elif n < FEW_POSITIVES:
+        notes = [
             f"There are only {n} positives{whose}: one of them moves recall by {1 / n:.3f}, so the intervals are wide. "
             f"{FEW_POSITIVES} or more are advisable."
         ]
-    return []
+    else:
+        notes = []
+    if samples.n_positive > most_cuts(n_lams):
+        notes.append(
+            f"To keep the file small the threshold stops at {most_cuts(n_lams):,} of {samples.n_positive:,} positives "
+            "for each λ. Figures at these stops are exact."
+        )
+    return notes
