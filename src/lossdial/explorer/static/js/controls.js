@@ -18,7 +18,7 @@ const SPECS = {
   prevalence: { key: "prevalence", label: "Share that is positive", percent: true, list: SHARES, low: 1e-6, high: 1 - 1e-6 },
   "cost-fn": { key: "costFn", label: "A missed positive costs", list: COSTS, low: 1e-6, high: 1e9 },
   "cost-fp": { key: "costFp", label: "A false alarm costs", list: COSTS, low: 1e-6, high: 1e9 },
-  floor: { key: "floor", label: "Catch at least (recall floor)", percent: true, list: FLOORS, low: 0, high: 1 },
+  floor: { key: "floor", label: "Catch at least (recall)", percent: true, list: FLOORS, low: 0, high: 1 },
   budget: { key: "budget", label: "Alarms, at most", unit: "of 1,000", list: ALERTS, low: 0, high: 1000 },
 };
 

@@ -35,6 +35,9 @@ class Explorer {
       if (location.hash !== this.written) this.store.set(fromAddress(model, location.hash));
     });
     new ResizeObserver(() => this.resized()).observe(byId("plots"));
+    // Out of sight, the figures follow along the lower edge.
+    const away = ([entry]) => byId("bar").classList.toggle("away", !entry.isIntersecting);
+    new IntersectionObserver(away).observe(byId("summary"));
     this.update();
   }
 
