@@ -1,0 +1,118 @@
+"""The thresholds that matter, and what each accepts: all that a decision needs to know of a score vector.
+
+Between two neighbouring positives a lower threshold only adds false alarms, so the thresholds worth a stop of the
+slider lie just below a positive's score: at the place where `tune` puts them, midway to the next lower score of any
+sample.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lossdial.dial.checks import BoolArray, FloatArray
+
+_MOST = 1_500_000
+"""The most cuts that a page holds."""
+_MANY = 200_000
+"""With more thresholds than this, float64 ones are rounded to float32 wherever that accepts the same samples."""
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Thresholds (k,), ascending, and the positives and negatives (or their weight) that score above each."""
+
+    thresholds: FloatArray
+    tp: FloatArray
+    fp: FloatArray
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Of the samples above each threshold (k,), those that choose λ, and the positives that certify."""
+
+    chosen_tp: NDArray[np.int64]
+    chosen_fp: NDArray[np.int64]
+    certifying_tp: NDArray[np.int64]
+
+
+def cuts(
+    labels: BoolArray, score: FloatArray, weight: FloatArray | None = None, short: bool = False, most: int = _MOST
+) -> Cuts:
+    """The cuts of scores (n,), one per distinct score of a positive, at most so many.
+
+    >>> found = cuts(np.array([False, True, False, True]), np.float32([0.0, 1.0, 2.0, 4.0]))
+    >>> found.thresholds.tolist(), found.tp.tolist(), found.fp.tolist()
+    ([0.5, 3.0], [2.0, 1.0], [1.0, 0.0])
+    """
+    accepted = _accepted(labels, score, most)
+    thresholds = _midway(np.sort(score), accepted, short)
+    return Cuts(
+        thresholds,
+        above(score[labels], accepted, None if weight is None else weight[labels]),
+        above(score[~labels], accepted, None if weight is None else weight[~labels]),
+    )
+
+
+def above(score: FloatArray, accepted: FloatArray, weight: FloatArray | None = None) -> FloatArray:
+    """How many scores (n,), or how much weight, lie at or above each of `accepted` (k,)."""
+    if weight is None:
+        place = np.searchsorted(np.sort(score), accepted, side="left")
+        return np.subtract(score.size, place, dtype=np.float64)
+    order = np.argsort(score, kind="stable")
+    from_here = np.append(np.cumsum(weight[order][::-1])[::-1], 0.0)
+    return np.asarray(from_here[np.searchsorted(score[order], accepted, side="left")])
+
+
+def parts(labels: BoolArray, score: FloatArray, choosing: BoolArray, counted: BoolArray, most: int = _MOST) -> Parts:
+    """What `cuts` finds among the samples that choose (n,), and among the positives that certify (n,)."""
+    accepted = _accepted(labels, score, most)
+    counts = (above(score[side], accepted) for side in (choosing & labels, choosing & ~labels, counted & labels))
+    return Parts(*(count.astype(np.int64) for count in counts))
+
+
+def quantile_cuts(score: FloatArray, most: int = 400) -> tuple[FloatArray, FloatArray]:
+    """Without labels: thresholds (k,), ascending, evenly spread over the samples, and how many score above each."""
+    ascending = np.sort(score)
+    place = np.unique(np.linspace(0, score.size - 1, min(score.size, most)).astype(np.intp))
+    accepted = np.unique(ascending[place])
+    return _midway(ascending, accepted, short=False), above(score, accepted)
+
+
+def places(labels: BoolArray, score: FloatArray, index: NDArray[np.intp], most: int = _MOST) -> NDArray[np.intp]:
+    """How many of the `cuts` of scores (n,) accept each of the samples `index` (k,)."""
+    return np.searchsorted(_accepted(labels, score, most), score[index], side="right")
+
+
+def most_cuts(n_lams: int) -> int:
+    """How many cuts each of so many λ may have in one page."""
+    return max(200, _MOST // n_lams)
+
+
+def use_short(scores_dtype: np.dtype[np.floating[Any]], entries: int) -> bool:
+    """Whether a surface has so many float64 thresholds that a page could not hold them all in full."""
+    return scores_dtype == np.float64 and entries > _MANY
+
+
+def _accepted(labels: BoolArray, score: FloatArray, most: int) -> FloatArray:
+    """The lowest scores that the cuts accept: those of the positives, or evenly many of them."""
+    every = np.unique(score[labels])
+    if every.size <= most:
+        return every
+    return every[np.round(np.linspace(0, every.size - 1, most)).astype(np.intp)]
+
+
+def _midway(ascending: FloatArray, accepted: FloatArray, short: bool) -> FloatArray:
+    """`threshold_below` for many accepted scores (k,) at once, given all scores (n,) in ascending order."""
+    kind = ascending.dtype.type
+    place = np.searchsorted(ascending, accepted, side="left")
+    lowest = place == 0
+    bottom = ascending[np.maximum(place - 1, 0)].astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle = (bottom + (accepted.astype(np.float64) - bottom) / 2).astype(kind)
+        if short:
+            brief = middle.astype(np.float32).astype(kind)
+            middle = np.where((bottom <= brief) & (brief < accepted), brief, middle)
+        fits = ~lowest & (bottom <= middle) & (middle < accepted)
+        return np.where(fits, middle, np.nextafter(accepted, kind(-np.inf))).astype(kind)

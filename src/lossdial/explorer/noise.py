@@ -1,0 +1,140 @@
+"""How far one λ may differ from the best by chance.
+
+Figures that do not depend on the page's controls (AUC and the like) are resampled here, every λ on the same resamples.
+For the others, which move with every slider, the page itself needs to know which samples two λ judge alike: a few
+hundred `Witnesses` tell it. Either way a λ is inside the noise where its gap to the best is at most `reach` deviations.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+from lossdial.dial.bootstrap import bootstrap
+from lossdial.dial.checks import BoolArray, FloatArray
+from lossdial.dial.intervals import LEVEL
+from lossdial.dial.kinds import SAME, of_probabilities
+from lossdial.dial.registry import as_metric
+from lossdial.dial.resampling import resample
+from lossdial.dial.samples import Samples
+from lossdial.dial.surface import Surface
+
+METRICS = ("auc", "average_precision", "max_f1", "max_balanced_accuracy", "brier", "log_loss")
+RESAMPLES = 200
+WITNESSES = 400
+"""The most samples of either class that are followed from λ to λ."""
+_PAIRED = 100  # λ of which all pairs are looked at
+_PLACES = 400_000
+"""The most places of them that a page holds."""
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A metric of every λ (m,), the best λ, and the standard deviation (m,) of each λ's difference from the best.
+
+    Since the best was picked among all, `reach` is how many deviations hold for all at once, 19 times in 20.
+    """
+
+    name: str
+    greater_is_better: bool
+    values: FloatArray
+    best: int
+    deviation: FloatArray
+    reach: float
+
+    @property
+    def alike(self) -> BoolArray:
+        """Which λ (m,) these samples cannot tell from the best."""
+        return np.asarray(np.abs(self.values - self.values[self.best]) <= self.reach * self.deviation)
+
+
+@dataclass(frozen=True)
+class Witnesses:
+    """Samples (k,) drawn at random that stand for their class, and the share of it that each stands for."""
+
+    index: NDArray[np.intp]
+    share: FloatArray
+
+
+def grade(
+    surface: Surface, stated: Surface, names: Sequence[str] = METRICS, resamples: int = RESAMPLES, seed: int = 0
+) -> tuple[Graded, ...]:
+    """Metrics of every λ, those of probabilities as calibrated (on `stated`). Of equals the more central λ is best."""
+    metrics = [as_metric(name) for name in names]
+    alone = surface.n_lams == 1 or min(surface.samples.units) < 2
+    drawn_at_once = resample(surface.samples, resamples, seed)
+    graded = []
+    for seen, some in (
+        (surface, [m for m in metrics if not of_probabilities(m)]),
+        (stated, [m for m in metrics if of_probabilities(m)]),
+    ):
+        values = seen.metrics(some)
+        drawn = {} if alone else bootstrap(seen, some, drawn_at_once)
+        for metric in some:
+            figure = values[metric.name] * (1.0 if metric.greater_is_better else -1.0)
+            order = surface.by_centrality
+            best = int(order[np.argmax(figure[order] >= figure.max() - SAME)])
+            deviation: FloatArray = np.zeros(surface.n_lams)
+            reach = 0.0
+            if not alone:
+                deviation, reach = _differences(drawn[metric.name], best, surface.samples.effective[0])
+            graded.append(Graded(metric.name, metric.greater_is_better, values[metric.name], best, deviation, reach))
+    return tuple(graded)
+
+
+def _differences(drawn: FloatArray, best: int, n_positive: float) -> tuple[FloatArray, float]:
+    """Deviations (m,) of the differences from the best λ in resamples (m, B), and how many of them to allow for.
+
+    As `within_noise` of the dial's pictures has it, after Tukey: in 95 % of the resamples no pair of λ is farther from
+    its mean difference.
+    """
+    centred = drawn - drawn.mean(axis=1, keepdims=True)
+    some = np.unique(np.linspace(0, len(drawn) - 1, min(len(drawn), _PAIRED)).astype(np.intp))
+    farthest = np.zeros(drawn.shape[1])
+    for k in some:
+        apart = centred[some] - centred[k]
+        scale = apart.std(axis=1, keepdims=True)
+        reached = np.max(np.abs(apart) / np.maximum(scale, 1e-300), axis=0, where=scale > 0, initial=0.0)
+        np.maximum(farthest, reached, out=farthest)
+    n = max(n_positive, 2)
+    one = student.ppf((1 + LEVEL) / 2, n - 1) * math.sqrt(n / (n - 1))
+    return (centred - centred[best]).std(axis=1), float(max(one, np.quantile(farthest, LEVEL)))
+
+
+def witnesses(samples: Samples, score: FloatArray, n_lams: int, seed: int = 0) -> tuple[Witnesses, Witnesses]:
+    """Some positives and some negatives, drawn most densely where thresholds lie, given the scores (n,) of one λ.
+
+    Those are the positives that score low and the negatives that score high: on the others all λ agree.
+    """
+    most = max(20, min(WITNESSES, _PLACES // (2 * n_lams)))
+    rng = np.random.default_rng([seed, 4])
+    positive, negative = np.flatnonzero(samples.labels), np.flatnonzero(~samples.labels)
+    rising, falling = np.argsort(score[positive], kind="stable"), np.argsort(-score[negative], kind="stable")
+    return (
+        _draw(positive[rising], samples.weight, most, ((0.3, 0.6), (0.7, 0.3), (1.0, 0.1)), rng),
+        _draw(negative[falling], samples.weight, most, ((0.1, 0.5), (0.4, 0.3), (1.0, 0.2)), rng),
+    )
+
+
+def _draw(
+    members: NDArray[np.intp],
+    weight: FloatArray | None,
+    most: int,
+    strata: tuple[tuple[float, float], ...],
+    rng: np.random.Generator,
+) -> Witnesses:
+    """At most so many of the members; of each stratum, where it ends, as a share of them, and its part of the drawn."""
+    ones = np.ones(members.size) if weight is None else weight[members]
+    if members.size <= most:
+        return Witnesses(members, ones / ones.sum())
+    index, share, start = [], [], 0
+    for end, part in strata:
+        stratum = np.arange(start, round(end * members.size))
+        start = round(end * members.size)
+        drawn = rng.choice(stratum, size=min(stratum.size, round(part * most)), replace=False)
+        index.append(members[drawn])
+        share.append(ones[drawn] / ones[drawn].sum() * ones[stratum].sum() / ones.sum())
+    return Witnesses(np.concatenate(index), np.concatenate(share))

@@ -1,0 +1,50 @@
+"""Operating points on their way into a page and out of it."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lossdial.dial.points import OperatingPoint
+from lossdial.dial.surface import Surface
+
+FORMAT = "lossdial points 1"
+
+
+def entry(point: OperatingPoint, surface: Surface) -> dict[str, Any]:
+    """A point as the page holds it: as JSON, with its column of the surface and what it accepts there."""
+    column = surface.column(point.lam, f"point {point.name!r}")
+    accepted = point.predict(surface.score(column))
+    ones = np.ones(accepted.size) if surface.weight is None else surface.weight
+    tp, fp = (float(ones[accepted & side].sum()) for side in (surface.labels, ~surface.labels))
+    certificate = getattr(point, "certificate", None)
+    return {
+        "point": point.to_json(),
+        "column": column,
+        "tp": tp,
+        "fp": fp,
+        "certificate": "" if certificate is None else str(certificate),
+    }
+
+
+def read_points(path: str | Path) -> tuple[OperatingPoint, ...]:
+    """The points that a page saved.
+
+    They are somebody's choice on the page's data: none is certified by being read.
+    """
+    path = Path(path)
+    remedy = "Save it again from the page (Save points)."
+    try:
+        content = json.loads(path.read_bytes())
+        if content["format"] != FORMAT:
+            raise ValueError(f"its format is {content['format']!r}, not {FORMAT!r}")
+        points: Sequence[OperatingPoint] = [OperatingPoint.from_json(data) for data in content["points"]]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} does not hold points of an explorer page ({error}). {remedy}") from error
+    names = [point.name for point in points]
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise ValueError(f"{path} has the name {doubled[0]!r} twice; give every point a name of its own. {remedy}")
+    return tuple(points)

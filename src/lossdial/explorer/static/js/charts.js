@@ -1,0 +1,185 @@
+// Expected cost over the threshold, scores by class, reliability, decision curve.
+
+import { byId, draw } from "./dom.js";
+import { expectedCost, netBenefit, wilson } from "./figures.js";
+import { fixed, general, percent } from "./format.js";
+import { Plot, legend } from "./plot.js";
+
+const slice = (array, column, width) => Array.from(array.subarray(column * width, (column + 1) * width));
+
+class Chart {
+  constructor(id, model, options) {
+    this.model = model;
+    this.host = byId(id);
+    this.plot = new Plot(this.host.querySelector(".plot"), options);
+    this.legend = this.host.querySelector(".legend");
+  }
+}
+
+export class CostChart extends Chart {
+  constructor(model, onThreshold) {
+    super("cost", model, { label: "Expected cost over the threshold", pick: (x) => onThreshold(x) });
+  }
+
+  draw(view) {
+    const { model, plot } = this;
+    const { column, cut } = view.state;
+    const [start, length] = [model.offsets[column], model.lengths[column]];
+    const step = Math.max(1, Math.floor(length / 400));
+    const [line, up, down] = [[], [], []];
+    for (let i = 0; i < length; i += step) {
+      const cost = expectedCost(model.tp[start + i], model.fp[start + i], model.sizes, view.setting);
+      const x = model.thresholds[start + i];
+      line.push([x, 1000 * cost.value]);
+      up.push([x, 1000 * cost.high]);
+      down.push([x, 1000 * cost.low]);
+    }
+    const nobody = 1000 * view.setting.prevalence * view.setting.costFn;
+    const here = view.figures.expected_cost;
+    const top = 1.12 * Math.max(...line.map((p) => p[1]), nobody * 0.2);
+    const ends = [line[0][0], line[line.length - 1][0]];
+    const room = (ends[1] - ends[0]) * 0.03 || 1;
+    plot.begin(
+      { domain: [ends[0] - room, ends[1] + room], label: "threshold on the score" },
+      { domain: [0, top], label: `cost per 1,000 ${model.noun}` },
+    );
+    plot.area("band", up, down);
+    plot.path("dashed", [[ends[0], nobody], [ends[1], nobody]]);
+    const best = 1000 * view.bestCost.value;
+    plot.path("best", [[ends[0], best], [ends[1], best]]);
+    plot.path("now", line);
+    if (cut < length) {
+      const x = model.threshold(column, cut);
+      plot.line("cross", [x, 1000 * here.low], [x, 1000 * here.high]);
+      plot.dot("here", x, 1000 * here.value);
+    }
+    plot.end(`Here the cost is ${fixed(1000 * here.value, 1)} per 1,000 ${model.noun}; the least of all is ${fixed(best, 1)}.`);
+    legend(this.legend, [
+      ["now", "this λ, 95 % band"],
+      ["best", "least over every λ and threshold"],
+      ["dashed", "if nobody is alarmed"],
+    ]);
+  }
+}
+
+export class ScoresChart extends Chart {
+  constructor(model, onThreshold) {
+    super("scores", model, { label: "Scores by class", left: 54, pick: (x) => onThreshold(x) });
+  }
+
+  draw(view) {
+    const { model, plot } = this;
+    const { column, cut } = view.state;
+    const bins = model.bins.histogram;
+    const [low, high] = slice(model.streams["histogram ends"], column, 2);
+    const share = (name) => {
+      const counts = slice(model.streams[name], column, bins);
+      const sum = counts.reduce((a, b) => a + b, 0) || 1;
+      return counts.map((count) => count / sum);
+    };
+    const negative = share("histogram negative");
+    const positive = model.labelled ? share("histogram positive") : null;
+    const top = 1.08 * Math.max(...negative, ...(positive ?? [0]));
+    const names = model.classes;
+    const label = model.labelled ? `share of each class` : "share of all";
+    plot.begin(
+      { domain: [low, high], label: "score (log-odds before calibration)" },
+      { domain: [positive ? -top : 0, top], label, text: (v) => general(Math.abs(v), 3) },
+    );
+    const width = (high - low) / bins;
+    const bar = (name, k, value) => {
+      if (value === 0) return;
+      const [x0, x1] = [plot.x(low + k * width) + 0.5, plot.x(low + (k + 1) * width) - 0.5];
+      plot.add(draw("path", { class: name, d: `M${x0} ${plot.y(0)}V${plot.y(value)}H${x1}V${plot.y(0)}Z` }));
+    };
+    negative.forEach((value, k) => bar("bar-negative", k, positive ? -value : value));
+    positive?.forEach((value, k) => bar("bar-positive", k, value));
+    const threshold = model.threshold(column, cut);
+    if (threshold >= low && threshold <= high) plot.line("limit", [threshold, positive ? -top : 0], [threshold, top]);
+    const where = Number.isFinite(threshold) ? `The threshold is ${general(threshold, 4)}.` : "No score is above the threshold.";
+    plot.end(where);
+    legend(this.legend, [
+      ...(positive ? [["bar-positive thick", `${names[1]} (up)`], ["bar-negative thick", `${names[0]} (down)`]] : [["bar-negative thick", "all rows"]]),
+      ["limit", "threshold: an alarm to its right"],
+    ]);
+  }
+}
+
+export class ReliabilityChart extends Chart {
+  constructor(model) {
+    super("reliability", model, { label: "Reliability: share of positives against predicted probability", ratio: 0.8 });
+  }
+
+  draw(view) {
+    const { model, plot } = this;
+    const bins = model.bins.reliability;
+    const read = (name) => slice(model.streams[`reliability ${name}`], view.state.column, bins);
+    const [size, hits, raw, calibrated] = ["size", "hits", "raw", "calibrated"].map(read);
+    const all = model.sizes.positive + model.sizes.negative;
+    const worth = (model.sizes.effective_positive + model.sizes.effective_negative) / all;
+    const seen = hits.map((count, k) => wilson(Math.min(1, count / size[k]), size[k] * worth));
+    const top = Math.min(1, 1.06 * Math.max(...seen.map((s) => s.high), ...raw, ...calibrated));
+    const axis = { domain: [0, top], root: true, ticks: [0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1].filter((tick) => tick <= top) };
+    plot.begin({ ...axis, label: "predicted probability" }, { ...axis, label: "share of positives seen" });
+    plot.path("dotted", [[0, 0], [top, top]]);
+    plot.path("raw", raw.map((p, k) => [p, seen[k].value]));
+    raw.forEach((p, k) => plot.dot("hollow", p, seen[k].value, 4));
+    plot.path("now", calibrated.map((p, k) => [p, seen[k].value]));
+    calibrated.forEach((p, k) => plot.line("whisker", [p, seen[k].low], [p, seen[k].high]));
+    calibrated.forEach((p, k) => plot.dot("solid", p, seen[k].value, 5));
+    const gap = calibrated.reduce((sum, p, k) => sum + (size[k] / all) * Math.abs(p - seen[k].value), 0);
+    plot.end(`In ten bins of equal numbers the calibrated probabilities are off by ${fixed(gap, 3)} on average.`);
+    legend(this.legend, [["now", "calibrated, 95 % intervals"], ["raw", "as scored"], ["dotted", "perfect"]],
+      document.createTextNode("At the prevalence of the data; axes stretched towards 0."));
+  }
+}
+
+export class DecisionChart extends Chart {
+  constructor(model) {
+    super("decision", model, { label: "Decision curve: net benefit over the threshold probability", left: 52 });
+  }
+
+  draw(view) {
+    const { model, plot } = this;
+    const { sizes, grid, prevalence: source } = model;
+    const share = view.setting.prevalence;
+    const { column } = view.state;
+    const shift = Math.log(share / (1 - share)) - Math.log(source / (1 - source));
+    const [tp, fp] = ["positive", "negative"].map((name) => slice(model.streams[`grid ${name}`], column, grid.length));
+    const widest = Math.min(0.99, Math.max(4 * share + 0.15, 0.2));
+    const [line, up, down] = [[], [], []];
+    grid.forEach((margin, k) => {
+      const p = 1 / (1 + Math.exp(-margin - shift));
+      if (p > widest) return;
+      const gain = netBenefit(tp[k], fp[k], sizes, share, p / (1 - p));
+      line.push([p, gain.value]);
+      up.push([p, gain.high]);
+      down.push([p, gain.low]);
+    });
+    const everyone = [];
+    for (let k = 0; k <= 60; k++) {
+      const p = (widest * k) / 60;
+      everyone.push([p, share - (1 - share) * (p / (1 - p))]);
+    }
+    const here = view.setting.costFp / (view.setting.costFp + view.setting.costFn);
+    const benefit = view.figures.net_benefit;
+    const bottom = Math.max(-share, Math.min(-0.25 * share, 1.15 * benefit.value));
+    plot.begin(
+      { domain: [0, widest], label: "threshold probability", text: (v) => `${general(100 * v, 3)} %` },
+      { domain: [bottom, 1.1 * share], label: "net benefit per case" },
+    );
+    plot.area("band", up, down);
+    plot.path("dotted", [[0, 0], [widest, 0]]);
+    plot.path("dashed", everyone.filter(([, y]) => y >= bottom));
+    plot.path("now", line);
+    if (here <= widest) plot.line("limit", [here, bottom], [here, 1.1 * share]);
+    if (here <= widest && benefit.value >= bottom) plot.dot("here", here, benefit.value);
+    plot.end(`At your costs a case is worth acting on from ${percent(here)}; there this point's net benefit is ${fixed(benefit.value, 3)}.`);
+    legend(this.legend, [
+      ["now", "this λ's calibrated probabilities, 95 % band"],
+      ["dashed", "act on everyone"],
+      ["dotted", "act on no one"],
+      ["limit", "your costs"],
+    ], document.createTextNode("The dot is this point."));
+  }
+}

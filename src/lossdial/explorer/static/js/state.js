@@ -1,0 +1,127 @@
+// What is set on the page, and its spelling in the address.
+
+import { plain } from "./format.js";
+import { aims, cutFor } from "./search.js";
+
+const FOLLOWS = ["hand", "cost", "recall", "budget"];
+
+export function firstState(model) {
+  const state = {
+    column: model.central[0],
+    cut: 0,
+    prevalence: model.prevalence,
+    costFn: 10,
+    costFp: 1,
+    floor: 0.95,
+    budget: 100,
+    confidence: 0.95,
+    follow: model.labelled ? "cost" : "budget",
+    metric: "cost",
+    across: "",
+    up: "",
+    theme: "",
+    points: [],
+    origin: "",
+    aim: null,
+    certificate: "",
+  };
+  return settled(model, state);
+}
+
+export const settingOf = ({ prevalence, costFn, costFp, floor, budget }) => ({ prevalence, costFn, costFp, floor, budget });
+
+function withinBudget(model, column, budget) {
+  const most = (budget / 1000) * model.rows.all * (1 + 1e-12);
+  for (let cut = 0; cut < model.lengths[column]; cut++) if (model.counts(column, cut).fp <= most) return cut;
+  return model.none(column);
+}
+
+// The state with its threshold where `follow` wants it.
+export function settled(model, state) {
+  if (state.follow === "hand") return state;
+  if (!model.labelled) return { ...state, cut: withinBudget(model, state.column, state.budget) };
+  return { ...state, cut: cutFor(model, state.column, aims[state.follow](model.sizes, settingOf(state))) };
+}
+
+// Another λ. Scores there are on another scale, so a threshold left to the hand keeps to the recall, not to its number.
+export function moved(model, state, column) {
+  const { tp, fp } = model.counts(state.column, state.cut);
+  const next = { ...state, column, origin: "", aim: null, certificate: "" };
+  if (model.labelled) next.cut = model.cutKeeping(column, tp);
+  else {
+    next.cut = model.none(column);
+    while (next.cut > 0 && model.counts(column, next.cut - 1).fp <= fp) next.cut--;
+  }
+  return settled(model, next);
+}
+
+export function toAddress(model, state) {
+  const first = firstState(model);
+  const query = new URLSearchParams();
+  model.free.forEach(({ name, position }) => query.append(`lam.${name}`, plain(model.lams[state.column][position])));
+  query.set("threshold", String(model.threshold(state.column, state.cut)).replace("Infinity", "inf"));
+  const names = { costFn: "fn", costFp: "fp", floor: "recall", budget: "alerts", confidence: "confidence", follow: "hold",
+    metric: "map", across: "x", up: "y", theme: "theme", prevalence: "prevalence" };
+  for (const [key, name] of Object.entries(names)) {
+    if (!Object.is(state[key], first[key]) && state[key] !== "") query.set(name, String(state[key]));
+  }
+  for (const { name, column, cut } of state.points) query.append("point", `${column}.${cut}.${name}`);
+  return `#${query}`;
+}
+
+function number(query, name, low, high, otherwise) {
+  if (!query.has(name)) return otherwise;
+  const value = Number(query.get(name).replace("inf", "Infinity"));
+  return query.get(name) !== "" && value >= low && value <= high ? value : otherwise;
+}
+
+export function fromAddress(model, hash) {
+  const state = firstState(model);
+  const query = new URLSearchParams(hash.replace(/^#/, ""));
+  const choice = (name, legal, otherwise) => (legal.includes(query.get(name)) ? query.get(name) : otherwise);
+  state.prevalence = number(query, "prevalence", 1e-6, 1 - 1e-6, state.prevalence);
+  state.costFn = number(query, "fn", 1e-6, 1e9, state.costFn);
+  state.costFp = number(query, "fp", 1e-6, 1e9, state.costFp);
+  state.floor = number(query, "recall", 0, 1, state.floor);
+  state.budget = number(query, "alerts", 0, 1000, state.budget);
+  state.confidence = Number(choice("confidence", ["0.9", "0.95", "0.99"], String(state.confidence)));
+  state.follow = choice("hold", model.labelled ? FOLLOWS : ["hand", "budget"], state.follow);
+  state.metric = choice("map", ["cost", "recall", "budget", ...model.metrics.map(({ name }) => name)], state.metric);
+  state.across = choice("x", model.names, "");
+  state.up = choice("y", model.names, "");
+  state.theme = choice("theme", ["light", "dark"], "");
+  const wanted = model.lams[state.column].slice();
+  model.free.forEach(({ name, position, values }) => {
+    wanted[position] = number(query, `lam.${name}`, values[0] - 1e-9, values[values.length - 1] + 1e-9, wanted[position]);
+  });
+  state.column = model.nearest(wanted);
+  const settledState = settled(model, state);
+  const threshold = number(query, "threshold", -Infinity, Infinity, NaN);
+  if (!Number.isNaN(threshold)) settledState.cut = model.cutNear(state.column, threshold);
+  settledState.points = query.getAll("point").flatMap((text) => {
+    const found = /^(\d+)\.(\d+)\.(.+)$/s.exec(text);
+    if (!found || Number(found[1]) >= model.size || Number(found[2]) > model.lengths[Number(found[1])]) return [];
+    return [{ column: Number(found[1]), cut: Number(found[2]), name: found[3], objective: "set in the explorer", certificate: "" }];
+  });
+  return settledState;
+}
+
+export class Store {
+  constructor(model, state) {
+    Object.assign(this, { model, state, listeners: [] });
+  }
+
+  set(state) {
+    this.state = state;
+    for (const listener of this.listeners) listener(state);
+  }
+
+  change(patch) {
+    this.set(settled(this.model, { ...this.state, origin: "", aim: null, certificate: "", ...patch }));
+  }
+
+  // Something that moves no figure.
+  show(patch) {
+    this.set({ ...this.state, ...patch });
+  }
+}

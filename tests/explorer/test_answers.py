@@ -1,0 +1,143 @@
+"""Jumps, certificates and points of the page against what Python chooses."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lossdial.dial import Dial, Objective, select
+from lossdial.explorer import read_points
+from lossdial.explorer.figures import printed
+
+Open = Callable[..., Any]
+
+
+@pytest.mark.parametrize("share", [None, 0.01, 0.6])
+def test_jumps_land_where_tuning_does(opened: Open, make_dial: Callable[..., Dial], share: float | None) -> None:
+    dial = make_dial(decimals=3)
+    where = "" if share is None else f"&prevalence={share}"
+    found = opened(dial, f"#fn=7&fp=2&recall=0.85&alerts=120{where}")
+    for button, aim in (
+        ("cost", Objective(minimize="expected_cost", cost_fn=7, cost_fp=2, prevalence=share)),
+        ("recall", Objective(maximize="precision", subject_to={"recall": 0.85}, prevalence=share)),
+        ("budget", Objective(maximize="recall", subject_to={"alert_rate": 0.12}, prevalence=share)),
+    ):
+        found.page.click(f"#jump-{button}")
+        found.settle()
+        chosen = select(dial.surface, aim)
+        column, threshold, _ = found.shown()
+        assert (column, threshold) == (chosen.index, chosen.threshold), button
+        assert found.state("origin") == str(aim)
+        found.check(dial)
+        assert found.page.locator("#said").text_content()
+    assert found.errors == []
+
+
+def test_what_a_jump_says_is_in_pythons_figures(opened: Open, make_dial: Callable[..., Dial]) -> None:
+    dial = make_dial()
+    found = opened(dial, "#fn=7&fp=2&recall=0.85")
+    found.page.click("#jump-cost")
+    found.settle()
+    column, threshold, setting = found.shown()
+    cost = found.expected(dial, column, threshold, setting)["expected_cost"].value
+    said = found.page.locator("#said").text_content()
+    assert f"{1000 * cost:.1f} per 1,000 people" in said
+    assert f"{1000 * setting.prevalence * 7:.1f} if nobody is alarmed" in said
+    found.page.click("#jump-recall")
+    found.settle()
+    assert f"at least {100 * 0.85:.1f} %" in found.page.locator("#said").text_content()
+
+
+@pytest.mark.parametrize("lams", [1, 12])
+def test_the_certified_point_is_pythons(opened: Open, make_dial: Callable[..., Dial], lams: int) -> None:
+    dial = make_dial(n=1600, positives=300, decimals=4)
+    if lams == 1:
+        dial = Dial(dial.y, np.asarray(dial.scores)[:, 5])
+    found = opened(dial, "#recall=0.95")
+    found.page.click("#jump-certified")
+    found.settle()
+    point = dial.tune(maximize="precision", subject_to={"recall": 0.95}, confidence=0.95)
+    column, threshold, setting = found.shown()
+    assert dict(dial.lams[column]) == dict(point.lam)
+    score = dial.surface.score(column)
+    np.testing.assert_array_equal(score > threshold, point.predict(score))
+    certificate = found.state("certificate")
+    assert point.certificate is not None
+    assert certificate == "at 95 %: " + ", ".join(str(bound) for bound in point.certificate.bounds)
+    precise = point.at(prevalence=setting.prevalence).precision
+    said = found.page.locator("#said").text_content()
+    assert said.startswith("Certified: with 95 % confidence this point catches at least 95.0 %")
+    assert f"at least {100 * precise:.1f} % of the alarms are right" in said
+
+
+def test_what_cannot_be_certified_says_the_price(opened: Open, make_dial: Callable[..., Dial]) -> None:
+    found = opened(make_dial(n=200, positives=25))
+    before = found.shown()
+    found.page.click("#jump-certified")
+    said = found.page.locator("#said").text_content()
+    assert "takes 59 positives held back" in said
+    assert "there are 13" in said
+    assert f"{100 * math.floor(0.05 ** (1 / 13) * 1000) / 1000:.1f} % can be certified now" in said
+    assert found.shown() == before
+    weighted = make_dial(sample_weight=np.linspace(1, 2, 400))
+    found = opened(weighted)
+    found.page.click("#jump-certified")
+    assert "Rows with weights cannot certify" in found.page.locator("#said").text_content()
+    found.check(weighted)
+
+
+def test_points_are_compared_and_saved_as_python_reads_them(
+    opened: Open, make_dial: Callable[..., Dial], tmp_path: Path
+) -> None:
+    dial = make_dial()
+    tuned = dial.tune(maximize="f1", name="from Python")
+    sure = dial.tune(maximize="precision", subject_to={"recall": 0.7}, confidence=0.8, name="sure")
+    found = opened(dial)
+    page = found.page
+    page.fill("#prevalence", "2")
+    page.click("#jump-cost")
+    found.settle()
+    column, threshold, setting = found.shown()
+    page.fill("#point-name", "clinic")
+    page.click("#adding button[type=submit]")
+    page.fill("#point-name", "clinic")
+    page.click("#adding button[type=submit]")
+    assert "already a point named clinic" in page.locator("#points-said").text_content()
+    for name, (at, cut) in {
+        "from Python": (dial.surface.column(tuned.lam), tuned.threshold),
+        "sure": (dial.surface.column(sure.lam), sure.threshold),
+        "clinic": (column, threshold),
+    }.items():
+        for key, figure in found.expected(dial, at, cut, setting).items():
+            assert found.figure(key, name).strip() == printed(figure), (name, key)
+    assert str(sure.certificate) in page.locator("#compare").text_content()
+    with page.expect_download() as download:
+        page.click("#save")
+    path = tmp_path / "points.json"
+    download.value.save_as(path)
+    read = {point.name: point for point in read_points(path)}
+    assert list(read) == ["from Python", "sure", "clinic"]
+    assert read["from Python"].to_json() == tuned.to_json()
+    clinic = read["clinic"]
+    assert clinic.lam == dial.lams[column]
+    assert clinic.threshold == threshold
+    assert clinic.aim == Objective(minimize="expected_cost", cost_fn=10, cost_fp=1, prevalence=0.02)
+    assert clinic.objective == str(clinic.aim)
+    assert clinic.certificate is None
+    adapted = dial.tune(aim=clinic.aim, name="clinic")
+    score = dial.surface.score(column)
+    np.testing.assert_allclose(clinic.probability(score), adapted.probability(score), rtol=1e-12)
+    np.testing.assert_array_equal(clinic.predict(score), adapted.predict(score))
+    expected = found.expected(dial, column, threshold, setting)
+    for key, estimate in clinic.metrics.items():
+        assert estimate == expected[key]
+    assert json.loads(path.read_text())["evidence"]
+    page.click('button[aria-label="Remove clinic"]')
+    assert page.locator('[data-point="clinic"]').count() == 0
+    page.click('button[aria-label="Show from Python"]')
+    found.settle()
+    assert found.figure("recall") == found.figure("recall", "from Python")

@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+
+from lossdial.dial.ranking import threshold_below
+from lossdial.explorer.cuts import cuts, most_cuts, parts, places, quantile_cuts, use_short
+
+
+@pytest.fixture(params=[np.float32, np.float64])
+def scored(request: pytest.FixtureRequest) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    labels = rng.random(300) < 0.2
+    return labels, np.round(rng.normal(size=300) + labels, 1).astype(request.param)
+
+
+def test_thresholds_are_those_that_tuning_takes(scored: tuple[np.ndarray, np.ndarray]) -> None:
+    labels, score = scored
+    found = cuts(labels, score)
+    accepted = np.unique(score[labels])
+    assert found.thresholds.tolist() == [threshold_below(score, float(a)) for a in accepted]
+    assert found.thresholds.dtype == score.dtype
+
+
+def test_counts_are_those_above(scored: tuple[np.ndarray, np.ndarray]) -> None:
+    labels, score = scored
+    rng = np.random.default_rng(2)
+    weight = rng.integers(1, 5, score.size).astype(float)
+    plain, weighted = cuts(labels, score), cuts(labels, score, weight)
+    for k, threshold in enumerate(plain.thresholds):
+        above = score > threshold
+        assert plain.tp[k] == np.count_nonzero(above & labels)
+        assert plain.fp[k] == np.count_nonzero(above & ~labels)
+        assert weighted.tp[k] == weight[above & labels].sum()
+        assert weighted.fp[k] == weight[above & ~labels].sum()
+
+
+def test_parts_and_places_count_the_same_cuts(scored: tuple[np.ndarray, np.ndarray]) -> None:
+    labels, score = scored
+    choosing = np.arange(score.size) % 2 == 0
+    found, shares = cuts(labels, score), parts(labels, score, choosing, ~choosing)
+    index = np.array([0, 5, 17, 250])
+    rank = places(labels, score, index)
+    for k, threshold in enumerate(found.thresholds):
+        above = score > threshold
+        assert shares.chosen_tp[k] == np.count_nonzero(above & labels & choosing)
+        assert shares.chosen_fp[k] == np.count_nonzero(above & ~labels & choosing)
+        assert shares.certifying_tp[k] == np.count_nonzero(above & labels & ~choosing)
+        np.testing.assert_array_equal(rank > k, above[index])
+
+
+def test_short_thresholds_accept_the_same() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.random(500) < 0.3
+    score = rng.normal(size=500)
+    score[0] = np.nextafter(score[labels][0], -np.inf)  # so near that no float32 lies between
+    full, short = cuts(labels, score), cuts(labels, score, short=True)
+    assert np.count_nonzero(short.thresholds == short.thresholds.astype(np.float32)) > 100
+    for a, b in zip(full.thresholds, short.thresholds, strict=True):
+        np.testing.assert_array_equal(score > a, score > b)
+    assert use_short(np.dtype(np.float64), 10**6)
+    assert not use_short(np.dtype(np.float32), 10**6)
+
+
+def test_fewer_stops_are_as_exact() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.random(5000) < 0.5
+    score = rng.normal(size=5000)
+    every, few = cuts(labels, score), cuts(labels, score, most=100)
+    kept = np.searchsorted(every.thresholds, few.thresholds)
+    assert few.thresholds.size == 100
+    for name in ("thresholds", "tp", "fp"):
+        np.testing.assert_array_equal(getattr(few, name), getattr(every, name)[kept])
+    assert kept[0] == 0
+    assert kept[-1] == every.thresholds.size - 1
+    index = np.arange(0, 5000, 7)
+    rank = places(labels, score, index, most=100)
+    for k, threshold in enumerate(few.thresholds):
+        np.testing.assert_array_equal(rank > k, score[index] > threshold)
+    assert parts(labels, score, labels, labels, most=100).certifying_tp.tolist() == few.tp.tolist()
+    assert most_cuts(441) > 3000
+
+
+def test_scores_at_the_ends_of_their_range() -> None:
+    top = np.finfo(np.float64).max
+    found = cuts(np.array([True, False, True]), np.array([-top, 0.0, top]))
+    assert found.tp.tolist() == [2, 1]
+    assert found.thresholds[0] == -np.inf
+    assert 0 <= found.thresholds[1] < top
+
+
+def test_quantile_cuts_count_alerts() -> None:
+    score = np.round(np.random.default_rng(0).normal(size=3000), 2)
+    thresholds, counts = quantile_cuts(score, 100)
+    assert thresholds.size <= 100
+    assert counts.tolist() == [np.count_nonzero(score > t) for t in thresholds]
+    assert counts[0] == 3000

@@ -1,0 +1,162 @@
+"""Pages of unusual data: names that are markup, few rows, no labels, pictures."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lossdial.dial import Dial
+from lossdial.dial.figures.heat_map import within_noise
+from lossdial.dial.kinds import Goal
+from lossdial.dial.registry import as_metric, best, expected_cost
+from lossdial.explorer import Unlabelled
+from lossdial.explorer.figures import wilson
+
+Open = Callable[..., Any]
+
+
+def test_names_are_text(opened: Open) -> None:
+    nasty = "</script><script>document.title='hacked'</script><img src=x onerror=\"document.title='hacked'\"><b>bold"
+    rng = np.random.default_rng(0)
+    y = rng.random(200) < 0.4
+    dial = Dial(y, rng.normal(size=(200, 4)) + y[:, None], [{nasty: a, "b": b} for a in (0.0, 1.0) for b in (0.0, 1.0)])
+    dial.tune(maximize="f1", name=nasty)
+    found = opened(dial, title=nasty, classes=(nasty, nasty), noun=nasty)
+    found.page.fill("#point-name", nasty)
+    found.page.click("#adding button[type=submit]")
+    found.settle()
+    found.page.click("#jump-cost")
+    found.settle()
+    assert "hacked" not in found.page.title().replace(nasty, "")
+    assert found.page.locator("main b b, main img").count() == 0
+    assert found.page.locator("h1").text_content() == nasty
+    assert found.errors == []
+    assert found.requests == [found.path.as_uri()]
+
+
+@pytest.mark.parametrize("kind", ["one column", "one positive", "three axes", "scattered", "one axis", "two rows"])
+def test_odd_surfaces_have_a_page(opened: Open, kind: str) -> None:
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 10 == 0
+    base = rng.normal(size=300) + 2 * y
+    if kind == "one column":
+        dial = Dial(y, base)
+    elif kind == "one positive":
+        dial = Dial(np.arange(300) == 7, base[:, None] + np.zeros(3), [{"C": c} for c in (0.01, 0.1, 1.0)])
+    elif kind == "two rows":
+        dial = Dial([0, 1], [0.0, 1.0])
+    else:
+        if kind == "three axes":
+            lams = [{"tau": t, "ridge": r, "phi": p} for t in (0.0, 1.0) for r in (1e-4, 1e-2, 1.0) for p in (0.0, 2.0)]
+        elif kind == "scattered":
+            lams = [{"tau": t, "gamma": g} for t, g in zip(rng.random(9).tolist(), rng.random(9).tolist(), strict=True)]
+        else:
+            lams = [{"ridge": r, "tau": 1.0} for r in (1e-4, 1e-3, 1e-2, 1e-1)]
+        dial = Dial(y, base[:, None] + 0.3 * rng.normal(size=(300, len(lams))), lams)
+    found = opened(dial)
+    found.check(dial)
+    for button in ("cost", "recall", "budget", "certified"):
+        found.page.click(f"#jump-{button}")
+        found.settle()
+        found.check(dial)
+    assert found.errors == []
+    free = found.page.locator("#lam input").count()
+    assert (
+        free
+        == {"one column": 0, "one positive": 1, "three axes": 3, "scattered": 2, "one axis": 1, "two rows": 0}[kind]
+    )
+    assert found.page.locator("#map").is_visible() == (free > 0)
+    if kind == "three axes":
+        found.page.select_option("#map-x", "phi")
+        found.settle()
+        assert found.page.locator("#map .cell").count() == 4
+    if kind == "one positive":
+        assert "There is 1 positive" in found.page.locator("#notes").text_content()
+        assert "Not certified" in found.page.locator("#said").text_content()
+
+
+def test_without_labels_it_shows_alerts(opened: Open, make_dial: Callable[..., Dial]) -> None:
+    dial = make_dial()
+    point = dial.tune(maximize="f1", name="ours")
+    scores = np.asarray(dial.scores)
+    found = opened(Unlabelled(scores, dial.lams), points=[point])
+    page = found.page
+    assert "have no labels" in page.locator("#notes").text_content()
+    for hidden in (
+        "#pr",
+        "#roc",
+        "#people",
+        "#map",
+        "#jump-cost",
+        "#jump-certified",
+        "#prevalence",
+        "#floor",
+        "#confidence",
+    ):
+        assert not page.locator(hidden).is_visible(), hidden
+    for visible in ("#scores", "#budget", "#threshold", "#jump-budget", "#lam-0", "#compare"):
+        assert page.locator(visible).is_visible(), visible
+    column = dial.surface.column(point.lam)
+    assert found.figure("alert_rate", "ours").strip() == str(
+        wilson(float(np.mean(point.predict(scores[:, column]))), 400)
+    )
+    page.fill("#budget", "150")
+    page.click("#jump-budget")
+    found.settle()
+    for value in range(4):
+        found.slide("#lam-1", value)
+        at, threshold = page.evaluate(
+            "() => { const { state: s, model } = explorer.store; return [s.column, model.threshold(s.column, s.cut)] }"
+        )
+        share = float(np.mean(scores[:, at].astype(float) > threshold))
+        assert share <= 0.15
+        assert found.figure("alert_rate").strip() == str(wilson(share, 400))
+    assert found.errors == []
+
+
+def test_pictures_follow_the_threshold(opened: Open, make_dial: Callable[..., Dial]) -> None:
+    weight = np.ones(400)
+    weight[:50] = 0  # rows that do not count keep their number
+    dial = make_dial(sample_weight=weight)
+    pictures = np.random.default_rng(0).integers(0, 255, (400, 20, 20), dtype=np.uint8)
+    found = opened(dial, "#hold=recall&recall=0.8", images=pictures)
+    column, threshold, _ = found.shown()
+    y, score = dial.y[50:], dial.surface.score(column)
+    alarms = np.flatnonzero((y == 0) & (score > threshold)) + 50
+    missed = np.flatnonzero((y == 1) & (score <= threshold)) + 50
+    for kind, rows, sign in (("alarms", alarms, -1), ("missed", missed, 1)):
+        texts = found.page.locator(f"#{kind} li").all_text_contents()
+        numbers = [int(text.split(",")[0].removeprefix("row ")) for text in texts]
+        assert set(numbers) <= set(rows.tolist())
+        assert len(numbers) == min(12, len(rows))
+        assert (sign * score[np.array(numbers) - 50]).tolist() == sorted((sign * score[rows - 50]).tolist())[:12]
+    assert found.page.locator("#alarms img").evaluate_all("all => all.every(i => i.complete && i.naturalWidth > 0)")
+    found.slide("#threshold", 0)
+    assert found.page.locator("#missed").text_content() == "None at this threshold."
+    assert found.errors == []
+
+
+def test_what_is_inside_the_noise_at_my_settings_is_what_resampling_finds(
+    opened: Open, make_dial: Callable[..., Dial]
+) -> None:
+    """The page's closed form against the bootstrap: they may part at the border, which is a matter of luck."""
+    dial = make_dial(n=6000, positives=1500, shape=(9, 9), decimals=5)
+    found = opened(dial, "#fn=5&recall=0.6")
+    asked = {
+        "cost": best(Goal(expected_cost(5, 1, dial.surface.prevalence))),
+        "recall": as_metric("precision_at_recall@0.6"),
+    }
+    for name, metric in asked.items():
+        found.page.select_option("#metric", name)
+        found.settle()
+        cells = found.page.locator("#map .cell").evaluate_all(
+            "all => all.map(c => [+c.dataset.column, c.matches('.same')])"
+        )
+        grey = np.array([same for _, same in sorted(cells)])
+        values = dial.surface.metric(metric)
+        expected = within_noise(dial.surface, metric, values, resamples=150)
+        top = int(np.argmax(values) if metric.greater_is_better else np.argmin(values))
+        grey[top] = expected[top]
+        assert 0 < np.count_nonzero(expected) < 81, name
+        assert np.mean(grey == expected) > 0.85, (name, np.mean(grey == expected))
