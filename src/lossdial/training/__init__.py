@@ -3,6 +3,7 @@
 from lossdial.training.batches import ArrayBatches, Augment, Batch
 from lossdial.training.checkpoint import Checkpoint, CheckpointError
 from lossdial.training.environment import make_fabric
+from lossdial.training.exact import Exact, ExactFit, exact_space, fit_exact, refit_head
 from lossdial.training.loop import FitResult, fit
 from lossdial.training.recipe import LamPer, OptimizerConfig, Recipe
 from lossdial.training.sam import SAM
@@ -18,6 +19,8 @@ __all__ = [
     "CheckpointError",
     "Cosine",
     "DivergedError",
+    "Exact",
+    "ExactFit",
     "FitResult",
     "Flat",
     "LamPer",
@@ -25,6 +28,9 @@ __all__ = [
     "Recipe",
     "Schedule",
     "Steps",
+    "exact_space",
     "fit",
+    "fit_exact",
     "make_fabric",
+    "refit_head",
 ]

@@ -3,6 +3,7 @@
 from lossdial.models.heads.base import Head, HeadConfig, build_head, register_head
 from lossdial.models.heads.film import FiLM, FiLMConfig, FiLMHead, Scale
 from lossdial.models.heads.members import MemberLinear, mean_log_odds, mean_log_probability
+from lossdial.models.heads.path import PathConfig, PathHead
 from lossdial.models.heads.plain import PlainConfig, PlainHead
 
 __all__ = [
@@ -12,6 +13,8 @@ __all__ = [
     "Head",
     "HeadConfig",
     "MemberLinear",
+    "PathConfig",
+    "PathHead",
     "PlainConfig",
     "PlainHead",
     "Scale",
