@@ -30,27 +30,11 @@ test: install lint
 
 # Ratios against named peers; each exits with 1 when its bar is missed.
 bench: install
-	for name in training fit stacked sweep pipeline decode aims adaptation; do $(BIN)/python benchmarks/$$name.py; done
+	for name in training fit stacked sweep pipeline decode aims adaptation dialed startup; do $(BIN)/python benchmarks/$$name.py; done
 
 # The tables and figures of results/, from the rows that are there; docs/results.md tells what they say.
-DIAL = $(BIN)/lossdial
-METRICS := auc average_precision brier max_f1 max_balanced_accuracy precision_at_recall@0.99
 results: install
-	set -e; for store in frozen tiny; do \
-	  for name in $(METRICS) film ablation; do for kind in markdown:md latex:tex csv:csv; do \
-	    $(DIAL) table $$name --store results/$$store --format $${kind%:*} \
-	      --out results/$$store/tables/$${name%@*}.$${kind#*:}; \
-	  done; done; \
-	  for name in precision adaptability-vs adaptability-focal heat-maps; do \
-	    $(DIAL) figure $$name --store results/$$store --data cifar10-auto-truck --out results/$$store/figures/$$name-auto-truck; \
-	  done; \
-	done
-	for name in precision adaptability-vs adaptability-focal heat-maps; do \
-	  $(DIAL) figure $$name --store results/frozen --data ham10000-melanoma --beta 200 \
-	    --out results/frozen/figures/$$name-ham10000-b200; \
-	done
-	$(DIAL) table auc --store results/frozen --setting 1 --format markdown --out results/frozen/tables/auc-one-setting.md
-	$(DIAL) figure densities --out results/densities
+	$(BIN)/lossdial draw results --data cifar10-auto-truck,ham10000-melanoma:200
 
 clean:
 	rm -rf $(VENV) demo build dist *.egg-info

@@ -134,20 +134,20 @@ def resampling(sizes: Sizes) -> list[Row]:
     """Six metrics for every λ of a small surface in every resample, the drawing included."""
     y, folded = make_problem(sizes)
     surface = Surface(y, folded.columns(0, sizes.bootstrap_lams), lams(sizes.bootstrap_lams))
-    drawn = resample(sizes.n_positive, sizes.n_negative, sizes.resamples)
+    drawn = resample(surface.samples, sizes.resamples)
     found = bootstrap(surface, PAPER_METRICS, drawn)
 
     seeds = count(1)  # resamples of a seed are remembered; another one makes every turn draw
 
     def everything() -> None:
-        again = resample(sizes.n_positive, sizes.n_negative, sizes.resamples, next(seeds))
+        again = resample(surface.samples, sizes.resamples, next(seeds))
         bootstrap(surface, PAPER_METRICS, again)
 
     (ours,) = in_turns(3, everything)
     positive, negative = np.flatnonzero(surface.labels), np.flatnonzero(~surface.labels)
     gap, theirs = 0.0, 0.0
     for b in range(sizes.resamples_timed):
-        counts = (drawn.positive[:, b].astype(int), drawn.negative[:, b].astype(int))
+        counts = [side[:, 0].astype(int) for side in drawn.counts(b, b + 1)]
         index = np.concatenate([np.repeat(positive, counts[0]), np.repeat(negative, counts[1])])
         for k in range(sizes.bootstrap_lams):
             score = surface.score(k)

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,13 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from safetensors import safe_open
 from torch import nn
 
 from lossdial import Bundle, Constant, LCTClassifier, Space
-from lossdial.bundle import BundleError, Holdout
-from lossdial.data import TableEncoder
-from lossdial.models import MLP, CifarResNet
-from lossdial.training.batches import Augment
+from lossdial.base.files import digest
+from lossdial.bundle import BundleError
+from lossdial.models import MLP, CifarResNet, FiLMConfig, FrozenEncoder, PlainConfig
+from lossdial.training import Augment, Recipe
 
 
 def table(n=160, columns=4):
@@ -28,6 +31,13 @@ def images(n=80):
     rng = np.random.default_rng(0)
     y = (rng.random(n) < 0.3).astype(int)
     return (rng.integers(0, 200, (n, 3, 8, 8)) + 50 * y[:, None, None, None]).astype(np.uint8), y
+
+
+def frame(n=160):
+    X, y = table(n)
+    town = np.where(np.arange(n) % 3 == 0, "Ulm", "Bern").astype(object)
+    town[5] = None
+    return pd.DataFrame({"a": X[:, 0], "town": town, "b": X[:, 1], "smoker": y + X[:, 2] > 0}), y
 
 
 class OwnBackbone(nn.Module):
@@ -48,15 +58,20 @@ VARIANTS = {
     "focal": (table, {"loss": "focal"}),
     "baseline": (table, {"space": Space(gamma=Constant(0.1), tau=Constant(1.0))}),
     "one constant": (table, {"space": Space.from_json({"gamma": [0.1], "tau": [0, 3, 0.2]})}),
-    "FiLM in every layer of the head": (table, {"head_widths": (6, 5), "film_scale": "sigma"}),
-    "images": (images, {"backbone": CifarResNet(8, 2), "augment": Augment(crop_padding=1)}),
-    "own backbone": (table, {"backbone": OwnBackbone()}),
-    "MLP with dropout": (table, {"backbone": MLP(4, (8,), dropout=0.2)}),
+    "not told λ": (table, {"head": "plain"}),
+    "FiLM in every layer of the head": (table, {"head": FiLMConfig(widths=(6, 5), scale="sigma")}),
+    "an ensemble": (table, {"head": FiLMConfig(members=3)}),
+    "an ensemble that is not told λ": (table, {"head": PlainConfig(members=2)}),
+    "images": (images, {"network": CifarResNet(8, 2), "recipe": Recipe(2, augment=Augment(crop_padding=1))}),
+    "a frozen network": (images, {"network": FrozenEncoder(CifarResNet(8, 2))}),
+    "own network": (table, {"network": OwnBackbone()}),
+    "MLP with dropout": (table, {"network": MLP(4, (8,), dropout=0.2)}),
+    "a data frame": (frame, {}),
 }
 
 
 def trained(X, y, **arguments):
-    settings = {"epochs": 2, "batch_size": 32, "hidden": (8,), "random_state": 0, **arguments}
+    settings = {"recipe": Recipe(2, batch_size=32), "random_state": 0, **arguments}
     return LCTClassifier(**settings).fit(X, y)
 
 
@@ -74,14 +89,22 @@ def saved(classifier, tmp_path) -> Path:
     return tmp_path / "bundle"
 
 
-def weights_file(folder: Path) -> Path:
-    (path,) = folder.glob("weights-*.safetensors")
+def the_file(folder: Path, kind: str) -> Path:
+    (path,) = folder.glob(f"{kind}-*.safetensors")
     return path
 
 
-def validation_file(folder: Path) -> Path:
-    (path,) = folder.glob("validation-*.safetensors")
-    return path
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith(".")}
+
+
+def rewrite(folder: Path, change) -> None:
+    """bundle.json with a change that a stranger could make, checksum and all."""
+    path = folder / "bundle.json"
+    content = json.loads(path.read_text())
+    content.pop("sha256")
+    content = change(content) or content
+    path.write_text(json.dumps(content | {"sha256": digest(content)}))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -90,50 +113,56 @@ def test_predictions_are_bit_identical_after_loading(variant, tmp_path):
     X, y = data()
     clf = trained(X, y, **arguments)
     clf.save(tmp_path / "new" / "folder")
-    own = OwnBackbone() if variant == "own backbone" else None
-    loaded = LCTClassifier.load(tmp_path / "new" / "folder", backbone=own)
-    space = clf.bundle_.model.space
-    assert loaded.bundle_.model.space == space
+    own = OwnBackbone() if variant == "own network" else None
+    loaded = LCTClassifier.load(tmp_path / "new" / "folder", network=own)
+    space = clf.bundle_.predictor.space
+    assert loaded.bundle_.predictor.space == space
     for lam in (None, *space.sample((3,), torch.Generator().manual_seed(0))):
         assert np.array_equal(clf.decision_function(X, lam), loaded.decision_function(X, lam))
         assert np.array_equal(clf.predict_proba(X, lam), loaded.predict_proba(X, lam))
     assert np.array_equal(clf.predict(X), loaded.predict(X))
-    ours, theirs = clf.surface(), loaded.surface()
+    ours, theirs = clf.dial(), loaded.dial()
     assert ours.lams == theirs.lams
-    assert np.array_equal(ours.score_rows(0, len(ours.lams)), theirs.score_rows(0, len(theirs.lams)))
+    assert np.array_equal(ours.scores, theirs.scores)
     assert np.array_equal(ours.y, theirs.y)
     assert loaded.history_ == clf.history_
-    assert not loaded.bundle_.model.training
+    assert not loaded.bundle_.predictor.model.training
 
 
 def test_nothing_is_lost(classifier, saved):
     before, after = classifier.bundle_, Bundle.load(saved)
-    for name in ("loss", "classes", "prevalence", "points", "envelope", "encoder", "feature_names", "training"):
-        assert getattr(after, name) == getattr(before, name), name
+    assert after.predictor.classes == before.predictor.classes
+    assert after.predictor.schema == before.predictor.schema
+    assert after.training == before.training
+    assert dict(after.points) == dict(before.points)
     assert after.points.keys() == {"default", "screening"}
-    assert torch.equal(after.holdout.features, before.holdout.features)
+    assert np.array_equal(after.seen, before.seen)
+    assert after.envelope.to_json() == before.envelope.to_json()
     again = LCTClassifier.load(saved)
-    assert again.hidden == (8,)
     with pytest.warns(UserWarning, match="positives"):
         point = again.tune(maximize="f1", name="screening")
     assert point == before.points["screening"]
 
 
-def test_the_encoder_of_a_table_comes_along(classifier, tmp_path):
-    frame = pd.DataFrame({"age": [30.0, None, 51.0], "city": ["Kyiv", "Ghent", None], "dose": [1, 2, 3]})
-    bundle = replace(classifier.bundle_, encoder=TableEncoder().fit(frame))
-    bundle.save(tmp_path)
-    assert np.array_equal(Bundle.load(tmp_path).encode(frame), bundle.encode(frame))
-    with pytest.raises(BundleError, match="trained on arrays, not on a table"):
-        classifier.bundle_.encode(frame)
+def test_it_holds_no_rows_and_no_features(saved):
+    X, _ = table()
+    with safe_open(the_file(saved, "evidence"), "pt") as file:
+        assert set(file.keys()) == {"y", "scores", "seen"}
+    everything = b"".join(files(saved).values())
+    assert not any(row.tobytes() in everything for row in X)
 
 
-def test_a_loaded_estimator_can_be_trained_again(tmp_path):
-    X, y = table()
-    trained(X, y, head_widths=(6,), film_scale="sigma").save(tmp_path)
-    loaded = LCTClassifier.load(tmp_path).set_params(epochs=1, random_state=0)
-    head = loaded.fit(X, y).bundle_.model.head
-    assert (head.config.widths, head.config.scale) == ((6,), "sigma")
+def test_without_evidence(classifier, tmp_path):
+    classifier.save(tmp_path, evidence=False)
+    assert not list(tmp_path.glob("evidence-*"))
+    loaded = LCTClassifier.load(tmp_path)
+    with pytest.raises(ValueError, match="there are no held-out data"):
+        loaded.tune(maximize="f1")
+    with pytest.warns(UserWarning, match="positives"):
+        point = loaded.adapt(prevalence=0.1, cost_fn=5, cost_fp=1, name="clinic")  # the envelope is there all the same
+    whole = LCTClassifier.from_bundle(classifier.bundle_)
+    with pytest.warns(UserWarning, match="positives"):
+        assert whole.adapt(prevalence=0.1, cost_fn=5, cost_fp=1, name="clinic") == point
 
 
 def test_versions_are_noted(saved):
@@ -157,7 +186,7 @@ def test_versions_are_noted(saved):
 @pytest.mark.parametrize("positive", [0, 1])
 def test_labels_of_any_kind(labels, positive, tmp_path):
     X, y = table()
-    clf = trained(X, labels[np.where(y == 1, positive, 1 - positive)], pos_label=labels[positive], epochs=1)
+    clf = trained(X, labels[np.where(y == 1, positive, 1 - positive)], pos_label=labels[positive], recipe=Recipe(1))
     clf.save(tmp_path)
     loaded = LCTClassifier.load(tmp_path)
     assert loaded.classes_.dtype == clf.classes_.dtype
@@ -165,24 +194,24 @@ def test_labels_of_any_kind(labels, positive, tmp_path):
     predicted = loaded.predict(X)
     assert predicted.dtype == clf.predict(X).dtype
     assert np.array_equal(predicted, clf.predict(X))
-    assert loaded.bundle_.classes == (labels[1 - positive], labels[positive])
+    assert loaded.bundle_.predictor.classes == (labels[1 - positive], labels[positive])
 
 
-def test_a_backbone_of_ones_own_must_be_given(tmp_path):
-    trained(*table(), backbone=OwnBackbone()).save(tmp_path)
+def test_a_network_of_ones_own_must_be_given(tmp_path):
+    trained(*table(), network=OwnBackbone()).save(tmp_path)
     with pytest.raises(
-        BundleError, match=r"backbone is a module of your own, .*OwnBackbone; pass it: load\(path, back"
+        BundleError, match=r"network is a module of your own, .*OwnBackbone; pass it: load\(path, network"
     ):
         Bundle.load(tmp_path)
     with pytest.raises(BundleError, match="do not fit the model it describes"):
-        Bundle.load(tmp_path, backbone=nn.Linear(4, 4))
+        Bundle.load(tmp_path, network=nn.Linear(4, 4))
 
 
 # every way to break it
 
 
 def test_missing_folder(tmp_path):
-    with pytest.raises(BundleError, match="nowhere does not exist; a bundle is the folder that"):
+    with pytest.raises(BundleError, match="nowhere does not exist; a model is the folder that"):
         Bundle.load(tmp_path / "nowhere")
 
 
@@ -190,7 +219,7 @@ def test_missing_json(tmp_path):
     with pytest.raises(BundleError, match=r"holds no bundle\.json; is it the right one\?"):
         Bundle.load(tmp_path)
     (tmp_path / "checkpoint.pt").write_bytes(b"")
-    with pytest.raises(BundleError, match="has not finished: give the same train command again"):
+    with pytest.raises(BundleError, match="has not finished: train again with the same settings"):
         Bundle.load(tmp_path)
 
 
@@ -208,44 +237,110 @@ def test_json_of_something_else(saved, text):
         Bundle.load(saved)
 
 
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"format": 2, "a": ' + "[" * 900 + "]" * 900 + "}"])
+def test_json_that_is_nested_too_deeply(saved, text):
+    (saved / "bundle.json").write_text(text)
+    with pytest.raises(BundleError, match=r"nested too deeply|checksum does not match"):
+        Bundle.load(saved)
+
+
+def test_giant_json_is_refused_unread(saved):
+    with (saved / "bundle.json").open("wb") as file:
+        file.truncate(2**40)  # a hole: a terabyte that takes no room
+    with pytest.raises(BundleError, match=r"has 1,099,511,627,776 bytes; a bundle has at most 67,108,864"):
+        Bundle.load(saved)
+
+
 def test_altered_json(saved):
     path = saved / "bundle.json"
     content = json.loads(path.read_text())
-    content["prevalence"] += 1e-9
+    content["n_features"] += 1
     path.write_text(json.dumps(content))
     with pytest.raises(BundleError, match=r"bundle\.json was altered after it was written"):
         Bundle.load(saved)
-    content["prevalence"] -= 1e-9
+    content["n_features"] -= 1
     path.write_text(json.dumps(content, indent=4))  # another layout of the same content is no alteration
     Bundle.load(saved)
 
 
-def test_newer_format(saved):
-    path = saved / "bundle.json"
-    content = json.loads(path.read_text())
-    path.write_text(json.dumps({"format": content["format"] + 1, "versions": {"lossdial": "9.9"}}))
+@pytest.mark.parametrize(("version", "remedy"), [(1, "Train it again"), (3, "Update lossdial")])
+def test_another_format(saved, version, remedy):
+    rewrite(saved, lambda content: content | {"format": version, "versions": {"lossdial": "9.9"}})
     with pytest.raises(
-        BundleError, match=r"has format 2, written by lossdial 9\.9; this version reads up to 1. Update"
+        BundleError, match=rf"has format {version}, written by lossdial 9\.9; this version reads 2\. {remedy}"
     ):
         Bundle.load(saved)
 
 
+KEYS = ["space", "network", "head", "n_features", "schema", "classes", "training", "points", "envelope", "weights"]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_missing_key_is_named(saved, key):
+    rewrite(saved, lambda content: {k: v for k, v in content.items() if k != key})
+    with pytest.raises(BundleError, match=f"bundle.json lacks '{key}'"):
+        Bundle.load(saved)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_of_another_type_is_named(saved, key):
+    rewrite(saved, lambda content: content | {key: "text"})
+    with pytest.raises(BundleError, match=f"'{key}' in .*bundle.json must be .*; got text"):
+        Bundle.load(saved)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("n_features",), 10**9, "do not fit the model it describes: head"),
+        (("network", "hidden"), [10**8, 64], "do not fit the model it describes: backbone"),
+        (("network", "hidden"), [-1], "describes no network that can be built: hidden must be"),
+        (("network", "name"), "resnet-of-a-stranger", "describes no network that can be built: unknown backbone"),
+        (("head", "name"), "flim", "unknown head 'flim'; did you mean 'film'"),
+        (("head", "evil"), 1, "has no field 'evil'"),
+        (("space",), {"gamma": [0, 0.3, 99], "tau": [0]}, "h_b must lie in"),
+        (("classes", "values"), [0, 1, 2], "must be the two labels; got 3"),
+        (("classes", "dtype"), "no dtype", "bundle.json"),
+        (("schema", "kind"), "letters", "kind 'letters'; table, array and images are known"),
+        (("schema", "shape"), [-4], "shape in the schema of the inputs must be a positive whole number; got -4"),
+        (("points", "screening", "threshold"), float("nan"), "operating point 'screening' .*threshold"),
+        (("points", "screening", "threshold"), "high", "operating point 'screening' .*threshold"),
+        (("training", "steps"), 1.5, "'steps' in 'training' of .* must be a whole number; got a number"),
+        (("training", "history"), None, "'history' in 'training' of .* must be a list; got null"),
+        (("weights", "bytes"), 12, "longer than declared: .* bytes in place of 12"),
+        (("weights", "bytes"), 10**15, "is truncated: .* bytes in place of 1,000,000,000,000,000"),
+        (("weights", "file"), 7, "'file' in 'weights' of .* must be text"),
+    ],
+    ids=lambda value: ".".join(value) if isinstance(value, tuple) else None,
+)
+def test_each_wrong_value_has_its_own_message(saved, place, value, message):
+    def change(content):
+        target = content
+        for key in place[:-1]:
+            target = target[key]
+        target[place[-1]] = value
+
+    rewrite(saved, change)
+    with pytest.raises(BundleError, match=message):
+        Bundle.load(saved)
+
+
 def test_missing_weights(saved):
-    weights_file(saved).unlink()
+    the_file(saved, "weights").unlink()
     with pytest.raises(BundleError, match=r"weights-.*\.safetensors is missing"):
         Bundle.load(saved)
 
 
 def test_truncated_weights(saved):
-    path = weights_file(saved)
+    path = the_file(saved, "weights")
     size = path.stat().st_size
     os.truncate(path, size - 1)
-    with pytest.raises(BundleError, match=rf"weights-.* is truncated: {size - 1:,} of {size:,} bytes"):
+    with pytest.raises(BundleError, match=rf"weights-.* is truncated: {size - 1:,} bytes in place of {size:,}"):
         Bundle.load(saved)
 
 
 def test_altered_weights(saved):
-    path = weights_file(saved)
+    path = the_file(saved, "weights")
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
@@ -254,21 +349,15 @@ def test_altered_weights(saved):
 
 
 def test_weights_are_never_read_from_outside_the_folder(saved, tmp_path):
-    from lossdial.bundle import _digest
-
-    path = saved / "bundle.json"
-    content = json.loads(path.read_text())
-    weights_file(saved).rename(tmp_path / "elsewhere.safetensors")
-    content["weights"]["file"] = "../elsewhere.safetensors"
-    content["sha256"] = _digest(content)
-    path.write_text(json.dumps(content))
+    the_file(saved, "weights").rename(tmp_path / "elsewhere.safetensors")
+    rewrite(saved, lambda content: content["weights"].update(file="../elsewhere.safetensors"))
     with pytest.raises(BundleError, match="is missing"):
         Bundle.load(saved)
 
 
-def test_without_its_validation_file_a_bundle_is_complete(saved):
-    validation_file(saved).unlink()
-    assert Bundle.load(saved).holdout is None
+def test_without_its_evidence_a_bundle_is_complete(saved):
+    the_file(saved, "evidence").unlink()
+    assert Bundle.load(saved).evidence is None
     with pytest.raises(ValueError, match="there are no held-out data"):
         LCTClassifier.load(saved).tune(maximize="f1")
 
@@ -276,13 +365,12 @@ def test_without_its_validation_file_a_bundle_is_complete(saved):
 @pytest.mark.parametrize(
     ("damage", "word"), [(lambda data: data[:-1], "truncated"), (lambda d: d[:-1] + bytes([d[-1] ^ 1]), "altered")]
 )
-def test_damaged_validation_file(saved, damage, word):
-    path = validation_file(saved)
+def test_damaged_evidence_is_told_and_does_not_stop_predictions(classifier, saved, damage, word):
+    path = the_file(saved, "evidence")
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(BundleError, match=rf"validation-.* {word}.*Delete it: only tuning without data needs it"):
-        Bundle.load(saved)
-    path.unlink()
-    Bundle.load(saved)
+    with pytest.warns(UserWarning, match=rf"evidence-.* {word}.*Delete that file.*Predictions are not touched"):
+        loaded = LCTClassifier.load(saved)
+    assert np.array_equal(loaded.predict_proba(table()[0]), classifier.predict_proba(table()[0]))
 
 
 # writing
@@ -290,7 +378,7 @@ def test_damaged_validation_file(saved, damage, word):
 
 def test_a_file_is_not_a_folder(classifier, tmp_path):
     (tmp_path / "bundle").write_text("notes")
-    with pytest.raises(BundleError, match="is a file; a bundle is a folder"):
+    with pytest.raises(BundleError, match="is a file; a model is a folder"):
         classifier.save(tmp_path / "bundle")
     assert (tmp_path / "bundle").read_text() == "notes"
 
@@ -299,33 +387,65 @@ def test_saving_over_a_bundle_leaves_nothing_of_it(saved):
     (saved / "notes.txt").write_text("mine")
     other = trained(*table(), random_state=1)
     other.save(saved)
-    assert sorted(p.name.split("-")[0] for p in saved.iterdir()) == [
-        "bundle.json",
-        "notes.txt",
-        "validation",
-        "weights",
-    ]
-    assert torch.equal(Bundle.load(saved).holdout.features, other.bundle_.holdout.features)
-    replace(other.bundle_, holdout=None).save(saved)
-    assert Bundle.load(saved).holdout is None  # not that of the model before
-    assert not list(saved.glob("validation-*"))
+    assert sorted(name.split("-")[0] for name in files(saved)) == ["bundle.json", "evidence", "notes.txt", "weights"]
+    assert Bundle.load(saved).points.keys() == {"default"}  # those of another network are not its own
+    replace(other.bundle_, evidence=None, seen=None).save(saved)
+    assert Bundle.load(saved).evidence is None  # not that of the model before
+    assert not list(saved.glob("evidence-*"))
+
+
+@pytest.mark.filterwarnings("ignore:only .* positives:UserWarning")
+def test_two_writers_lose_nothing(saved):
+    one, two = LCTClassifier.load(saved), LCTClassifier.load(saved)
+    one.tune(maximize="recall", subject_to={"fpr": 0.2}, name="one")
+    two.tune(maximize="balanced_accuracy", name="two")
+    one.save(saved)
+    two.save(saved)
+    assert Bundle.load(saved).points.keys() == {"default", "screening", "one", "two"}
+    Bundle.delete_point(saved, "one")
+    assert Bundle.load(saved).points.keys() == {"default", "screening", "two"}
+    with pytest.raises(BundleError, match="there is no operating point 'one'; there are default, screening, two"):
+        Bundle.delete_point(saved, "one")
+
+
+WRITER = """
+import sys, warnings
+warnings.simplefilter("ignore")
+from lossdial import LCTClassifier
+folder, name = sys.argv[1:]
+for k in range(6):
+    clf = LCTClassifier.load(folder)
+    clf.tune(maximize="f1", name=f"{name}{k}")
+    clf.save(folder)
+"""
+
+
+def test_two_processes_write_at_once_and_lose_nothing(saved):
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(saved), name]) for name in "ab"]
+    for _ in range(200):  # a reader at any moment finds a whole bundle
+        Bundle.load(saved)
+        if all(writer.poll() is not None for writer in writers):
+            break
+    assert [writer.wait() for writer in writers] == [0, 0]
+    expected = {"default", "screening", *(f"{name}{k}" for name in "ab" for k in range(6))}
+    assert Bundle.load(saved).points.keys() == expected
 
 
 class DiskFull(OSError):
     pass
 
 
-@pytest.mark.parametrize("failing", ["weights", "validation", "bundle"])
+@pytest.mark.parametrize("failing", ["weights", "evidence", "bundle"])
 @pytest.mark.parametrize("moment", ["write", "rename"])
 def test_when_a_write_fails_the_old_bundle_stays(classifier, saved, monkeypatch, failing, moment):
-    before = {p.name: p.read_bytes() for p in saved.iterdir()}
+    before = files(saved)
     expected = classifier.predict_proba(table()[0])
     other = trained(*table(), random_state=1)
     fsync, rename, synced = os.fsync, Path.replace, []
 
     def failing_fsync(file):
         synced.append(file)
-        if len(synced) == 1 + ["weights", "validation", "bundle"].index(failing):
+        if len(synced) == 1 + ["weights", "evidence", "bundle"].index(failing):
             raise DiskFull
         fsync(file)
 
@@ -341,24 +461,24 @@ def test_when_a_write_fails_the_old_bundle_stays(classifier, saved, monkeypatch,
     with pytest.raises(DiskFull):
         other.save(saved)
     monkeypatch.undo()
-    assert {p.name: p.read_bytes() for p in saved.iterdir()} == before
+    assert files(saved) == before
     loaded = LCTClassifier.load(saved)
     assert np.array_equal(loaded.predict_proba(table()[0]), expected)
-    assert np.array_equal(loaded.surface().y, classifier.surface().y)
+    assert np.array_equal(loaded.dial().y, classifier.dial().y)
 
 
 @pytest.mark.parametrize("size", [100, 2000])
 def test_a_disk_that_is_full_for_real(saved, full_disk, size):
-    before = {p.name: p.read_bytes() for p in saved.iterdir()}
+    before = files(saved)
     other = trained(*table(), random_state=1)
     with full_disk(size), pytest.raises(OSError, match="too large"):
         other.save(saved)
-    assert {p.name: p.read_bytes() for p in saved.iterdir()} == before
+    assert files(saved) == before
 
 
 def test_what_cannot_be_written_is_noticed_before_anything_is(classifier, saved):
-    before = {p.name: p.read_bytes() for p in saved.iterdir()}
-    bad = replace(classifier.bundle_, holdout=Holdout(torch.zeros(1, 8), np.array([1])), training={"x": object()})
+    before = files(saved)
+    bad = replace(classifier.bundle_, training=replace(classifier.bundle_.training, parameters={"x": object()}))
     with pytest.raises(TypeError):
         bad.save(saved)
-    assert {p.name: p.read_bytes() for p in saved.iterdir()} == before
+    assert files(saved) == before

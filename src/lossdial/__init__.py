@@ -1,22 +1,56 @@
-"""Train one classifier over a distribution of losses; dial in the trade-off afterwards."""
+"""Train one classifier over a distribution of losses; dial in the trade-off afterwards.
 
-from lossdial.bundle import Bundle
-from lossdial.estimator import LCTClassifier
-from lossdial.losses import FocalLoss, VSLoss
-from lossdial.models import ConditionalClassifier
-from lossdial.spaces import Constant, Linear, Space
-from lossdial.training import SAM, Recipe, fit
+Names are imported when first used: ``import lossdial`` costs nothing, ``lossdial.Dial`` no torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lossdial.base.lazy import lazily
+
+if TYPE_CHECKING:
+    from lossdial.bundle import Bundle
+    from lossdial.dial import Dial, Objective
+    from lossdial.estimator import DialedClassifier, LCTClassifier
+    from lossdial.losses import FocalLoss, VSLoss
+    from lossdial.models import ConditionalClassifier
+    from lossdial.predictor import Predictor
+    from lossdial.spaces import Constant, Linear, Space
+    from lossdial.training import SAM, Recipe, fit
 
 __all__ = [
     "SAM",
     "Bundle",
     "ConditionalClassifier",
     "Constant",
+    "Dial",
+    "DialedClassifier",
     "FocalLoss",
     "LCTClassifier",
     "Linear",
+    "Objective",
+    "Predictor",
     "Recipe",
     "Space",
     "VSLoss",
     "fit",
 ]
+
+__getattr__, __dir__ = lazily(
+    "lossdial",
+    {
+        "base": "base",
+        "bundle": "Bundle bundle",
+        "cli": "cli",
+        "data": "data",
+        "dial": "Dial Objective dial",
+        "estimator": "DialedClassifier LCTClassifier estimator",
+        "experiments": "experiments",
+        "losses": "FocalLoss VSLoss losses",
+        "models": "ConditionalClassifier models",
+        "predictor": "Predictor predictor",
+        "spaces": "Constant Linear Space spaces",
+        "training": "SAM Recipe fit training",
+    },
+)

@@ -36,7 +36,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-TRAIN = ["--target", "state", "--drop", "[id]", "--recipe.epochs", "4"]
+TRAIN = ["--target", "state", "--drop", "id", "--recipe.epochs", "4"]
 
 
 @pytest.fixture(scope="session")

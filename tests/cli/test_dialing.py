@@ -18,7 +18,7 @@ def test_tune_keeps_a_named_point_and_predict_uses_it(
     own: Path, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["tune", str(own), "--data", str(tables / "val.csv"), "--maximize", "f1"]) == 0
-    arguments = ["--maximize", "precision", "--subject-to.recall", "0.95", "--name", "screening"]
+    arguments = ["--maximize", "precision", "--subject-to", "recall=0.95", "--name", "screening"]
     assert main(["tune", str(own), "--data", str(tables / "val.csv"), *arguments]) == 0
     assert "maximise precision subject to recall >= 0.95" in capsys.readouterr().out
     points = Bundle.load(own).points
@@ -61,9 +61,9 @@ def test_tuning_on_the_training_table_is_noticed(own: Path, tables: Path, capsys
     ("arguments", "message"),
     [
         (["--maximize", "f11"], "Did you mean 'f1'?"),
-        (["--maximize", "precision", "--subject-to.recal", "0.9"], "Did you mean 'recall'?"),
-        (["--maximize", "precision", "--subject-to.recall", "1.5"], "must lie in [0, 1]"),
-        ([], "give exactly one of maximize and minimize"),
+        (["--maximize", "precision", "--subject-to", "recal=0.9"], "Did you mean 'recall'?"),
+        (["--maximize", "precision", "--subject-to", "recall=1.5"], "must lie in [0, 1]"),
+        ([], "give exactly one of --maximize and --minimize"),
     ],
 )
 def test_mistakes_are_answered_and_nothing_is_written(
@@ -120,7 +120,7 @@ def test_adapt_from_an_unlabelled_table(own: Path, tables: Path, capsys: pytest.
     ("arguments", "message"),
     [
         (["--prevalence", "1.2"], "prevalence must lie"),
-        (["--prevalence", "0.1", "--cost-fn", "0"], "cost_fn"),
+        (["--prevalence", "0.1", "--cost-fn", "0"], "--cost-fn must be"),
         ([], "give one of --prevalence and --unlabelled"),
     ],
 )

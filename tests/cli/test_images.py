@@ -11,6 +11,7 @@ from PIL import Image
 
 from lossdial import Bundle, LCTClassifier
 from lossdial.cli import main
+from lossdial.data import DATA_SETS, TableDataSet
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +46,24 @@ def test_a_folder_of_images(photos: Path, tmp_path: Path, capsys: pytest.Capture
     assert main(["predict", str(out), "--data", str(photos / "spot"), "--out", str(scored)]) == 0
     assert len(pd.read_csv(scored)) == 40
     assert main(["evaluate", str(out), "--data", str(photos)]) == 0
-    assert main(["predict", str(out), "--data", str(scored), "--out", str(scored)]) == 2
-    assert "must be a folder" in capsys.readouterr().err
+    assert main(["predict", str(out), "--data", str(scored), "--out", str(tmp_path / "again.csv")]) == 0
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "again.csv"), pd.read_csv(scored))
+    assert main(["train", "--data", str(photos), "--out", str(tmp_path / "none"), "--image-size", "0"]) == 2
+    assert "image_size must be at least 1" in capsys.readouterr().err
+
+
+def test_a_model_from_a_table_of_paths_is_asked_with_one(photos: Path, tmp_path: Path) -> None:
+    files = sorted(photos.rglob("*.png"))
+    frame = pd.DataFrame({"path": files, "what": [f.parent.name for f in files]})
+    frame.to_csv(tmp_path / "photos.csv", index=False)
+    data, run = str(tmp_path / "photos.csv"), str(tmp_path / "run")
+    columns = ["--path-column", "path", "--target", "what"]
+    assert main(["train", "--data", data, "--out", run, *columns, "--image-size", "16", "--epochs", "2"]) == 0
+    assert main(["tune", run, "--data", data, "--maximize", "f1"]) == 0
+    assert main(["evaluate", run, "--data", data]) == 0
+    assert main(["adapt", run, "--data", data, "--prevalence", "0.1"]) == 0
+    assert main(["predict", run, "--data", data, "--out", str(tmp_path / "scored.csv")]) == 0
+    assert len(pd.read_csv(tmp_path / "scored.csv")) == 120
 
 
 def test_one_seed_drives_everything(photos: Path, tmp_path: Path) -> None:
@@ -128,5 +145,10 @@ def test_mistakes_are_answered(photos: Path, tmp_path: Path, capsys: pytest.Capt
 def test_data_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "list", "--root", str(tmp_path)]) == 0
     text = capsys.readouterr().out
-    assert "melanoma" in text
     assert "yes" not in text  # nothing is present in an empty folder
+    lines = text.splitlines()
+    assert max(map(len, lines[1:-1])) <= 80
+    for entry in DATA_SETS:
+        rows = [line for line in lines if line.startswith(f"{entry.name} ")]
+        assert len(rows) == 2
+        assert f"{entry.rows if isinstance(entry, TableDataSet) else entry.n_images:,}" in rows[0]

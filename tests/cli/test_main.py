@@ -1,41 +1,210 @@
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
 from lossdial.cli import main
-from lossdial.cli.main import COMMANDS
+from lossdial.cli.commands import COMMANDS, Command, described
+from lossdial.cli.values import fields_of
+from lossdial.training import OptimizerConfig, Recipe
+
+HEAVY = ("torch", "pandas", "sklearn", "scipy", "numpy", "matplotlib", "yaml", "rich")
+
+
+def ran(*words: str, after: str = "") -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
+    program = f"import sys; from lossdial.cli import main; code = main(sys.argv[1:]); {after}\nsys.exit(code)"
+    return subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
+
+
+def loaded(*words: str) -> set[str]:
+    """Which heavy packages a command has loaded when it ends."""
+    found = ran(*words, after=f"sys.stderr.write('loaded ' + ' '.join(set({HEAVY!r}) & set(sys.modules)))").stderr
+    return set(found.rpartition("loaded ")[2].split())
+
+
+def test_help_of_everything_imports_nothing() -> None:
+    assert loaded("--help") == set()
+    assert loaded("--version") == set()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command_imports_nothing_heavy(name: str) -> None:
+    assert loaded(name, "--help") == set()
+
+
+def test_a_mistake_is_told_before_anything_heavy_is_imported() -> None:
+    assert loaded("train", "--dta", "a.csv") == {"rich"}
+    assert loaded("tune", "RUN", "--subject-to", "recall") == {"rich"}
 
 
 def test_help_speaks_of_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(["--help"])
-    assert stop.value.code == 0
-    text = capsys.readouterr().out
-    assert all(function.__name__ in text for function in COMMANDS)
+    assert main(["--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert all(f"{command.name} {command.summary}" in text for command in COMMANDS.values())
 
 
-@pytest.mark.parametrize("function", COMMANDS, ids=lambda f: f.__name__)
-def test_every_option_is_explained(
-    function: object, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=lambda c: c.name)
+def test_every_option_is_explained_and_hyphenated(
+    command: Command, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    with pytest.raises(SystemExit):
-        main([function.__name__, "--help"])  # type: ignore[attr-defined]  # a function has a name
+    assert command.text.splitlines()[0] == command.summary  # the table says what the docstring says
+    assert all(option.help for option in command.options.values())
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([command.name, "--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    # An option without a docstring shows only its type: "--x X   (type: int, default: 3)".
-    bare = [line for line in lines if line.strip().startswith("--") and line.split(maxsplit=2)[-1].startswith("(type")]
-    assert bare == []
+    assert max(map(len, lines)) <= 80
+    for option in command.options.values():
+        assert any(option.flag in line for line in lines) or option.default is True
+    assert not any("_" in line.split()[0] for line in lines if line.startswith("  --"))
 
 
-def test_both_spellings_of_an_option(capsys: pytest.CaptureFixture[str]) -> None:
-    for option in ("--validation-fraction", "--validation_fraction"):
-        with pytest.raises(SystemExit):
-            main(["train", "--data", "a.csv", "--target", "y-z", "--out", "o", option, "0.25", "--print_config"])
-        printed = capsys.readouterr().out
-        assert "validation_fraction: 0.25" in printed
-        assert "target: y-z" in printed  # values are left alone
+def test_help_of_a_recipe(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--recipe.help"]) == 0
+    text = capsys.readouterr().out
+    assert "--recipe.optimizer.weight-decay WEIGHT-DECAY" in text
+    assert "--recipe.schedule KIND" in text
+    assert "One of flat, steps, cosine." in text
+    for kind in (Recipe, OptimizerConfig):
+        assert all(described(kind, name) for name in fields_of(kind))
 
 
-def test_an_unknown_command_lists_the_known(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(["trian"])
-    assert stop.value.code == 2
-    assert "train" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["trian"], "lossdial: no command is called 'trian'; did you mean 'train'?"),
+        (["--data", "a.csv"], "lossdial: no option is called '--data'; the command comes first"),
+        (["train", "--data", "a.csv"], "lossdial train: --out is needed: the folder to write."),
+        (["train", "--config", "nowhere.yaml"], "lossdial train: nowhere.yaml: No such file or directory."),
+        (["predict", "RUN"], "lossdial predict: --data and --out are needed."),
+    ],
+)
+def test_mistakes_take_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith(message)
+    assert told.err.count("\n") == 1
+    assert not any(word in told.err for word in ("usage:", "train.", "NestedArg", "Parser key", "pos_label"))
+
+
+def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "commands:" in capsys.readouterr().out
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], int]:
+    """``failing(error)``: the exit code of a command that ends with that error."""
+
+    def run(error: BaseException) -> int:
+        def fail(*_: object, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr("lossdial.cli.commands.Command.run", fail)
+        return main(["train", "--data", "a.csv", "--out", "o"])
+
+    return run
+
+
+class OutOfMemoryError(RuntimeError):
+    """As torch's own."""
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            ValueError("pos_label must be one of the labels ['a', 'b']"),
+            "--positive must be one of the labels ['a', 'b']",
+        ),
+        (ValueError("no column 'dat'; did you mean 'data'?"), "no column 'dat'; did you mean 'data'?"),
+        (PermissionError(13, "Permission denied", "/root/o"), "/root/o: Permission denied."),
+        (FileExistsError(17, "File exists", "o"), "o: File exists."),
+        (OSError("no weights there"), "no weights there"),
+        (ModuleNotFoundError("No module named 'timm.x'", name="timm.x"), "pip install 'lossdial[vision]'"),
+        (ModuleNotFoundError("Neither `tensorboard` nor …"), "Neither `tensorboard` nor …"),
+        (MemoryError(), "there is not enough memory for this."),
+        (OutOfMemoryError("CUDA"), "there is not enough memory for this."),
+        (RecursionError(), "something that was read is nested too deeply."),
+    ],
+)
+def test_what_went_wrong_is_told_in_a_line(
+    error: Exception, message: str, failing: Callable[[BaseException], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert failing(error) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.startswith("lossdial train: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("error", [KeyError("target"), RuntimeError("a bug"), ModuleNotFoundError("x", name="nothing")])
+def test_a_bug_stays_a_traceback(error: Exception, failing: Callable[[BaseException], int]) -> None:
+    with pytest.raises(type(error)):
+        failing(error)
+
+
+@pytest.mark.parametrize(
+    ("stop", "message"),
+    [
+        (KeyboardInterrupt(), "stopped; nothing was kept."),
+        (KeyboardInterrupt("stopped; 3 epochs are kept."), "stopped; 3 epochs are kept."),
+    ],
+)
+def test_interrupted(
+    stop: BaseException,
+    message: str,
+    failing: Callable[[BaseException], int],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert failing(stop) == 130
+    assert capsys.readouterr().err == message + "\n"
+
+
+def test_an_output_folder_that_cannot_be_made(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    train = ["train", "--data", str(tables / "train.csv"), "--target", "state", "--epochs", "1"]
+    assert main([*train, "--out", str(tmp_path / "file" / "run")]) == 2
+    err = capsys.readouterr().err
+    assert f"{tmp_path / 'file' / 'run'}: Not a directory." in err.splitlines()[-1]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes as in a shell")
+def test_a_reader_that_leaves_is_no_mistake() -> None:
+    for words in (["--help"], ["data", "list"]):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "lossdial", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait() != 0
+
+
+def test_print_config_is_yaml(capsys: pytest.CaptureFixture[str]) -> None:
+    yaml = pytest.importorskip("yaml")
+    assert main(["tune", "RUN", "--subject-to", "recall=0.9", "--maximize", "precision", "--print-config"]) == 0
+    printed = yaml.safe_load(capsys.readouterr().out)
+    assert printed["subject-to"] == {"recall": 0.9}
+    assert printed["run"] == "RUN"
+
+
+def test_own_warnings_take_a_line_each(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    import warnings
+
+    def warn(*_: object, **__: object) -> None:
+        for _ in range(2):
+            warnings.warn("'a' is taken as positive. Pass pos_label to choose.", UserWarning, stacklevel=1)
+        print(json.dumps({}))
+
+    monkeypatch.setattr("lossdial.cli.commands.Command.run", warn)
+    assert main(["train", "--data", "a.csv", "--out", "o"]) == 0
+    told = capsys.readouterr()
+    assert told.err == "note: 'a' is taken as positive. Pass --positive to choose.\n"
+    assert told.out == "{}\n"

@@ -15,7 +15,7 @@ from lossdial.experiments import Store
 from lossdial.experiments.features import LABELS
 from lossdial.models import CifarResNet, FrozenEncoder
 
-METHODS = ["--methods", "[vs, vs+lct, focal, focal+lct, vs+lct:gamma]"]
+METHODS = ["--methods", "vs,vs+lct,focal,focal+lct,vs+lct:gamma"]
 FEW = ["--study", "auto-truck", "--settings", "2", "--seeds", "2", "--epochs", "2"]
 
 
@@ -56,7 +56,7 @@ def test_reproduce_prints_ours_beside_the_paper_s(
 
 def test_results_filter_sort_and_save(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     here = ["--store", str(store)]
-    assert main(["results", *here, "--method", "vs+lct", "--metrics", "[brier, auc]", "--limit", "3"]) == 0
+    assert main(["results", *here, "--method", "vs+lct", "--metrics", "brier,auc", "--limit", "3"]) == 0
     out = capsys.readouterr().out
     assert "data cifar10-auto-truck, beta 100, preset frozen, epochs 2, method vs+lct" in out
     assert "3 of 80 rows, of 4 runs" in out
@@ -73,8 +73,44 @@ def test_results_filter_sort_and_save(store: Path, tmp_path: Path, capsys: pytes
     columns = packed.frame().sort_values(sort, ignore_index=True)
     pd.testing.assert_frame_equal(columns, frame.sort_values(sort, ignore_index=True))
     capsys.readouterr()
-    assert main(["results", *here, "--failed", "true"]) == 0
+    assert main(["results", *here, "--failed"]) == 0
     assert "no run has failed" in capsys.readouterr().out
+
+
+def test_a_store_at_80_columns(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    here = ["--store", str(store)]
+    assert main(["results", *here, "--limit", "3"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    frame = Store.open(store).frame().sort_values("auc", ascending=False).head(3)
+    for rank, row in enumerate(frame.to_dict("records"), start=1):
+        words = " ".join(line for line in lines if line.startswith(f"{rank} ")).split()
+        assert {f"{row[name]:.4g}" for name in ("auc", "brier", "max_f1", "precision_at_recall@0.99")} <= set(words)
+    for name in ("ablation", "film"):
+        assert main(["table", name, *here]) == 0
+        table = capsys.readouterr().out.split("paper: ")[0].splitlines()[1:]
+        assert max(map(len, table)) <= 80
+
+
+def test_draw_makes_what_table_and_figure_make(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = Store.create(tmp_path / "results" / "copy")
+    here = ["--store", str(copy.folder)]
+    (copy.folder / "rows").mkdir()
+    for path in (store / "rows").glob("*.jsonl"):
+        (copy.folder / "rows" / path.name).write_bytes(path.read_bytes())
+    assert main(["draw", str(tmp_path / "results"), "--data", "cifar10-auto-truck:100"]) == 0
+    drawn = {path.relative_to(tmp_path / "results").as_posix() for path in (tmp_path / "results").rglob("*.*")}
+    assert {"densities.png", "copy/tables/auc.md", "copy/tables/ablation.tex", "copy/tables/film.csv"} <= drawn
+    assert {f"copy/figures/precision-cifar10-auto-truck-b100.{kind}" for kind in ("png", "pdf")} <= drawn
+    count = len([name for name in drawn if name.split("/")[-1].split(".")[0] != "store" and "rows/" not in name])
+    assert f"{count} files of 1 store(s)" in capsys.readouterr().out
+    assert (
+        main(["table", "precision_at_recall@0.99", *here, "--format", "latex", "--out", str(tmp_path / "x.tex")]) == 0
+    )
+    assert (tmp_path / "x.tex").read_text() == (copy.folder / "tables" / "precision_at_recall.tex").read_text()
+    assert main(["figure", "heat-maps", *here, "--out", str(tmp_path / "x")]) == 0
+    figure = copy.folder / "figures" / "heat-maps-cifar10-auto-truck-b100.pdf"
+    assert (tmp_path / "x.pdf").read_bytes() == figure.read_bytes()
 
 
 @pytest.mark.parametrize("name", ["auc", "precision_at_recall@0.99", "ablation"])
@@ -119,7 +155,7 @@ def test_a_damaged_row_is_told_and_run_again(
     [
         (["reproduce", "--study", "auto"], "no study is called 'auto'; did you mean 'auto-"),
         (
-            [*("reproduce", *FEW), "--methods", "[vs+ltc]"],
+            [*("reproduce", *FEW), "--methods", "vs+ltc"],
             "no method is called 'vs+ltc'; did you mean 'vs+lct'?",
         ),
         ([*("reproduce", *FEW), "--jobs", "0"], "jobs must be at least 1; got 0"),
@@ -130,7 +166,9 @@ def test_a_damaged_row_is_told_and_run_again(
             "no row has data = aptos; there are cifar10-auto-truck",
         ),
         (["results", "--store", "nowhere"], "nowhere is no store"),
-        (["results", "--store", "STORE", "--metrics", "[acu]"], "Did you mean 'auc'"),
+        (["draw", "nowhere"], "nowhere holds no store"),
+        (["draw", "STORE", "--data", "aptos:200"], "no result is of 'aptos:200'; there are 'cifar10-auto-truck:100'"),
+        (["results", "--store", "STORE", "--metrics", "acu"], "Did you mean 'auc'"),
         (["results", "--store", "STORE", "--save", "x.txt"], "save must end in .jsonl.gz, .csv or .parquet"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lossdial.data.imbalance import count_copies, grouped_split, minority_count, pixel_groups, subsample_minority
+from lossdial.data.imbalance import grouped_split, minority_count, subsample_minority
 
 
 @given(st.integers(1, 10_000), st.floats(1, 500), st.integers(0, 9))
@@ -117,17 +117,6 @@ def test_what_cannot_be_split() -> None:
     for share in (0, 1, -0.1, 1.5):
         with pytest.raises(ValueError, match="share must lie strictly between 0 and 1"):
             grouped_split(strata, None, share, seed=0)
-
-
-def test_pixel_groups_and_copies() -> None:
-    images = np.random.default_rng(0).integers(0, 256, (6, 3, 4, 4), dtype=np.uint8)
-    images[4], images[5] = images[1], images[2]
-    names = pixel_groups(images)
-    assert len(set(names)) == 4
-    assert names[4] == names[1]
-    with pytest.warns(UserWarning, match="2 of 3 test images are exact copies of training images"):
-        assert count_copies(images[:3], images[3:]) == 2
-    assert count_copies(images[:1], images[1:]) == 0
 
 
 def test_aptos_splits_by_grade_and_copy(real_data: Path) -> None:

@@ -6,8 +6,9 @@ from lossdial.dial import metrics
 from lossdial.dial.adapt import adapt
 from lossdial.dial.envelope import Envelope, envelope
 from lossdial.dial.intervals import estimates
-from lossdial.dial.objectives import Objective, select
+from lossdial.dial.objectives import Objective
 from lossdial.dial.registry import expected_cost
+from lossdial.dial.selecting import select
 from lossdial.dial.surface import Surface
 from lossdial.dial.tuning import crossfit
 

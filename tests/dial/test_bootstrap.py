@@ -3,9 +3,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lossdial.dial.bootstrap import bootstrap, resample
+from lossdial.dial.bootstrap import bootstrap
 from lossdial.dial.metrics import evaluate
 from lossdial.dial.registry import as_metric, known_metrics
+from lossdial.dial.resampling import resample
+from lossdial.dial.samples import Samples
 from lossdial.dial.surface import Surface
 
 
@@ -22,13 +24,14 @@ def make(seed=0, n=60, m=3, ties=False):
 @settings(max_examples=10, deadline=None)
 def test_every_metric_equals_itself_on_the_resampled_arrays(seed, ties):
     surface, names = make(seed, ties=ties), known_metrics()
-    drawn = resample(surface.n_positive, surface.n_negative, size=5, seed=seed)
+    drawn = resample(surface.samples, size=5, seed=seed)
+    counts = drawn.counts(0, 5)
     found = bootstrap(surface, names, drawn)
     positive, negative = np.flatnonzero(surface.y == 1), np.flatnonzero(surface.y == 0)
     for b in range(5):
         repeat = [
-            np.repeat(positive, drawn.positive[:, b].astype(int)),
-            np.repeat(negative, drawn.negative[:, b].astype(int)),
+            np.repeat(positive, counts[0][:, b].astype(int)),
+            np.repeat(negative, counts[1][:, b].astype(int)),
         ]
         index = np.concatenate(repeat)
         rows = surface.score_rows(0, 3)[:, index]
@@ -39,7 +42,7 @@ def test_every_metric_equals_itself_on_the_resampled_arrays(seed, ties):
 
 def test_thresholds_may_differ_between_lams():
     surface = make(4)
-    drawn = resample(surface.n_positive, surface.n_negative, size=20, seed=1)
+    drawn = resample(surface.samples, size=20, seed=1)
     cuts = np.float32([-1, 0, 1])
     together = bootstrap(surface, ["recall"], drawn, cuts)["recall"]
     for k in range(3):
@@ -49,27 +52,14 @@ def test_thresholds_may_differ_between_lams():
 
 def test_a_users_metric_is_resampled_too():
     surface = make(5)
-    drawn = resample(surface.n_positive, surface.n_negative, size=6, seed=2)
+    drawn = resample(surface.samples, size=6, seed=2)
     plain = as_metric("calibration_error")
     slow = type(plain)("slow", plain.function)  # without the weighted form, resamples are spelled out
     found = bootstrap(surface, [plain, slow], drawn)
     np.testing.assert_allclose(found["slow"], found[plain.name], atol=1e-6)
 
 
-def test_resamples_are_stratified_seeded_and_unbiased():
-    drawn = resample(7, 40, size=500, seed=3)
-    assert (drawn.positive.sum(axis=0) == 7).all()
-    assert (drawn.negative.sum(axis=0) == 40).all()
-    np.testing.assert_array_equal(drawn.negative, resample(7, 40, size=500, seed=3).negative)
-    assert (drawn.negative != resample(7, 40, size=500, seed=4).negative).any()
-    # Each count is Binomial(40, 1/40): mean 1, variance 39/40; 20,000 of them.
-    assert drawn.negative.mean() == 1
-    assert drawn.negative.var() == pytest.approx(39 / 40, abs=0.05)
-
-
 def test_resamples_of_other_data_are_refused():
     surface = make()
     with pytest.raises(ValueError, match="resamples are of 3 positives and 4 negatives"):
-        bootstrap(surface, ["auc"], resample(3, 4, size=2))
-    with pytest.raises(ValueError, match="number of resamples must be positive; got 0"):
-        resample(3, 4, size=0)
+        bootstrap(surface, ["auc"], resample(Samples(np.arange(7) < 3), size=2))

@@ -7,15 +7,16 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
 from lossdial.dial import metrics
+from lossdial.dial.calibrating import calibrate
 from lossdial.dial.calibration import (
     Beta,
     Isotonic,
     Platt,
     Temperature,
-    calibrate,
     calibration_from_json,
     calibration_to_json,
 )
+from lossdial.dial.kinds import sigmoid
 
 KINDS = ["temperature", "platt", "beta", "isotonic"]
 
@@ -119,3 +120,15 @@ def test_wrong_input_is_named():
         calibrate([0, 1], [[0.0, 1.0], [1.0, 2.0]])
     with pytest.raises(ValueError, match="must be finite"):
         calibrate([0, 1], [np.nan, 1.0])
+
+
+@pytest.mark.parametrize("kind", ["temperature", "platt", "beta"])
+@pytest.mark.parametrize("width", [1e-2, 1e-5, 1e-9, 0.0])
+def test_scores_that_hardly_differ_are_calibrated_all_the_same(kind, width):
+    rng = np.random.default_rng(0)
+    y = (rng.random(71) < 0.25).astype(int)
+    score = 0.2 + width * (rng.standard_normal(71) + y)
+    margin = calibrate(y, score, kind).apply(score)
+    assert np.isfinite(margin).all()
+    if kind != "temperature":  # which cannot move the level
+        assert sigmoid(margin).mean() == pytest.approx(y.mean(), abs=0.05)

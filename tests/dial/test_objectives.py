@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lossdial.dial import metrics
-from lossdial.dial.objectives import Objective, select
+from lossdial.dial.objectives import Objective
+from lossdial.dial.selecting import select
 from lossdial.dial.surface import Surface
 
 

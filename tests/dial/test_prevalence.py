@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import norm
 from threadpoolctl import threadpool_limits
 
-from lossdial.dial.calibration import calibrate
+from lossdial.dial.calibrating import calibrate
 from lossdial.dial.prevalence import estimate_prevalence, log_odds, mixture_share, move_prevalence
 
 
@@ -56,7 +56,7 @@ def test_moving_the_prevalence_is_bayes_rule():
     assert log_odds(0.5) == 0
 
 
-@pytest.mark.parametrize(("truth", "share"), [(0.05, 0.96), (0.3, 0.945)])
+@pytest.mark.parametrize(("truth", "share"), [(0.05, 0.98), (0.3, 0.945)])
 def test_em_interval_covers_in_200_trials(truth, share):
     # 50 validation positives, 500 negatives, 500 new scores, AUC 0.9. `share` is what was measured with this seed; over
     # seeds 0 to 2 it was 0.96 to 0.99 at 5 % and 0.935 to 0.95 at 30 % (and 0.92 to 0.955 at 1 %).

@@ -3,7 +3,8 @@ import pytest
 
 from lossdial.dial import metrics
 from lossdial.dial.registry import PAPER_METRICS
-from lossdial.dial.surface import FoldedScores, Surface
+from lossdial.dial.scores import FoldedScores
+from lossdial.dial.surface import Surface
 
 
 def make(n=200, m=7, c=5, seed=0):

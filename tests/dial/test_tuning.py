@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 from lossdial.dial import metrics
-from lossdial.dial.objectives import Objective, select
-from lossdial.dial.surface import FoldedScores, Surface, swapped_halves
+from lossdial.dial.objectives import Objective
+from lossdial.dial.scores import FoldedScores
+from lossdial.dial.selecting import select
+from lossdial.dial.splitting import swapped_halves
+from lossdial.dial.surface import Surface
 from lossdial.dial.tuning import REPORT, choose, crossfit
 
 

@@ -2,9 +2,11 @@ import numpy as np
 import pytest
 
 from lossdial.dial import metrics
-from lossdial.dial.objectives import Objective, select
+from lossdial.dial.objectives import Objective
 from lossdial.dial.points import Estimate
-from lossdial.dial.surface import Surface, swapped_halves
+from lossdial.dial.selecting import select
+from lossdial.dial.splitting import swapped_halves
+from lossdial.dial.surface import Surface
 from lossdial.dial.verdict import AIMS, Gain, Verdict, verdict
 
 
@@ -67,14 +69,25 @@ def test_figures_come_from_the_half_that_did_not_choose():
 
 
 def test_less_is_better_counts_as_gain():
+    surface = crossing(4)
+    costs = [Objective(minimize="expected_cost", cost_fn=ratio, cost_fp=1, prevalence=0.1) for ratio in (0.2, 200)]
+    gains = verdict(surface, costs).gains
+    # One of the two costs wants the λ that AUC does not.
+    assert sum(gain.measurable for gain in gains) == 1
+    for gain in gains:
+        if gain.measurable:
+            assert gain.moved < gain.fixed
+
+
+def test_calibration_is_the_rival_of_lam_for_probabilities():
     rng = np.random.default_rng(4)
     y = np.repeat([1, 0], [200, 800])
     score = rng.standard_normal(1000) + 2 * y
     surface = Surface(y, np.stack([score * 1.001 + 3, 2 * score - 3.4], axis=1), ({"tau": 0.0}, {"tau": 1.0}))
     gain = verdict(surface, (Objective(minimize="brier"),)).gains[0]
-    # Both columns rank alike, so AUC takes the more central (the first of two), whose probabilities are far off.
-    assert gain.measurable
-    assert gain.moved < gain.fixed
+    # Both columns rank alike, and once calibrated they state alike: what differs was not λ's.
+    assert not gain.measurable
+    assert gain.gain.value == pytest.approx(0, abs=2e-3)
 
 
 def test_wording():

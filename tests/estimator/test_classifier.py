@@ -1,6 +1,7 @@
 """LCTClassifier: scikit-learn's own checks, and everything that fit promises."""
 
 import json
+import os
 import pickle
 from types import SimpleNamespace
 
@@ -9,12 +10,13 @@ import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_array_equal
+from PIL import Image
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, make_classification
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -22,13 +24,25 @@ from torch import nn
 
 import lossdial.training.loop
 from lossdial import Constant, LCTClassifier, Linear, Space, VSLoss
-from lossdial.models import CifarResNet
-from lossdial.training import CheckpointError, Cosine, DivergedError, Flat
-from lossdial.training.batches import Augment
+from lossdial.bundle import Bundle, BundleError
+from lossdial.dial import Objective
+from lossdial.models import CifarResNet, FiLMConfig, FrozenEncoder
+from lossdial.training import Augment, Checkpoint, CheckpointError, Cosine, DivergedError, Flat, OptimizerConfig, Recipe
 
 
-@pytest.mark.filterwarnings("ignore:the positive class is the majority")  # scikit-learn's data are balanced
-@parametrize_with_checks([LCTClassifier(epochs=10, random_state=0), LCTClassifier("focal", epochs=10, random_state=0)])
+def expected_failures(_):
+    why = "a row of weight two and two rows fall into other mini-batches, and into another share held out"
+    return {"check_sample_weight_equivalence_on_dense_data": why}
+
+
+@pytest.mark.filterwarnings("ignore:.*(looked for|as many).*:UserWarning")  # scikit-learn's data are balanced
+@parametrize_with_checks(
+    [
+        LCTClassifier(recipe=Recipe(epochs=10), random_state=0),
+        LCTClassifier("focal", recipe=Recipe(10), random_state=0),
+    ],
+    expected_failed_checks=expected_failures,
+)
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
@@ -39,12 +53,14 @@ def table(n=240, share=0.25, seed=0):
     return rng.standard_normal((n, 4)) + y[:, None], y
 
 
-def quick(**arguments):
-    return LCTClassifier(**{"epochs": 3, "batch_size": 32, "hidden": (8,), "random_state": 0, **arguments})
+def quick(**changes):
+    small = {"recipe__epochs": 3, "recipe__batch_size": 32, "random_state": 0}
+    network = {} if "network" in changes else {"network__hidden": (8,)}
+    return LCTClassifier().set_params(**small | network | changes)
 
 
 def parameters(clf):
-    return [p.detach().clone() for p in clf.bundle_.model.parameters()]
+    return [p.detach().clone() for p in clf.bundle_.predictor.model.parameters()]
 
 
 def same(a, b):
@@ -67,7 +83,7 @@ class Recorder(nn.Module):
 def test_it_learns():
     X, y = make_classification(1500, weights=[0.9], class_sep=1.5, random_state=0)
     X, X_test, y, y_test = train_test_split(X, y, stratify=y, random_state=0)
-    clf = LCTClassifier(epochs=15, random_state=0).fit(X, y)
+    clf = LCTClassifier(recipe=Recipe(epochs=15), random_state=0).fit(X, y)
     assert roc_auc_score(y_test, clf.decision_function(X_test)) > 0.9
     assert [row["epoch"] for row in clf.history_] == list(range(1, 16))
     assert clf.history_[-1]["auc"] > 0.9
@@ -90,21 +106,24 @@ def test_any_two_labels_and_either_one_positive(labels, positive):
     assert_array_equal(clf.predict_proba(X)[:, positive], reference.predict_proba(X)[:, 1])
     assert_array_equal(clf.predict(X), np.array(labels)[np.where(reference.predict(X) == 1, positive, 1 - positive)])
     assert_array_equal(clf.predict(X) == labels[1], clf.decision_function(X) > 0)
-    assert clf.bundle_.classes == (labels[1 - positive], labels[positive])
-    assert clf.bundle_.prevalence == pytest.approx(y.mean(), abs=0.01)
+    assert clf.bundle_.predictor.classes == (labels[1 - positive], labels[positive])
+    assert clf.bundle_.training.prevalence == pytest.approx(y.mean(), abs=0.01)
 
 
-def test_the_second_label_is_positive_by_default():
+def test_the_rarer_label_is_looked_for_by_default():
     X, y = table()
     assert same(quick().fit(X, y), quick(pos_label=1).fit(X, y))
+    named = np.array(["well", "ill"])[y]  # 'ill' sorts first
+    clf = quick().fit(X, named)
+    assert clf.bundle_.predictor.classes == ("well", "ill")
+    assert_array_equal(clf.classes_, ["ill", "well"])
+    assert same(clf, quick(pos_label="ill").fit(X, named))
 
 
-def test_positives_in_the_majority():
+def test_positives_in_the_majority_where_they_are_asked_for():
     X, y = table(share=0.8)
-    with pytest.warns(UserWarning, match=r"positive class is the majority \(7\d%\).*set pos_label='ill'") as caught:
-        clf = quick().fit(X, np.array(["ill", "well"])[y])
-    assert len([w for w in caught if "majority" in str(w.message)]) == 1  # in one voice
-    assert clf.bundle_.loss["beta"] < 1
+    clf = quick(pos_label="well").fit(X, np.array(["ill", "well"])[y])
+    assert clf.bundle_.training.loss["beta"] < 1
     assert roc_auc_score(y, clf.decision_function(X)) > 0.7
 
 
@@ -137,14 +156,12 @@ def test_wrong_data(make, message):
         ({"loss": "hinge"}, "loss must be 'vs', 'focal' or a ConditionalLoss; got 'hinge'"),
         ({"space": Space(alpha=Constant(0.5))}, "VSLoss has no hyperparameter 'alpha'"),
         ({"space": Space(gamma=Linear(-1, 1, 0), tau=Constant(0))}, "gamma must be finite and at least 0"),
-        ({"pos_label": "ill"}, r"pos_label='ill' is not one of the labels \[0, 1\]"),
+        ({"pos_label": "ill"}, r"pos_label must be one of the labels; got 'ill'"),
         ({"validation_fraction": 1.0}, r"validation_fraction must lie in \[0, 1\); got 1.0"),
-        ({"epochs": 0}, "epochs must be at least 1"),
-        ({"optimizer": "lion"}, "name must be 'sgd', 'adam' or 'adamw'"),
-        ({"hidden": ()}, "hidden must be one or more positive widths"),
-        ({"film_scale": "2"}, "scale must be 'sigma' or '1"),
-        ({"batch_size": 0}, "batch_size must be at least 1"),
-        ({"augment": Augment(flip_horizontal=True)}, "only images"),
+        ({"head": "flim"}, "unknown head 'flim'; did you mean 'film'"),
+        ({"network": "mlp"}, "network must be an MLPConfig or a torch module; got 'mlp'"),
+        ({"aim": "f1"}, r"aim must be an Objective, such as Objective\(maximize='f1'\); got 'f1'"),
+        ({"recipe__augment": Augment(flip_horizontal=True)}, "only images"),
     ],
     ids=lambda value: str(value)[:30],
 )
@@ -156,14 +173,14 @@ def test_wrong_settings(arguments, message):
 def test_so_few_positives_that_most_batches_see_none():
     X, y = table(400, share=0)
     y[:6] = 1
-    with pytest.warns(UserWarning, match=r"5 of 320 training samples are positive, so about 78% of the batches of 16"):
-        quick(batch_size=16).fit(X, y)
+    with pytest.warns(UserWarning, match=r"5 of 32. training samples are positive, so about 78% of the batches of 16"):
+        quick(recipe__batch_size=16).fit(X, y)
 
 
 def test_divergence():
     X, y = table()
     with pytest.raises(DivergedError, match=r"step 2 .*learning rate 1e\+25"):
-        quick(optimizer="sgd", lr=1e25, schedule=Flat()).fit(X, y)
+        quick(recipe__optimizer__name="sgd", recipe__optimizer__lr=1e25, recipe__schedule=Flat()).fit(X, y)
 
 
 # the share held out
@@ -173,29 +190,27 @@ def test_divergence():
 def test_held_out_rows_are_never_trained_on(share):
     X, y = table()
     X[:, 0] = np.arange(len(X))  # a row's number, which the recorder's features still hold
-    clf = quick(backbone=Recorder(), validation_fraction=share, lr=1e-6).fit(X, y)
-    trained = set(torch.cat(clf.bundle_.model.backbone.seen).int().tolist())
-    holdout = clf.bundle_.holdout
-    held = holdout.features[:, 0].int().numpy()
-    assert not trained & set(held.tolist())
-    assert trained | set(held.tolist()) == set(range(len(X)))
-    assert len(held) == round(share * len(X))
-    assert_array_equal(holdout.y, y[held])
+    clf = quick(network=Recorder(), validation_fraction=share, recipe__optimizer__lr=1e-6).fit(X, y)
+    trained = set(torch.cat(clf.bundle_.predictor.model.backbone.seen).int().tolist())
+    held = np.array(sorted(set(range(len(X))) - trained))
+    assert len(held) == pytest.approx(share * len(X), abs=1)
     assert y[held].mean() == pytest.approx(y.mean(), abs=0.01)  # stratified
-    clf.bundle_.model.backbone.seen.clear()
-    surface = clf.surface()
-    assert sorted(surface.y.tolist()) == sorted(y[held].tolist())
-    assert not clf.bundle_.model.backbone.seen
+    dial = clf.dial()
+    assert_array_equal(dial.y, y[held])
+    k = 5
+    assert_array_equal(dial.surface.score(k), clf.decision_function(X[held], dial.lams[k]))
 
 
 def test_validation_data_of_ones_own():
     X, y = table()
     X_val, y_val = table(100, seed=1)
     X[:, 0] = np.arange(len(X))
-    clf = quick(backbone=Recorder(), lr=1e-6).fit(X, y, X_val, y_val)
-    assert len(set(torch.cat(clf.bundle_.model.backbone.seen).int().tolist())) == len(X)  # nothing is held out
-    assert_array_equal(clf.bundle_.holdout.features.numpy(), X_val.astype(np.float32))
-    assert_array_equal(clf.bundle_.holdout.y, y_val)
+    clf = quick(network=Recorder(), recipe__optimizer__lr=1e-6).fit(X, y, X_val, y_val)
+    assert len(set(torch.cat(clf.bundle_.predictor.model.backbone.seen).int().tolist())) == len(
+        X
+    )  # nothing is held out
+    assert_array_equal(clf.bundle_.evidence.y, y_val)
+    assert_array_equal(clf.dial().surface.score(7), clf.decision_function(X_val, clf.dial().lams[7]))
     score = clf.decision_function(X_val)
     assert clf.history_[-1]["auc"] == pytest.approx(roc_auc_score(y_val, score), abs=1e-6)
 
@@ -212,8 +227,8 @@ def test_validation_labels_must_come_along():
 def test_nothing_is_held_out_where_there_is_nothing_to_share(positives, share):
     X, y = table(share=0)
     y[:positives] = 1
-    clf = quick(validation_fraction=share, batch_size=240).fit(X, y)
-    assert clf.bundle_.holdout is None
+    clf = quick(validation_fraction=share, recipe__batch_size=240).fit(X, y)
+    assert clf.bundle_.evidence is None
     assert "auc" not in clf.history_[0]
     with pytest.raises(ValueError, match="there are no held-out data"):
         clf.tune(maximize="f1")
@@ -229,7 +244,6 @@ def test_data_frames():
     labels = pd.Series(y).map({0: "well", 1: "ill"})
     clf = quick(pos_label="ill").fit(frame, labels)
     assert_array_equal(clf.feature_names_in_, frame.columns)
-    assert clf.bundle_.feature_names == ("age", "dose", "weight", "height")
     assert set(clf.predict(frame)) <= {"well", "ill"}
     with pytest.raises(ValueError, match="feature names should match"):
         clf.predict(frame[["dose", "age", "weight", "height"]])
@@ -246,19 +260,20 @@ def test_pipeline_clone_and_pickle():
     restored = pickle.loads(pickle.dumps(pipeline))
     assert_array_equal(restored.predict_proba(X), pipeline.predict_proba(X))
     assert pipeline.score(X, y) == (pipeline.predict(X) == y).mean()
-    assert clone(quick(backbone=Recorder())).get_params().keys() == quick().get_params().keys()
+    assert clone(quick(network=Recorder())).get_params(False).keys() == quick().get_params(False).keys()
 
 
 def test_grid_search():
     X, y = table()
-    search = GridSearchCV(quick(), {"lr": [1e-6, 0.03], "hidden": [(8,), (4, 4)]}, cv=2, scoring="roc_auc").fit(X, y)
-    assert search.best_params_["lr"] == 0.03
+    grid = {"recipe__optimizer__lr": [1e-6, 0.03], "network__hidden": [(8,), (4, 4)]}
+    search = GridSearchCV(quick(), grid, cv=2, scoring="roc_auc").fit(X, y)
+    assert search.best_params_["recipe__optimizer__lr"] == 0.03
     assert search.best_estimator_.predict(X).shape == (240,)
 
 
 def test_calibration():
     X, y = table(400)
-    clf = quick(epochs=8).fit(X[:200], y[:200])
+    clf = quick(recipe__epochs=8).fit(X[:200], y[:200])
     calibrated = CalibratedClassifierCV(FrozenEstimator(clf)).fit(X[200:], y[200:])
     assert calibrated.predict_proba(X[200:])[:, 1].mean() == pytest.approx(y[200:].mean(), abs=0.02)
     assert roc_auc_score(y, calibrated.predict_proba(X)[:, 1]) > 0.8
@@ -289,13 +304,12 @@ def test_images(dtype):
     torch.manual_seed(0)  # a backbone of one's own comes with weights of one's own
     backbone = CifarResNet(8, 4, in_channels=1)
     before = [p.clone() for p in backbone.parameters()]
-    clf = LCTClassifier(
-        backbone=backbone, epochs=12, batch_size=64, lr=0.01, augment=Augment(crop_padding=1), random_state=0
-    ).fit(X[::2], y[::2])
+    recipe = Recipe(12, batch_size=64, optimizer=OptimizerConfig(lr=0.01), augment=Augment(crop_padding=1))
+    clf = LCTClassifier(network=backbone, recipe=recipe, random_state=0).fit(X[::2], y[::2])
     assert roc_auc_score(y[1::2], clf.decision_function(X[1::2])) > 0.9
     assert all(torch.equal(p, q) for p, q in zip(before, backbone.parameters(), strict=True))  # it was copied
     # Standardised by the training images' own mean and deviation, on the scale that the network sees.
-    assert clf.bundle_.model.backbone.standardize.mean.item() == pytest.approx(0.29, abs=0.02)
+    assert clf.bundle_.predictor.model.backbone.standardize.mean.item() == pytest.approx(0.29, abs=0.02)
     with pytest.raises(ValueError, match=r"expecting 1 features|shape \(n, 1, height, width\)"):
         clf.predict(np.repeat(X, 3, axis=1))
 
@@ -305,7 +319,7 @@ def test_bytes_and_floats_of_the_same_images_train_the_same():
     y = np.arange(60) % 3 // 2
     X = (rng.integers(0, 150, (60, 1, 8, 8)) + 80 * y[:, None, None, None]).astype(np.uint8)
     torch.manual_seed(0)
-    settings = {"backbone": CifarResNet(8, 2, in_channels=1), "epochs": 2, "batch_size": 20, "random_state": 0}
+    settings = {"network": CifarResNet(8, 2, in_channels=1), "recipe": Recipe(2, batch_size=20), "random_state": 0}
     bytes_, floats = LCTClassifier(**settings).fit(X, y), LCTClassifier(**settings).fit(X / np.float32(255), y)
     np.testing.assert_allclose(bytes_.decision_function(X), floats.decision_function(X / np.float32(255)), atol=1e-3)
 
@@ -323,9 +337,9 @@ def test_sequences_through_a_module_of_ones_own():
         def forward(self, x):
             return self.conv(x).relu().mean(-1)
 
-    clf = quick(backbone=Convolution(), epochs=20, lr=0.02).fit(X, y)
+    clf = quick(network=Convolution(), recipe__epochs=20, recipe__optimizer__lr=0.02).fit(X, y)
     assert roc_auc_score(y, clf.decision_function(X)) > 0.9
-    assert clf.bundle_.model.n_features == 6
+    assert clf.bundle_.predictor.model.n_features == 6
 
 
 # settings that reach the training
@@ -334,25 +348,25 @@ def test_sequences_through_a_module_of_ones_own():
 def test_a_loss_of_ones_own():
     X, y = table()
     clf = quick(loss=VSLoss(beta=50.0)).fit(X, y)
-    assert clf.bundle_.loss == {"name": "vs", "beta": 50.0}
-    assert quick().fit(X, y).bundle_.loss["beta"] == pytest.approx((y == 0).sum() / (y == 1).sum(), rel=0.02)
+    assert clf.bundle_.training.loss == {"name": "vs", "beta": 50.0}
+    assert quick().fit(X, y).bundle_.training.loss["beta"] == pytest.approx((y == 0).sum() / (y == 1).sum(), rel=0.02)
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"optimizer": "sgd"},
-        {"optimizer": "adamw", "weight_decay": 0.5},
-        {"sam_rho": 0.1},
-        {"schedule": Cosine(warmup=1)},
-        {"clip_norm": 0.01},
-        {"ema_decay": 0.5},
-        {"lam_per": "sample"},
-        {"batch_size": 16},
-        {"head_widths": (4,)},
-        {"film_scale": "sigma"},
-        {"precision": "bf16-mixed"},
-        {"lr": 0.01},
+        {"recipe__optimizer__name": "sgd"},
+        {"recipe__optimizer__name": "adamw", "recipe__optimizer__weight_decay": 0.5},
+        {"recipe__optimizer__sam_rho": 0.1},
+        {"recipe__schedule": Cosine(warmup=1)},
+        {"recipe__clip_norm": 0.01},
+        {"recipe__ema_decay": 0.5},
+        {"recipe__lam_per": "sample"},
+        {"recipe__batch_size": 16},
+        {"head": FiLMConfig(widths=(4,))},
+        {"head": FiLMConfig(scale="sigma")},
+        {"run__precision": "bf16-mixed"},
+        {"recipe__optimizer__lr": 0.01},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -360,13 +374,13 @@ def test_every_setting_makes_a_difference(change):
     X, y = table()
     reference, clf = quick().fit(X, y), quick(**change).fit(X, y)
     assert not np.array_equal(reference.decision_function(X), clf.decision_function(X))
-    assert next(clf.bundle_.model.parameters()).dtype == torch.float32
+    assert next(clf.bundle_.predictor.model.parameters()).dtype == torch.float32
 
 
 @pytest.mark.parametrize("precision", ["64-true", "bf16-true"])
 def test_a_model_of_another_precision_predicts_in_float32(precision, tmp_path):
     X, y = table()
-    clf = quick(precision=precision).fit(X, y)
+    clf = quick(run__precision=precision).fit(X, y)
     clf.save(tmp_path)
     assert_array_equal(LCTClassifier.load(tmp_path).predict_proba(X), clf.predict_proba(X))
     assert clf.history_[-1]["auc"] == pytest.approx(quick().fit(X, y).history_[-1]["auc"], abs=0.1)
@@ -405,30 +419,211 @@ def test_an_interrupted_fit_goes_on(tmp_path, random_state):
         loss.deadline = deadline
         # A generator in the state it had the first time, as a script run again would have.
         rng = np.random.RandomState(0) if random_state == "generator" else random_state
-        return {"loss": loss, "random_state": rng, "run_dir": tmp_path, "ema_decay": 0.9}
+        return {"loss": loss, "random_state": rng, "run__folder": tmp_path, "recipe__ema_decay": 0.9}
 
     with pytest.raises(KeyboardInterrupt):
         quick(**settings(11)).fit(X, y)
     arguments = settings(-1)
     clf = quick(**arguments).fit(X, y)
-    assert arguments["loss"].evaluations == 18 - 10  # three epochs of six batches, ten steps done before
-    seed = json.loads(torch.load(tmp_path / "checkpoint.pt", weights_only=True)["identity"])["seed"]
-    whole = quick(**settings(-1) | {"run_dir": None})
-    whole._seed = lambda: seed
+    assert arguments["loss"].evaluations == clf.bundle_.training.steps - 10  # ten steps were done before
+    assert not (tmp_path / "checkpoint.pt").exists()  # the finished model is there in its place
+    seed = clf.bundle_.training.identity["seed"]
+    whole = quick(**settings(-1) | {"run__folder": None})
+    whole._seed = lambda _: seed
     assert same(clf, whole.fit(X, y))
     assert [json.loads(line)["epoch"] for line in (tmp_path / "log.jsonl").read_text().splitlines()] == [1, 2, 3]
     assert [row["loss"] for row in clf.history_] == [row["loss"] for row in whole.history_]
 
 
-def test_a_run_of_other_data_or_settings_is_refused(tmp_path):
+def test_a_finished_run_gives_its_model_back(tmp_path):
     X, y = table()
-    quick(run_dir=tmp_path).fit(X, y)
-    quick(run_dir=tmp_path, progress=False).fit(X, y)  # what changes no weight may change
-    with pytest.raises(CheckpointError, match=r"other settings \(lr: '0.003' then, '0.01' now\)"):
-        quick(run_dir=tmp_path, lr=0.01).fit(X, y)
-    with pytest.raises(CheckpointError, match=r"other settings \(data: \d+ then, \d+ now\)"):
-        quick(run_dir=tmp_path).fit(X + 1e-3, y)
-    with pytest.raises(CheckpointError, match=r"other settings \(data: \d+ then, \d+ now\)"):
-        quick(run_dir=tmp_path).fit(X, np.roll(y, 1))
-    with pytest.raises(CheckpointError, match=r"other settings \(seed: \d+ then, \d+ now\)"):
-        quick(run_dir=tmp_path, random_state=1).fit(X, y)
+    clf = quick(run__folder=tmp_path).fit(X, y)
+    again = quick(run__folder=tmp_path, run__progress=False).fit(X, y)  # what changes no weight may change
+    assert same(clf, again)
+    assert again.bundle_.training.seconds == clf.bundle_.training.seconds  # it was not trained again
+
+
+@pytest.mark.parametrize("unfinished", [False, True], ids=["finished", "interrupted"])
+def test_a_run_of_other_data_or_settings_is_refused(tmp_path, unfinished):
+    X, y = table()
+    quick(run__folder=tmp_path).fit(X, y)
+    if unfinished:  # as far as the folder tells
+        kept = Bundle.load(tmp_path)
+        (tmp_path / "bundle.json").unlink()
+        model = kept.predictor.model
+        checkpoint(model, dict(kept.training.identity)).save(tmp_path)
+    error = CheckpointError if unfinished else BundleError
+    for changes, data, what in (
+        ({"recipe__optimizer__lr": 0.01}, (X, y), "recipe__optimizer__lr"),
+        ({}, (X + 1e-3, y), "data"),
+        ({}, (X, np.roll(y, 1)), "data"),
+        ({"random_state": 1}, (X, y), "seed"),
+    ):
+        with pytest.raises(error, match=rf"other settings \((different: )?{what}"):
+            quick(run__folder=tmp_path, **changes).fit(*data)
+
+
+def checkpoint(model, identity):
+    return Checkpoint(0, 0, model.state_dict(), {}, None, {}, 0.0, 0.0, [], identity)
+
+
+def test_a_folder_in_use_is_refused_with_the_process_that_has_it(tmp_path):
+    from lossdial.base.locks import claimed
+
+    X, y = table()
+    with claimed(tmp_path), pytest.raises(ValueError, match=f"process {os.getpid()} is working in"):
+        quick(run__folder=tmp_path).fit(X, y)
+
+
+# frames, groups, weights
+
+
+def frame(n=400, seed=0):
+    """Numbers, text, booleans, dates and gaps, all of which tell something of y."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < 0.3).astype(int)
+    X = pd.DataFrame(
+        {
+            "age": rng.normal(50, 10, n) + 5 * y,
+            "town": np.where(rng.random(n) + 0.3 * y > 0.7, "Ulm", "Bern"),
+            "smoker": rng.random(n) + 0.2 * y > 0.5,
+            "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1000, n) + 200 * y, "D"),
+            "dose": np.where(rng.random(n) < 0.2, np.nan, rng.random(n) + y),
+        }
+    )
+    return X, y
+
+
+def test_a_data_frame_of_every_kind_before_and_after_loading(tmp_path):
+    X, y = frame()
+    clf = quick(recipe__epochs=10).fit(X, y)
+    X_new, y_new = frame(seed=1)
+    assert roc_auc_score(y_new, clf.decision_function(X_new)) > 0.85
+    clf.save(tmp_path)
+    assert_array_equal(LCTClassifier.load(tmp_path).predict_proba(X_new), clf.predict_proba(X_new))
+
+
+def test_columns_in_another_order_are_never_taken_for_each_other(tmp_path):
+    X, y = frame()
+    quick().fit(X, y).save(tmp_path)
+    loaded = LCTClassifier.load(tmp_path)
+    other = X[[*X.columns[::-1]]]
+    with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
+        loaded.predict(other)
+    features = loaded.bundle_.predictor.features(other)  # by name, below scikit-learn's face
+    assert torch.equal(features, loaded.bundle_.predictor.features(X))
+
+
+def test_the_encoder_sees_training_rows_only():
+    X, y = frame()
+    X["town"] = X["town"].where(np.arange(len(X)) % 40 != 0, [f"village {i}" for i in range(len(X))])
+    clf = quick().fit(X, y)
+    encoder = clf.bundle_.predictor.schema.encoder
+    trained = np.isin(clf.bundle_.predictor.schema.fingerprints(X), clf.bundle_.seen)
+    assert 0.75 < trained.mean() < 0.85
+    towns = {name.removeprefix("town=") for name in encoder.get_feature_names_out() if name.startswith("town=")}
+    assert towns == set(X["town"][trained])
+
+
+def test_groups_stay_on_one_side():
+    X, y = table(300)
+    patients = np.repeat(np.arange(100), 3)
+    X[:, 0] = np.arange(300)
+    clf = quick(network=Recorder(), recipe__optimizer__lr=1e-6).fit(X, y, groups=patients)
+    trained = np.array(sorted(set(torch.cat(clf.bundle_.predictor.model.backbone.seen).int().tolist())))
+    held = np.setdiff1d(np.arange(300), trained)
+    assert len(held) > 40
+    assert not set(patients[trained]) & set(patients[held])
+    assert len(np.unique(clf.bundle_.evidence.groups)) == len(set(patients[held]))
+
+
+def test_copies_of_a_row_stay_on_one_side():
+    X, y = table(200)
+    X[:, 0] = np.arange(200)
+    twice = np.concatenate([X, X])
+    clf = quick(network=Recorder(), recipe__optimizer__lr=1e-6).fit(twice, np.concatenate([y, y]))
+    trained = set(torch.cat(clf.bundle_.predictor.model.backbone.seen).int().tolist())
+    assert len(trained) == pytest.approx(160, abs=2)  # the others were held out with both copies
+    assert len(clf.bundle_.evidence.y) == 2 * (200 - len(trained))
+
+
+def test_weights_count():
+    X, y = table(400)
+    weight = np.where(X[:, 0] > 0, 5.0, 0.1)
+    plain, weighted = quick().fit(X, y), quick().fit(X, y, sample_weight=weight)
+    assert not same(plain, weighted)
+    assert same(plain, quick().fit(X, y, sample_weight=np.ones(400)))
+    assert weighted.bundle_.training.prevalence == pytest.approx(np.average(y, weights=weight), abs=0.05)
+    assert weighted.bundle_.evidence.sample_weight is not None
+
+
+def test_an_aim_in_the_constructor_tunes_inside_fit_and_cross_validation():
+    X, y = table(500)
+    aim = Objective(maximize="precision", subject_to={"recall": 0.98})
+    clf = quick(aim=aim).fit(X, y)
+    assert "recall >= 0.98" in str(clf.points["default"])
+    scores = cross_val_score(quick(aim=aim), X, y, scoring="recall", cv=3)
+    assert scores.mean() > cross_val_score(quick(), X, y, scoring="recall", cv=3).mean()
+
+
+def test_what_is_loaded_reports_the_parameters_it_was_trained_with(tmp_path):
+    X, y = table()
+    settings = {
+        "space": Space(gamma=Constant(0.1), tau=Linear(0, 2, 0.5)),
+        "head": FiLMConfig(widths=(5,), scale="sigma"),
+        "recipe": Recipe(2, batch_size=50, optimizer=OptimizerConfig("sgd", 0.01), schedule=Flat(warmup=1)),
+        "aim": Objective(maximize="f1"),
+        "validation_fraction": 0.3,
+        "random_state": 7,
+    }
+    LCTClassifier("vs", **settings).fit(X, y).save(tmp_path)
+    loaded = LCTClassifier.load(tmp_path)
+    for name, value in settings.items():
+        assert getattr(loaded, name) == value, name
+    assert repr(clone(loaded)) == repr(LCTClassifier("vs", **settings))
+
+
+# images and frozen networks
+
+
+def pictures(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    y = (np.arange(n) % 3 == 0).astype(int)
+    return (rng.integers(0, 150, (n, 3, 16, 16)) + 80 * y[:, None, None, None]).astype(np.uint8), y
+
+
+def test_a_frozen_encoder_takes_images_before_and_after_loading(tmp_path):
+    X, y = pictures()
+    torch.manual_seed(0)
+    clf = quick(network=FrozenEncoder(CifarResNet(8, 4))).fit(X, y)
+    calls = []
+    clf.bundle_.predictor.model.backbone.encoder.register_forward_hook(lambda *_: calls.append(None))
+    expected = clf.predict_proba(X)
+    assert len(calls) == 1
+    clf.save(tmp_path)
+    assert_array_equal(LCTClassifier.load(tmp_path).predict_proba(X), expected)
+    assert clf.history_[-1]["loss"] < clf.history_[0]["loss"]
+
+
+def test_files_of_images_are_brought_to_the_size_of_training(tmp_path):
+    X, y = pictures()
+    paths = []
+    for i, image in enumerate(X):
+        paths.append(tmp_path / f"{i}.png")
+        Image.fromarray(image.transpose(1, 2, 0)).save(paths[-1])
+    clf = quick(network=CifarResNet(8, 2)).fit(X, y)
+    assert_array_equal(clf.predict_proba(paths), clf.predict_proba(X))
+    with pytest.raises(ValueError, match=r"images must have shape \(n, 3, 16, 16\), as in training, or be paths"):
+        clf.predict(X[:, :, :8, :8])
+    from_files = quick(network=CifarResNet(8, 2)).fit(paths, y)
+    assert from_files.bundle_.predictor.schema.height == 64  # no size was asked for
+    assert from_files.predict(paths).shape == (60,)
+
+
+def test_a_pickled_estimator_carries_no_features():
+    X, y = table(2000)
+    clf = quick().fit(X, y)
+    X_val, y_val = table(2000, seed=1)
+    before = len(pickle.dumps(clf))
+    clf.tune(X_val, y_val, maximize="f1")
+    assert len(pickle.dumps(clf)) < before + 20_000

@@ -1,6 +1,7 @@
 """What a trained classifier answers, at any λ and at the points that tuning chose."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from sklearn.metrics import f1_score, precision_score, recall_score
 from torch import nn
 
 from lossdial import LCTClassifier
-from lossdial.bundle import Bundle
+from lossdial.models import FiLMConfig
 
 
 def table(n=600, share=0.25, seed=0):
@@ -21,8 +22,9 @@ def table(n=600, share=0.25, seed=0):
     return (rng.standard_normal((n, 4)) + y[:, None]).astype(np.float32), y
 
 
-def quick(**arguments):
-    return LCTClassifier(**{"epochs": 4, "batch_size": 64, "hidden": (8,), "random_state": 0, **arguments})
+def quick(**changes):
+    small = {"recipe__epochs": 4, "recipe__batch_size": 64, "network__hidden": (8,), "random_state": 0}
+    return LCTClassifier().set_params(**small | changes)
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +47,11 @@ LAMS = [{"gamma": 0.0, "tau": 0.0}, {"gamma": 0.3, "tau": 3.0}, {"gamma": 0.12, 
 
 
 @pytest.mark.parametrize("lam", LAMS, ids=str)
-@pytest.mark.parametrize("arguments", [{}, {"head_widths": (6,)}], ids=["folded", "blocks"])
+@pytest.mark.parametrize("arguments", [{}, {"head": FiLMConfig(widths=(6,))}], ids=["folded", "blocks"])
 def test_scores_are_those_of_the_whole_network(lam, arguments):
     """Against the full forward pass, which neither folds nor caches anything."""
     clf = quick(**arguments).fit(*table())
-    model = clf.bundle_.model.eval()
+    model = clf.bundle_.predictor.model.eval()
     with torch.no_grad():
         logits = model(torch.from_numpy(X_VAL), model.space.point(**lam)).numpy()
     margin = logits[:, 1] - logits[:, 0]
@@ -87,7 +89,7 @@ def test_a_row_scores_the_same_alone_as_in_company(fitted):
 
 
 def test_before_training():
-    for method in ("predict", "predict_proba", "decision_function", "surface"):
+    for method in ("predict", "predict_proba", "decision_function", "dial"):
         with pytest.raises(NotFittedError):
             getattr(LCTClassifier(), method)(X_VAL)
     with pytest.raises(NotFittedError):
@@ -105,8 +107,8 @@ def test_the_untuned_point_is_cross_entropys(fitted):
 
 
 def test_tuning_finds_the_best_of_all_lambda_and_thresholds(clf):
-    lams = clf.bundle_.model.space.grid(gamma=[0.0, 0.1, 0.3], tau=[0.0, 1.5, 3.0])
-    point = clf.tune(X_VAL, Y_VAL, maximize="f1", lams=lams)
+    lams = clf.bundle_.predictor.model.space.grid(gamma=[0.0, 0.1, 0.3], tau=[0.0, 1.5, 3.0])
+    point = clf.keep(clf.dial(X_VAL, Y_VAL, lams=lams).tune(maximize="f1"))
     naive = {}
     for lam in lams:
         score = clf.decision_function(X_VAL, lam)
@@ -124,22 +126,19 @@ def test_a_floor_on_recall(clf):
     assert recall_score(Y_VAL, predicted) >= 0.9
     assert precision_score(Y_VAL, predicted) > Y_VAL.mean()
     assert clf.points.keys() == {"default", "screening"}
-    assert_array_equal(
-        clf.predict_proba(X_VAL, point="screening"), clf.predict_proba(X_VAL, clf.points["screening"].lam)
-    )
-    with pytest.raises(ValueError, match="there is no operating point 'triage'; there are default, screening"):
+    with pytest.raises(ValueError, match="there is no operating point 'triage'; there are 'default', 'screening'"):
         clf.predict(X_VAL, point="triage")
 
 
 @pytest.mark.filterwarnings("ignore:only .* positives to tune on")
 def test_without_data_tuning_uses_the_share_held_out(clf, fitted):
-    holdout = fitted.bundle_.holdout
+    holdout = fitted.bundle_.evidence
     point = clf.tune(maximize="balanced_accuracy")
     assert (point.n_positive, point.n_negative) == (int(holdout.y.sum()), int((1 - holdout.y).sum()))
     assert point.n_positive + point.n_negative == 120  # a fifth
     assert point == LCTClassifier.from_bundle(fitted.bundle_).tune(maximize="balanced_accuracy")
-    # Other features under the same labels choose otherwise: it is these that were read.
-    other = Bundle(**vars(fitted.bundle_) | {"holdout": type(holdout)(holdout.features.flip(0), holdout.y)})
+    # Other scores under the same labels choose otherwise: it is these that were read.
+    other = replace(fitted.bundle_, evidence=replace(holdout, scores=holdout.scores[::-1]))
     assert LCTClassifier.from_bundle(other).tune(maximize="balanced_accuracy") != point
 
 
@@ -149,16 +148,16 @@ def test_tuning_never_calls_the_backbone_on_held_out_data(fitted):
             raise AssertionError("the features of the share held out are kept")
 
     clf = LCTClassifier.from_bundle(fitted.bundle_)
-    backbone, clf.bundle_.model.backbone = clf.bundle_.model.backbone, Silent()
+    backbone, clf.bundle_.predictor.model.backbone = clf.bundle_.predictor.model.backbone, Silent()
     try:
-        assert clf.surface().scores.shape == (120, 121)  # an even grid of 11 x 11
+        assert clf.dial().scores.shape == (120, 121)  # an even grid of 11 x 11
     finally:
-        clf.bundle_.model.backbone = backbone
+        clf.bundle_.predictor.model.backbone = backbone
 
 
 def test_tuning_on_the_training_data_is_warned_of(clf):
     X, y = table()
-    with pytest.warns(UserWarning, match="these are the data that the model was trained on"):
+    with pytest.warns(UserWarning, match=r"480 of these 600 samples \(80%\) were trained on"):
         clf.tune(X, y, maximize="f1")
     with pytest.warns(UserWarning, match="trained on"):  # whatever they are held in
         clf.tune(X.astype(np.float64).tolist(), y.tolist(), maximize="f1")
@@ -184,20 +183,19 @@ def test_wrong_calls(clf):
 
 def test_features_asked_about_twice_are_computed_once_and_never_confused():
     X, y = table()
-    clf = quick(epochs=1).fit(X, y)
+    clf = quick(recipe__epochs=1).fit(X, y)
     calls = []
-    clf.bundle_.model.backbone.register_forward_hook(lambda *_: calls.append(None))
-    first = clf.surface(X_VAL, Y_VAL)
+    clf.bundle_.predictor.model.backbone.register_forward_hook(lambda *_: calls.append(None))
+    first = clf.dial(X_VAL, Y_VAL)
     assert calls
     calls.clear()
-    again = clf.surface(X_VAL, Y_VAL)
+    again = clf.dial(X_VAL, Y_VAL)
     assert not calls
-    assert_array_equal(first.score_rows(0, 3), again.score_rows(0, 3))
+    assert_array_equal(first.surface.score_rows(0, 3), again.surface.score_rows(0, 3))
     for seed in range(4):  # models come and go, and addresses come again
         clf.set_params(random_state=seed).fit(X, y)
-        surface = clf.surface(X_VAL, Y_VAL)
-        expected = clf.decision_function(X_VAL, surface.lams[5])
-        np.testing.assert_allclose(np.sort(surface.score(5)), np.sort(expected), atol=1e-5)
+        dial = clf.dial(X_VAL, Y_VAL)
+        assert_array_equal(dial.surface.score(5), clf.decision_function(X_VAL, dial.lams[5]))
 
 
 def test_a_bundle_is_never_changed_by_tuning(fitted, clf):

@@ -7,7 +7,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lossdial.models import MLP, CifarResNet, ConditionalClassifier, FiLMHead, PlainHead, evaluating, feature_size
+from lossdial.models import (
+    MLP,
+    CifarResNet,
+    ConditionalClassifier,
+    FiLMConfig,
+    FiLMHead,
+    Head,
+    PlainConfig,
+    PlainHead,
+    evaluating,
+    feature_size,
+    network,
+)
 from lossdial.spaces import Constant, Lam, Linear, Space
 
 SPACE = Space(gamma=Linear(0, 0.3, 0), tau=Linear(0, 3, 1 / 3))
@@ -16,7 +28,7 @@ BASELINE = Space(gamma=Constant(0.1), tau=Constant(2))
 
 
 def mlp_model(space: Space = SPACE, **head: Any) -> ConditionalClassifier:
-    return ConditionalClassifier(MLP(5), 64, space, FiLMHead(64, space.dim, **head) if head else None)
+    return ConditionalClassifier(MLP(5), 64, space, FiLMConfig(**head) if head else None)
 
 
 def resnet_model() -> ConditionalClassifier:
@@ -40,10 +52,10 @@ def test_folded_head_is_the_full_forward(kind: str) -> None:
     with evaluating(model), torch.no_grad():
         features = model.features(x)
         weights, biases = model.fold(lams)
-        assert (weights.shape, biases.shape) == ((36, model.n_features), (36,))
+        assert (weights.shape, biases.shape) == ((1, 36, model.n_features), (1, 36))
         full = torch.stack([model(x, lam) for lam in lams], dim=1)  # (n, m, 2)
         expected = full[..., 1] - full[..., 0]
-        torch.testing.assert_close(features @ weights.T + biases, expected, atol=1e-5, rtol=0)
+        torch.testing.assert_close(features @ weights[0].T + biases[0], expected, atol=1e-5, rtol=0)
         torch.testing.assert_close(model.margins(features, lams), expected, atol=1e-5, rtol=0)
     assert expected.std(1).min() > 1e-3  # λ does change the answer, so the equality says something
 
@@ -51,14 +63,15 @@ def test_folded_head_is_the_full_forward(kind: str) -> None:
 @pytest.mark.parametrize("scale", ["sigma", "1+sigma"])
 def test_film_before_pooling_is_film_after_pooling(scale: Any) -> None:
     """The paper's order, FiLM on the last convolution's maps, then pooling, then the linear layer."""
-    model = ConditionalClassifier(CifarResNet(8, width=8), 32, SPACE, FiLMHead(32, 2, scale=scale)).eval()
+    model = ConditionalClassifier(CifarResNet(8, width=8), 32, SPACE, FiLMConfig(scale=scale)).eval()
     head = model.head
     assert isinstance(head, FiLMHead)
     x, lam = images(), SPACE.sample((6,))
     with torch.no_grad():
         maps = model.backbone(x)
         assert maps.shape == (6, 32, 4, 4)
-        papers = head.linears[0](head.films[0](maps, SPACE.encode(lam)).mean((2, 3)))
+        sigma, mu = head.films[0](SPACE.encode(lam)[None])  # (1, n, c) each
+        papers = head.linears[0]((sigma[0, :, :, None, None] * maps + mu[0, :, :, None, None]).mean((2, 3)))[0]
         torch.testing.assert_close(model(x, lam), papers, atol=1e-5, rtol=1e-5)
 
 
@@ -103,7 +116,7 @@ def test_only_what_varies_reaches_the_network() -> None:
 
 def test_a_baseline_and_lct_without_film_have_the_same_interface() -> None:
     baseline = mlp_model(BASELINE)
-    ablation = ConditionalClassifier(MLP(5), 64, SPACE, PlainHead(64))
+    ablation = ConditionalClassifier(MLP(5), 64, SPACE, PlainConfig())
     assert isinstance(baseline.head, PlainHead)
     x = torch.randn(4, 5)
     for model in (baseline, ablation):
@@ -224,14 +237,14 @@ def test_lambda_of_the_wrong_shape_is_refused(shape: tuple[int, ...]) -> None:
     message = (
         r"λ must be one for the batch, shape \(\), or one per sample, shape \(4,\); got .* margins\(features, lams\)"
     )
-    for model in (mlp_model(), ConditionalClassifier(MLP(5), 64, SPACE, PlainHead(64))):
+    for model in (mlp_model(), ConditionalClassifier(MLP(5), 64, SPACE, PlainConfig())):
         with pytest.raises(ValueError, match=message):
             model(torch.randn(4, 5), SPACE.sample(shape))
 
 
 @pytest.mark.parametrize("lam", [SPACE.sample(), SPACE.sample((2, 3))])
 def test_many_lambda_come_in_one_row(lam: Lam) -> None:
-    for model in (mlp_model(), mlp_model(widths=(8,)), ConditionalClassifier(MLP(5), 64, SPACE, PlainHead(64))):
+    for model in (mlp_model(), mlp_model(widths=(8,)), ConditionalClassifier(MLP(5), 64, SPACE, PlainConfig())):
         with pytest.raises(ValueError, match=r"λ must be an array of shape \(m,\), as space.grid"):
             model.margins(torch.randn(4, 64), lam)
         with pytest.raises(ValueError, match=r"λ must be an array of shape \(m,\), as space.grid"):
@@ -265,12 +278,80 @@ def test_a_backbone_that_yields_something_else(backbone: nn.Module, message: str
 @pytest.mark.parametrize(
     ("space", "head", "message"),
     [
-        (BASELINE, FiLMHead(64, 2), "Every name of the space is a Constant.*use PlainHead"),
-        (ONE_FREE, FiLMHead(64, 2), r"built for dim=2, but 1 names of the space vary \(tau\); build it with dim"),
-        (SPACE, FiLMHead(32, 2), "the head reads n_features=32, the classifier was given 64"),
-        (SPACE, PlainHead(32), "the head reads n_features=32, the classifier was given 64"),
+        (BASELINE, FiLMConfig(), "Every name of the space is a Constant.*use PlainConfig"),
+        (
+            ONE_FREE,
+            FiLMConfig().build(64, 2),
+            r"built for dim=2, but 1 names of the space vary \(tau\); build it with dim",
+        ),
+        (SPACE, FiLMConfig().build(32, 2), "the head reads n_features=32, the classifier was given 64"),
+        (SPACE, PlainConfig().build(32, 2), "the head reads n_features=32, the classifier was given 64"),
     ],
 )
-def test_a_head_that_does_not_fit(space: Space, head: FiLMHead | PlainHead, message: str) -> None:
+def test_a_head_that_does_not_fit(space: Space, head: Head | FiLMConfig, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ConditionalClassifier(MLP(5), 64, space, head)
+
+
+@pytest.mark.parametrize("head", [FiLMConfig(members=3), FiLMConfig((6,), members=3), PlainConfig(members=3)], ids=repr)
+def test_an_ensemble_is_the_mean_of_its_members_probabilities(head: Any) -> None:
+    model = ConditionalClassifier(MLP(5), 64, SPACE, head).double().eval()
+    x, lams = torch.randn(9, 5, dtype=torch.float64), SPACE.even_grid(3)
+    singles = [ConditionalClassifier(model.backbone, 64, SPACE, model.head.member(i)).eval() for i in range(3)]
+    with torch.no_grad():
+        features = model.features(x)
+        expected = torch.stack([one.margins(features, lams).sigmoid() for one in singles]).mean(0)
+        torch.testing.assert_close(model.margins(features, lams).sigmoid(), expected)
+        for lam in (SPACE.point(gamma=0.1, tau=2), SPACE.sample((9,)), SPACE.sample((1,))):
+            p = torch.stack([one(x, lam).softmax(-1) for one in singles]).mean(0)
+            torch.testing.assert_close(model(x, lam).exp(), p)
+        if head.members and model.head.foldable:
+            weights, biases = model.fold(lams)
+            assert (weights.shape, biases.shape) == ((3, 9, 64), (3, 9))
+
+
+def test_an_ensembles_backbone_learns_from_the_mean_of_the_losses() -> None:
+    """And each member from its own loss: what the trainer differentiates is the sum over members."""
+    model = ConditionalClassifier(MLP(5), 64, SPACE, FiLMConfig(members=3))
+    x, codes = torch.randn(9, 5), torch.randn(3, 2)
+    losses = model.member_logits(x, codes).square().mean((1, 2))  # (k,)
+    losses.sum().backward()
+    got = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    features = model.features(x)
+    plain = model.head(features, codes).square().mean((1, 2))
+    backbone = list(model.backbone.parameters())
+    expected = [
+        *torch.autograd.grad(plain.mean(), backbone, retain_graph=True),
+        *torch.autograd.grad(plain.sum(), list(model.head.parameters())),
+    ]
+    for a, b in zip(got, expected, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_members_draw_their_own_lambda() -> None:
+    model = ConditionalClassifier(MLP(5), 64, SPACE, FiLMConfig(members=3))
+    single = ConditionalClassifier(MLP(5), 64, SPACE)
+    for shape in ([4], [4, 7]):
+        lams, codes = model.draw(shape, torch.Generator().manual_seed(0))
+        assert lams.shape == (4, 3, *shape[1:])
+        assert torch.equal(codes, SPACE.encode(lams))
+        assert len(lams["tau"].unique()) == lams["tau"].numel()
+        alone, _ = single.draw(shape, torch.Generator().manual_seed(0))
+        assert torch.equal(alone.values[:, 0], SPACE.sample(shape, torch.Generator().manual_seed(0)).values)
+
+
+def test_embedding_is_bounded_by_the_size_of_the_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A set of large images goes through in batches of a few; rows of a table in multiples of 16."""
+    seen: list[tuple[int, ...]] = []
+    model = ConditionalClassifier(nn.Flatten(), 3 * 8 * 8, SPACE)
+    model.backbone.register_forward_pre_hook(lambda _m, inputs: seen.append(tuple(inputs[0].shape)))
+    monkeypatch.setattr(network, "_INPUTS", 5 * 3 * 8 * 8)
+    model.embed(torch.zeros(12, 3, 8, 8, dtype=torch.uint8))
+    assert [shape[0] for shape in seen] == [5, 5, 2]
+    table = mlp_model()
+    table.backbone.register_forward_pre_hook(lambda _m, inputs: seen.append(tuple(inputs[0].shape)))
+    seen.clear()
+    monkeypatch.setattr(network, "_INPUTS", 5 * 40)
+    table.embed(torch.randn(50, 5))
+    assert [shape[0] for shape in seen] == [32, 32]  # 32 and 18, padded

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 from lossdial.losses import VSLoss
-from lossdial.models import MLP, CifarResNet, ConditionalClassifier
+from lossdial.models import MLP, CifarResNet, ConditionalClassifier, FiLMConfig, Network, SettingsStack
 from lossdial.spaces import Lam
 from lossdial.training import Cosine, OptimizerConfig, Recipe, Steps, fit
 from lossdial.training.batches import ArrayBatches, Augment
@@ -71,6 +71,18 @@ def normalised_mlp() -> nn.Module:
     return nn.Sequential(nn.Linear(5, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Dropout(0.3))
 
 
+def single(backbone: nn.Module, n_features: int) -> Network:
+    return ConditionalClassifier(backbone, n_features, SPACE)
+
+
+def ensemble(backbone: nn.Module, n_features: int) -> Network:
+    return ConditionalClassifier(backbone, n_features, SPACE, FiLMConfig((6,), members=3))
+
+
+def stack(backbone: nn.Module, n_features: int) -> Network:
+    return SettingsStack([ConditionalClassifier(backbone, n_features, SPACE) for _ in range(4)])
+
+
 @dataclass(frozen=True)
 class Case:
     """One way to train, and how many loss evaluations a whole run makes."""
@@ -80,6 +92,7 @@ class Case:
     batches: Callable[[], Any]
     recipe: Recipe
     evaluations: int
+    model: Callable[[nn.Module, int], Network] = single
 
 
 def loader(**arguments: Any) -> DataLoader[Any]:
@@ -87,6 +100,7 @@ def loader(**arguments: Any) -> DataLoader[Any]:
 
 
 WARM = Cosine(warmup=1.5)
+SPACE = VSLoss(beta=3.0).default_space()
 CASES = {
     "dropout, warm-up and cosine, clipping": Case(
         lambda: MLP(5, (16, 8), dropout=0.3),
@@ -134,6 +148,22 @@ CASES = {
         Recipe(3, optimizer=OptimizerConfig("adam", 0.01), schedule=WARM),
         15,
     ),
+    "an ensemble: dropout, SAM, EMA, clipping, λ per sample": Case(
+        lambda: MLP(5, (8,), dropout=0.3),
+        8,
+        lambda: ArrayBatches(*table(), 20, weight=torch.linspace(0, 2, 90)),
+        Recipe(3, optimizer=OptimizerConfig("adam", 0.01, sam_rho=0.1), clip_norm=0.5, ema_decay=0.9, lam_per="sample"),
+        30,
+        ensemble,
+    ),
+    "a stack of settings: SAM, EMA, clipping": Case(
+        nn.Identity,
+        5,
+        lambda: ArrayBatches(*table(), 20),
+        Recipe(3, optimizer=OptimizerConfig("adam", 0.01, sam_rho=0.1), schedule=WARM, clip_norm=0.5, ema_decay=0.9),
+        30,
+        stack,
+    ),
     "DataLoader with workers": Case(
         lambda: MLP(5, (8,)),
         8,
@@ -174,10 +204,10 @@ def train(case: Case, run_dir: Path, deadline: int = -1, every: float = 0.0) -> 
     torch.manual_seed(0)
     loss = DeadlyLoss(beta=3.0)
     loss.deadline = deadline
-    model = ConditionalClassifier(case.backbone(), case.n_features, loss.default_space())
+    model = case.model(case.backbone(), case.n_features)
     torch.manual_seed(os.getpid())  # nothing may depend on the state that fit finds
 
-    def validate(current: ConditionalClassifier) -> dict[str, float]:
+    def validate(current: Network) -> dict[str, float]:
         return {"norm": float(sum(p.detach().double().square().sum() for p in current.parameters()))}
 
     result = fit(

@@ -126,17 +126,17 @@ def test_an_epoch_is_a_partition(n, batch_size, seed, epoch):
     batches = ArrayBatches(x, y, batch_size)
     parts = list(batches.epoch(seed, epoch))
     assert len(parts) == len(batches) == -(-n // batch_size)
-    assert [len(labels) for _, labels in parts[:-1]] == [batch_size] * (len(parts) - 1)
-    seen = torch.cat([part for part, _ in parts])[:, 0].long()
+    assert [len(batch.y) for batch in parts[:-1]] == [batch_size] * (len(parts) - 1)
+    seen = torch.cat([batch.x for batch in parts])[:, 0].long()
     assert sorted(seen.tolist()) == list(range(n))
-    assert torch.equal(torch.cat([labels for _, labels in parts]), seen % 2)
+    assert torch.equal(torch.cat([batch.y for batch in parts]), seen % 2)
 
 
 def test_the_order_depends_on_seed_and_epoch_alone():
     batches = ArrayBatches(*rows(50), 8)
 
     def order(seed, epoch):
-        return torch.cat([x for x, _ in batches.epoch(seed, epoch)])[:, 0].tolist()
+        return torch.cat([batch.x for batch in batches.epoch(seed, epoch)])[:, 0].tolist()
 
     torch.manual_seed(0)
     first = order(1, 2)
@@ -151,13 +151,13 @@ def test_an_epoch_can_be_entered_anywhere(start):
     whole = list(batches.epoch(3, 1))
     part = list(batches.epoch(3, 1, start=start))
     assert len(part) == len(whole) - start
-    assert all(torch.equal(a, c) and torch.equal(b, d) for (a, b), (c, d) in zip(whole[start:], part, strict=True))
+    assert all(torch.equal(a.x, b.x) and torch.equal(a.y, b.y) for a, b in zip(whole[start:], part, strict=True))
 
 
 def test_augmentation_differs_between_epochs_batches_and_samples():
     same = torch.rand(2, 6, 6).expand(32, 2, 6, 6)
     batches = ArrayBatches(same, torch.arange(32) % 2, 16, Augment(crop_padding=3))
-    results = [x for epoch in range(2) for x, _ in batches.epoch(0, epoch)]
+    results = [x for epoch in range(2) for x, _, _ in batches.epoch(0, epoch)]
     assert len({x.numpy().tobytes() for x in results}) == 4
     assert len({image.numpy().tobytes() for image in results[0]}) > 5
 
@@ -165,8 +165,8 @@ def test_augmentation_differs_between_epochs_batches_and_samples():
 @given(st.integers(1, 40), st.integers(1, 12), st.integers(1, 5))
 def test_ranks_share_out_each_batch(n, batch_size, world):
     batches = ArrayBatches(*rows(n), batch_size)
-    whole = [x[:, 0].tolist() for x, _ in batches.epoch(0, 0)]
-    shared = [[x[:, 0].tolist() for x, _ in batches.epoch(0, 0, rank=rank, world=world)] for rank in range(world)]
+    whole = [x[:, 0].tolist() for x, _, _ in batches.epoch(0, 0)]
+    shared = [[x[:, 0].tolist() for x, _, _ in batches.epoch(0, 0, rank=rank, world=world)] for rank in range(world)]
     for i, batch in enumerate(whole):
         parts = [of_rank[i] for of_rank in shared]
         assert sorted(value for part in parts for value in part) == sorted(batch)
@@ -178,7 +178,7 @@ def test_ranks_share_out_each_batch(n, batch_size, world):
 def test_the_shuffle_is_a_stream_of_its_own():
     batches = ArrayBatches(*rows(20), 20)
     expected = torch.randperm(20, generator=stream(4, Stream.SHUFFLE, 7))
-    ((x, _),) = batches.epoch(4, 7)
+    ((x, _, _),) = batches.epoch(4, 7)
     assert torch.equal(x[:, 0].long(), expected)
 
 
@@ -187,7 +187,7 @@ def test_share_without_positives():
     y[:10] = 1
     batches = ArrayBatches(torch.zeros(1000, 1), y, 64)
     assert batches.share_without_positives() == pytest.approx(0.99**64)
-    empty = [float(labels.sum() == 0) for epoch in range(300) for _, labels in list(batches.epoch(0, epoch))[:-1]]
+    empty = [float(labels.sum() == 0) for epoch in range(300) for _, labels, _ in list(batches.epoch(0, epoch))[:-1]]
     assert np.mean(empty) == pytest.approx(0.99**64, abs=0.03)  # 4,500 batches: more than four deviations
     assert ArrayBatches(torch.zeros(4, 1), torch.tensor([0, 0, 0, 1]), 64).share_without_positives() == 0.75**4
 
@@ -196,6 +196,41 @@ def test_to_another_device():
     batches = ArrayBatches(*rows(5), 2, None).to(torch.device("meta"))
     assert batches.x.device.type == batches.y.device.type == "meta"
     assert batches.batch_size == 2
+    weighted = ArrayBatches(*rows(5), 2, weight=torch.ones(5)).to(torch.device("meta"))
+    assert weighted.weight is not None
+    assert weighted.weight.device.type == "meta"
+
+
+def test_weights_go_with_their_samples_and_have_a_mean_of_one():
+    x, y = rows(20)
+    weight = torch.arange(20.0) + 1
+    parts = list(ArrayBatches(x, y, 6, weight=weight).epoch(1, 2))
+    assert all(batch.weight is not None for batch in parts)
+    seen, drawn = torch.cat([batch.x[:, 0] for batch in parts]), torch.cat([batch.weight for batch in parts])
+    torch.testing.assert_close(drawn, (seen + 1) / weight.mean())
+    assert drawn.mean().item() == pytest.approx(1)
+    unweighted = torch.cat([batch.x[:, 0] for batch in ArrayBatches(x, y, 6).epoch(1, 2)])
+    assert torch.equal(seen, unweighted)  # the order is the same
+
+
+def test_a_positive_of_weight_zero_is_not_seen():
+    y, weight = torch.tensor([1, 1, 0, 0]), torch.tensor([1.0, 0.0, 1.0, 1.0])
+    assert ArrayBatches(torch.zeros(4, 1), y, 2, weight=weight).share_without_positives() == 0.75**2
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (torch.ones(4), r"weight must have shape \(3,\), one for each sample; got \(4,\)"),
+        (torch.ones(3, 1), r"got \(3, 1\)"),
+        (torch.tensor([1.0, -1.0, 2.0]), "weight must be finite and at least 0, and not 0 for all; got -1 to 2"),
+        (torch.tensor([1.0, torch.inf, 2.0]), "got 1 to inf"),
+        (torch.zeros(3), "got 0 to 0"),
+    ],
+)
+def test_wrong_weights(weight, message):
+    with pytest.raises(ValueError, match=message):
+        ArrayBatches(*rows(3), 2, weight=weight)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_damaged(tmp_path):
 
 
 def test_a_file_of_another_kind_is_no_checkpoint(tmp_path):
-    torch.save({"format": 1, "weights": torch.ones(3)}, tmp_path / "checkpoint.pt")
+    torch.save({"format": 2, "weights": torch.ones(3)}, tmp_path / "checkpoint.pt")
     with pytest.raises(CheckpointError, match="damaged: it lacks"):
         Checkpoint.load(tmp_path, {}, CPU)
     torch.save([1, 2], tmp_path / "checkpoint.pt")
@@ -88,7 +88,7 @@ def test_objects_are_never_unpickled(tmp_path):
 
 def test_a_newer_format_is_named(tmp_path):
     torch.save({"format": 9, "shape of the future": 1}, tmp_path / "checkpoint.pt")
-    with pytest.raises(CheckpointError, match="has format 9; this version of lossdial reads 1"):
+    with pytest.raises(CheckpointError, match="has format 9; this version of lossdial reads 2"):
         Checkpoint.load(tmp_path, {}, CPU)
 
 
@@ -125,3 +125,13 @@ def test_remove(tmp_path):
     Checkpoint.remove(tmp_path)
     Checkpoint.remove(tmp_path)  # nothing to remove is no error
     assert not list(tmp_path.iterdir())
+
+
+def test_whether_anything_was_kept(tmp_path):
+    """What a face may say after Ctrl-C: only what is on disk."""
+    assert not Checkpoint.exists(tmp_path / "nowhere")
+    assert not Checkpoint.exists(tmp_path)
+    (tmp_path / ".checkpoint.pt-1.tmp").write_bytes(b"half of one")
+    assert not Checkpoint.exists(tmp_path)
+    torch.save({}, tmp_path / "checkpoint.pt")
+    assert Checkpoint.exists(tmp_path)

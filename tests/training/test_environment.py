@@ -5,12 +5,20 @@ import random
 import numpy as np
 import pytest
 import torch
+from lightning_fabric.accelerators import ACCELERATOR_REGISTRY
 from torch import nn
 
 from lossdial.models import MLP, ConditionalClassifier
 from lossdial.spaces import Linear, Space
 from lossdial.training.batches import ArrayBatches
-from lossdial.training.environment import forked_random, get_random, seed_random, set_random, threads_for
+from lossdial.training.environment import (
+    forked_random,
+    get_random,
+    make_fabric,
+    seed_random,
+    set_random,
+    threads_for,
+)
 
 CPU = torch.device("cpu")
 
@@ -70,3 +78,35 @@ def test_a_small_table_gets_one_thread():
             assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("precision", [16, "16", "16-mixed", "16-true"])
+def test_float16_is_refused_by_its_name_not_run_as_something_else(precision: str | int) -> None:
+    """Fabric on a CPU would run it as bfloat16 with a warning."""
+    with pytest.raises(ValueError, match=rf"precision={precision!r} is float16, .* use 'bf16-mixed' .* or '32-true'"):
+        make_fabric("cpu", precision)
+
+
+@pytest.mark.parametrize(
+    ("precision", "runs_as"),
+    [("32-true", "32-true"), (32, "32-true"), ("bf16", "bf16-mixed"), ("bf16-true", "bf16-true"), ("64", "64-true")],
+)
+def test_a_precision_runs_as_itself(precision: str | int, runs_as: str) -> None:
+    assert make_fabric("cpu", precision).strategy.precision.precision == runs_as
+
+
+def test_what_cannot_be_had_is_said_in_a_line() -> None:
+    with pytest.raises(ValueError, match=r"precision='bf61-mixed' is unknown; did you mean 'bf16-mixed'\?"):
+        make_fabric("cpu", "bf61-mixed")
+    with pytest.raises(ValueError, match=r"accelerator='cudda' is unknown; did you mean 'cuda'\?"):
+        make_fabric("cudda")
+
+
+@pytest.mark.parametrize("accelerator", ["cuda", "gpu", "mps", "tpu"])
+def test_a_device_that_is_not_there(accelerator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind in ("cuda", "mps", "tpu"):
+        monkeypatch.setattr(ACCELERATOR_REGISTRY[kind]["accelerator"], "is_available", staticmethod(lambda: False))
+    message = rf"^accelerator='{accelerator}': torch finds no such device here; use 'cpu', or 'auto'\.$"
+    with pytest.raises(ValueError, match=message):
+        make_fabric(accelerator)
+    assert make_fabric("auto").device.type == "cpu"

@@ -62,7 +62,7 @@ def naive_loop(model, batches, recipe, seed):
     for epoch in range(recipe.epochs):
         shape = [len(batches)] if recipe.lam_per == "batch" else [len(batches), batches.batch_size]
         lams = model.space.sample(shape, stream(seed, Stream.LAMBDA, epoch))
-        for i, (x, y) in enumerate(batches.epoch(seed, epoch)):
+        for i, (x, y, _) in enumerate(batches.epoch(seed, epoch)):
             optimizer.param_groups[0]["lr"] = recipe.optimizer.lr * recipe.schedule(
                 epoch + i / len(batches), recipe.epochs
             )
@@ -133,7 +133,7 @@ def test_the_loss_reported_is_the_mean_over_the_epochs_batches():
     model, batches = make_model(), ArrayBatches(*table(), 16)
     result = fit(model, LOSS, batches, recipe, seed=2)
     lams = SPACE.sample([5], stream(2, Stream.LAMBDA, 0))
-    each = [LOSS(model(x, lams.at(i)), y, lams.at(i)).item() for i, (x, y) in enumerate(batches.epoch(2, 0))]
+    each = [LOSS(model(x, lams.at(i)), y, lams.at(i)).item() for i, (x, y, _) in enumerate(batches.epoch(2, 0))]
     assert result.history[0]["loss"] == pytest.approx(np.mean(each), rel=1e-6)
 
 
@@ -183,7 +183,7 @@ def test_a_baseline_is_a_space_of_constants():
     expected = deepcopy(model)
     fit(model, LOSS, batches, Recipe(1, optimizer=OptimizerConfig("sgd", 0.5, momentum=0.0), schedule=Flat()))
     x, y = batches.x, batches.y
-    nn.functional.cross_entropy(expected.head.linear(expected.backbone(x)), y).backward()
+    nn.functional.cross_entropy(expected.head.linear(expected.backbone(x))[0], y).backward()
     with torch.no_grad():
         for p in expected.parameters():
             p -= 0.5 * p.grad
@@ -279,6 +279,9 @@ def test_divergence_names_step_lambda_and_rate(tmp_path):
     assert f"kept in {tmp_path}" in message
     left = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
     assert (left["epoch"], left["batch"]) == (0, 1)
+    with pytest.raises(DivergedError) as caught:  # nothing was saved yet, so nothing is said to be
+        fit(make_model(), LOSS, ArrayBatches(*table(), 16), recipe, seed=3, run_dir=tmp_path / "new")
+    assert "kept" not in str(caught.value)
 
 
 def test_few_positives_are_warned_of_with_the_numbers():
@@ -364,7 +367,7 @@ def test_two_processes_train_as_one(tmp_path):
         output, _ = run.communicate(timeout=300)
         assert run.returncode == 0, output
     one, two = (torch.load(tmp_path / devices / "results.pt", weights_only=True) for devices in ("1", "2"))
-    for case in ("odd last batch", "last batch of one", "SAM, EMA, λ per sample"):
+    for case in ("odd last batch", "last batch of one", "SAM, EMA, λ per sample", "an ensemble, weighted"):
         assert one[case]["loss"] == pytest.approx(two[case]["loss"], abs=1e-5), case
         for name, weight in one[case]["model"].items():
             torch.testing.assert_close(two[case]["model"][name], weight, rtol=0, atol=1e-5, msg=f"{case}: {name}")

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from lossdial.training import SAM, OptimizerConfig, Recipe
+from lossdial.training import SAM, Augment, OptimizerConfig, Recipe
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,7 @@ def test_fused_updates_are_torchs_own(name):
         (lambda: OptimizerConfig(lr=0), "lr must be greater than 0; got 0"),
         (lambda: OptimizerConfig(lr=float("nan")), "lr must be greater than 0; got nan"),
         (lambda: Recipe(epochs=0), "epochs must be at least 1; got 0"),
+        (lambda: Recipe(batch_size=0), "batch_size must be at least 1; got 0"),
         (lambda: Recipe(clip_norm=0), "clip_norm must be greater than 0; got 0. None turns clipping off"),
         (lambda: Recipe(ema_decay=1), r"ema_decay must lie in \(0, 1\); got 1. None turns the average off"),
         (lambda: Recipe(lam_per="epoch"), "lam_per must be 'batch' or 'sample'; got 'epoch'"),
@@ -61,3 +62,12 @@ def test_fused_updates_are_torchs_own(name):
 def test_wrong_settings(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_a_recipe_makes_the_batches():
+    x, y, weight = torch.zeros(10, 3, 4, 4), torch.arange(10) % 2, torch.ones(10)
+    recipe = Recipe(batch_size=4, augment=Augment(flip_horizontal=True))
+    batches = recipe.batches(x, y, weight)
+    assert (batches.batch_size, batches.augment, len(batches)) == (4, recipe.augment, 3)
+    assert torch.equal(batches.weight, weight)
+    assert recipe.batches(x, y).weight is None

@@ -17,8 +17,8 @@ def test_killed_and_resumed_at_random_steps(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(lines) == 7 * 4
-    assert sum(line["killed_at"] > 0 for line in lines) > 20
+    assert len(lines) == 9 * 4
+    assert sum(line["killed_at"] > 0 for line in lines) > 26
     for line in lines:
         assert line["killed"], line
         assert line["differs"] == [], line

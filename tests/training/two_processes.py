@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
 from lossdial.losses import VSLoss
-from lossdial.models import MLP, ConditionalClassifier
+from lossdial.models import MLP, ConditionalClassifier, FiLMConfig
 from lossdial.spaces import Lam
 from lossdial.training import Cosine, OptimizerConfig, Recipe, fit
 from lossdial.training.batches import ArrayBatches
@@ -37,12 +37,12 @@ def table(n: int) -> tuple[Tensor, Tensor]:
 
 
 def train(
-    fabric: Fabric, batches, recipe: Recipe, run_dir: Path | None = None, deadline: int = -1
+    fabric: Fabric, batches, recipe: Recipe, run_dir: Path | None = None, deadline: int = -1, members: int = 1
 ) -> dict[str, object]:
     torch.manual_seed(0)
     loss = StoppingLoss(beta=3.0)
     loss.deadline = deadline
-    model = ConditionalClassifier(MLP(5, (16,)), 16, loss.default_space())
+    model = ConditionalClassifier(MLP(5, (16,)), 16, loss.default_space(), FiLMConfig(members=members))
     result = fit(model, loss, batches, recipe, seed=1, fabric=fabric, run_dir=run_dir, checkpoint_seconds=0)
     return {"model": model.state_dict(), "loss": [row["loss"] for row in result.history]}
 
@@ -58,6 +58,9 @@ def main(devices: int, folder: Path) -> None:
         "odd last batch": train(fabric, ArrayBatches(*table(4 * 16 + 3), 16), plain),
         "last batch of one": train(fabric, ArrayBatches(*table(4 * 16 + 1), 16), plain),
         "SAM, EMA, λ per sample": train(fabric, ArrayBatches(*table(50), 16), sharp, folder / "run"),
+        "an ensemble, weighted": train(
+            fabric, ArrayBatches(*table(50), 16, weight=torch.linspace(0, 2, 50)), plain, members=3
+        ),
     }
     loader = DataLoader(TensorDataset(*table(40)), batch_size=8 // devices, shuffle=True)
     results["DataLoader"] = train(fabric, loader, plain)

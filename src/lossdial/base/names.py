@@ -15,9 +15,10 @@ def near(name: object, known: Iterable[object], count: int = 1, cutoff: float = 
     """Up to ``count`` of the known names that ``name`` may have meant, the nearest first."""
     folded = {str(k).casefold(): str(k) for k in reversed([*known])}
     wanted = str(name).casefold()
-    begun = [k for k in folded if len(wanted) > 2 and wanted in k]  # 'default' for 'default.payment.next.month'
+    begun = sorted((k for k in folded if len(wanted) > 2 and k.startswith(wanted)), key=len)  # 'auto' for 'auto-truck'
     alike = difflib.get_close_matches(wanted, list(folded), n=count, cutoff=cutoff)
-    return [folded[k] for k in dict.fromkeys([*begun, *alike])][:count]
+    inside = [k for k in folded if len(wanted) > 2 and wanted in k]
+    return [folded[k] for k in dict.fromkeys([*begun, *alike, *inside])][:count]
 
 
 def closest(name: object, known: Iterable[object], cutoff: float = 0.5) -> str:

@@ -5,20 +5,15 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from rich.console import Console
-from sklearn.datasets import load_digits
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-from lossdial.cli.report import Sheet, write_report
-from lossdial.dial import OperatingPoint
-from lossdial.dial.figures import precision_recall_figure
-from lossdial.estimator import LCTClassifier
-from lossdial.models import CifarResNet
-from lossdial.training.batches import Augment
+    from lossdial import LCTClassifier
+    from lossdial.cli.report import Sheet
+    from lossdial.dial import OperatingPoint
 
 __all__ = ["demo"]
 
@@ -61,6 +56,15 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
     seed
         One seed for everything that is random.
     """
+    import torch
+    from rich.console import Console
+
+    from lossdial import LCTClassifier
+    from lossdial.cli.report import write_report
+    from lossdial.dial.figures import precision_recall_figure
+    from lossdial.models import CifarResNet
+    from lossdial.training import Augment
+
     torch.set_num_threads(1)  # an image of 8 × 8 pixels is too little work to share
     torch.manual_seed(seed)  # of the backbone's first weights
     console = Console(soft_wrap=True)
@@ -84,7 +88,7 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
     seconds = classifier.bundle_.training["seconds"]
     answers = [_answer(classifier, images[test], labels[test], *aim) for aim in _AIMS]
     sheet = _sheet(answers)
-    console.print(sheet.rich())
+    console.print(sheet)
     spent = sum(answer.milliseconds for answer in answers)
     summary = f"training took {seconds:.1f} s, once; the four choices took {spent:.0f} ms together, with no retraining."
     console.print(summary)
@@ -100,12 +104,17 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
 
 def _digits() -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Images (n, 1, 8, 8) and whether each is an 8."""
+    import numpy as np
+    from sklearn.datasets import load_digits
+
     digits = load_digits()
     return (digits.images[:, None] * (255 / 16)).astype(np.uint8), (digits.target == 8).astype(np.int64)
 
 
 def _split(labels: NDArray[np.int64], seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
     """Training at 50 to 1; the rest in two halves, for tuning and for the test."""
+    import numpy as np
+
     rng = np.random.default_rng(seed)
     negatives, positives = (rng.permutation(np.flatnonzero(labels == c)) for c in (0, 1))
     first, second = (np.concatenate([negatives[_NEGATIVES:][i::2], positives[_POSITIVES:][i::2]]) for i in (0, 1))
@@ -130,6 +139,8 @@ def _answer(
 
 
 def _sheet(answers: list[_Answer]) -> Sheet:
+    from lossdial.cli.report import Sheet
+
     rows = [
         (
             answer.point.name,

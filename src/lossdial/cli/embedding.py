@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-from rich.console import Console
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from rich.console import Console
 
-from lossdial.base.progress import ProgressBar
-from lossdial.cli.sources import Images, images_from, show_images
-from lossdial.data.features.embedding import embed as embed_images
-from lossdial.models import EfficientNetLite0, FrozenEncoder, TimmBackbone
+    from lossdial.data import ImageSplit
+    from lossdial.data.sources import TrainingImages
+    from lossdial.models import FrozenEncoder
 
-__all__ = ["embed", "frozen_features"]
+__all__ = ["embed", "frozen_features", "show_images"]
 
 
 def embed(
@@ -30,9 +31,10 @@ def embed(
     validation_fraction: float = 0.2,
     seed: int = 0,
 ) -> None:
-    """Run a pretrained network once over images and keep its features, for `lossdial train --preset frozen --features`.
+    """Run a pretrained network once over images and keep its features.
 
-    Interrupted, the same command goes on where it stopped.
+    `lossdial train --preset frozen --features FOLDER` trains on them. Interrupted, the same command goes on where
+    it stopped.
 
     Parameters
     ----------
@@ -59,24 +61,63 @@ def embed(
     seed
         Of that split.
     """
+    from rich.console import Console
+
+    from lossdial.data.sources import training_images
+    from lossdial.models import EfficientNetLite0, FrozenEncoder, TimmBackbone
+
     console, folder = Console(soft_wrap=True), Path(out)
     if encoder == "efficientnet_lite0":
         frozen = FrozenEncoder(EfficientNetLite0())
     else:
         frozen = FrozenEncoder(TimmBackbone(encoder, pretrained=weights is None, weights=weights))
-    images = images_from(data, target, positive, path_column, None, image_size, validation_fraction, seed, max_corrupt)
-    show_images(images.split, folder)
+    images = training_images(
+        data,
+        target=target,
+        positive=positive,
+        path_column=path_column,
+        image_size=image_size,
+        share=validation_fraction,
+        seed=seed,
+        max_corrupt=max_corrupt,
+    )
+    show_images(images, images.split, folder)
     frozen_features(images, frozen, folder, console)
 
 
+def show_images(images: TrainingImages, split: ImageSplit, out: Path) -> None:
+    """Print what was left out and the counts, and leave a contact sheet to look at in the run's folder."""
+    from rich.console import Console
+
+    from lossdial.data import counts_table, save_contact_sheet
+
+    errors = Console(stderr=True)
+    for path, reason in images.corrupt:
+        errors.print(f"left out: {path} ({reason})", style="yellow", markup=False)
+    for note in images.notes:
+        errors.print(note, markup=False)
+    Console().print(counts_table(split))
+    out.mkdir(parents=True, exist_ok=True)
+    save_contact_sheet(split, out / "contact_sheet.png")
+
+
 def frozen_features(
-    images: Images, encoder: FrozenEncoder, folder: Path, console: Console
+    images: TrainingImages, encoder: FrozenEncoder, folder: Path, console: Console
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Features of all training and of all test images, computed once and kept in ``folder``."""
+    import numpy as np
+
+    from lossdial.base.progress import ProgressBar
+    from lossdial.data.features.embedding import embed as embed_images
+
     x = np.concatenate([images.split.x_train, images.split.x_test])
     started = time.perf_counter()
-    with ProgressBar("embedding", len(x)) as bar:
-        store = embed_images(encoder, x, folder, advance=lambda done: bar.advance(done, {}))
+    try:
+        with ProgressBar("embedding", len(x)) as bar:
+            store = embed_images(encoder, x, folder, advance=lambda done: bar.advance(done, {}))
+    except KeyboardInterrupt:
+        text = f"stopped; the features of whole parts of 256 images are kept in {folder}. The same command goes on."
+        raise KeyboardInterrupt(text) from None
     features = store.load()
     console.print(
         f"{len(x):,} images as {features.shape[1]:,} features each in {folder} "

@@ -4,23 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-
-import numpy as np
-from rich.console import Console
+from typing import TYPE_CHECKING
 
 from lossdial.base.files import write
-from lossdial.bundle import Bundle
-from lossdial.cli.dialing import labelled
-from lossdial.cli.report import Sheet, write_report
-from lossdial.dial import REPORT, OperatingPoint, Surface, estimates
-from lossdial.dial.figures import (
-    decision_curve_figure,
-    heat_map_figure,
-    precision_recall_figure,
-    reliability_figure,
-    roc_figure,
-)
-from lossdial.estimator import LCTClassifier
+
+if TYPE_CHECKING:
+    from lossdial.dial import OperatingPoint, Surface
 
 __all__ = ["evaluate"]
 
@@ -38,10 +27,11 @@ def _notes(points: list[OperatingPoint], surface: Surface, data: str | None) -> 
     ]
 
 
-def evaluate(run: str, data: str | None = None, out: str | None = None, heat_map: str = "auc") -> None:
-    """Measure every stored operating point on labelled data: all metrics with intervals, as a table, JSON and pictures.
+def evaluate(run: str, /, data: str | None = None, out: str | None = None, heat_map: str = "auc") -> None:
+    """Measure every operating point on labelled data: figures, intervals, pictures.
 
-    Use data that neither training nor tuning has seen; figures on the tuning data flatter.
+    They are printed, and written as a page, as JSON and as pictures. Use data that neither training nor tuning has
+    seen; figures on the tuning data flatter.
 
     Parameters
     ----------
@@ -54,6 +44,21 @@ def evaluate(run: str, data: str | None = None, out: str | None = None, heat_map
     heat_map
         The metric to draw over λ.
     """
+    import numpy as np
+    from rich.console import Console
+
+    from lossdial import Bundle, LCTClassifier
+    from lossdial.cli.dialing import labelled
+    from lossdial.cli.report import Sheet, write_report
+    from lossdial.dial import REPORT, Surface, estimates
+    from lossdial.dial.figures import (
+        decision_curve_figure,
+        heat_map_figure,
+        precision_recall_figure,
+        reliability_figure,
+        roc_figure,
+    )
+
     bundle = Bundle.load(run)
     classifier = LCTClassifier.from_bundle(bundle)
     X, y = labelled(bundle, data)
@@ -94,6 +99,6 @@ def evaluate(run: str, data: str | None = None, out: str | None = None, heat_map
     }
     written = write_report(folder, f"{Path(run).name} on {data or 'held-out rows'}", str(verdict), [sheet], pictures)
     console = Console(soft_wrap=True)
-    console.print(sheet.rich())
+    console.print(sheet)
     console.print(str(verdict))
     console.print(f"look at: {written[0]}")

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from lossdial.base.files import replacing
-from lossdial.bundle import Bundle
-from lossdial.data import decode_images, read_table
-from lossdial.data.readers.images import SUFFIXES
-from lossdial.estimator import LCTClassifier
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from lossdial import Bundle
 
 __all__ = ["predict"]
 
 
-def predict(run: str, data: str, out: str, point: str = "default") -> None:
+def predict(run: str, /, data: str, out: str, point: str = "default") -> None:
     """Score new rows, or new images, with a trained model.
 
     The table --out is the input with two columns more: `probability` of the positive label, at the λ of the operating
@@ -36,6 +33,10 @@ def predict(run: str, data: str, out: str, point: str = "default") -> None:
     point
         The operating point to use, by the name that `lossdial tune --name` gave it.
     """
+    from rich.console import Console
+
+    from lossdial import Bundle, LCTClassifier
+
     target = Path(out)
     if target.suffix not in (".csv", ".parquet"):
         raise ValueError(f"out must end in .csv or .parquet; got {out!r}.")
@@ -47,26 +48,25 @@ def predict(run: str, data: str, out: str, point: str = "default") -> None:
     predictions = classifier.predict(matrix, point=point)
     scored = frame.assign(probability=columns[:, positive], prediction=predictions)
     _write(scored, target)
-    flagged = int(np.sum(predictions == bundle.classes[1]))
+    flagged = int((predictions == bundle.classes[1]).sum())
     Console(soft_wrap=True).print(
         f"{len(frame):,} scored at point {point!r}, {flagged:,} flagged {bundle.classes[1]}; in {out}"
     )
 
 
 def _rows(data: str, bundle: Bundle) -> tuple[pd.DataFrame, NDArray[Any]]:
-    frame = read_table(data)
+    from lossdial.data.sources import read_rows
+
+    frame = read_rows(data).frame
     return frame, bundle.encode(frame)
 
 
 def _images(data: str, bundle: Bundle) -> tuple[pd.DataFrame, NDArray[Any]]:
-    """The images at any depth below a folder, and their paths; files that cannot be read are left out and named."""
-    if not Path(data).is_dir():
-        raise ValueError(f"this model scores images: data must be a folder of them; got {data!r}.")
-    paths = sorted(p for p in Path(data).rglob("*") if p.suffix.lower() in SUFFIXES)
-    if not paths:
-        raise ValueError(f"there are no images in {data}; known are {', '.join(sorted(SUFFIXES))}.")
-    decoded = decode_images(paths, bundle.training["image_size"], max_corrupt=1.0)
-    return pd.DataFrame({"path": [str(paths[i]) for i in decoded.kept]}), decoded.x
+    """The images of a folder or of a table of paths; files that cannot be read are left out and named."""
+    from lossdial.data.sources import read_images
+
+    found = read_images(data, bundle.training["image_size"], white=bundle.training["white"])
+    return found.table.iloc[found.kept].reset_index(drop=True), found.x
 
 
 def _write(frame: pd.DataFrame, target: Path) -> None:

@@ -6,16 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.console import Console, Group
 
-from lossdial import experiments
-from lossdial.cli.results import print_study
-from lossdial.experiments import Local, OnRay, Progress, Store, sweep
+    from lossdial.experiments import Progress
 
 __all__ = ["reproduce"]
 
@@ -53,7 +49,7 @@ def reproduce(
     store
         The folder of results.
     methods
-        In place of the study's own: --methods '[vs, vs+lct]'.
+        In place of the study's own: --methods vs,vs+lct.
     settings
         How many of the 16 settings of each method; 4 hold each value of each hyperparameter once.
     seeds
@@ -75,6 +71,12 @@ def reproduce(
     features
         With --preset frozen: where the features are, or are to go, a folder for each data set. By default in the store.
     """
+    from rich.console import Console
+
+    from lossdial import experiments
+    from lossdial.cli.paper import print_study
+    from lossdial.experiments import Local, OnRay, Store, sweep
+
     console = Console(soft_wrap=True)
     chosen = experiments.study(study)
     wanted = chosen.experiments(preset, None if methods is None else tuple(methods), settings, seeds, epochs)
@@ -82,8 +84,12 @@ def reproduce(
     on_ray = backend == "ray"
     engine = OnRay(ray_address, cpus_per_trial, gpus_per_trial) if on_ray else Local(jobs, accelerator)
     started = time.monotonic()
-    with _display(console) as show:
-        progress = sweep(wanted, there, engine, Path(features) if features else there.folder / "features", show)
+    try:
+        with _display(console) as show:
+            progress = sweep(wanted, there, engine, Path(features) if features else there.folder / "features", show)
+    except KeyboardInterrupt:
+        text = f"stopped; the runs that were done are kept in {store}. The same command goes on with the others."
+        raise KeyboardInterrupt(text) from None
     for damaged in there.damaged:
         console.print(f"a damaged row counts as missing: {damaged}", style="yellow", markup=False)
     console.print(
@@ -92,7 +98,7 @@ def reproduce(
         f"{time.monotonic() - started:.0f} s"
     )
     if progress.failed:
-        text = f"What failed and why: lossdial results --store {store} --failed true"
+        text = f"What failed and why: lossdial results --store {store} --failed"
         console.print(text, style="yellow", markup=False)
     print_study(there, wanted, console)
 
@@ -105,6 +111,8 @@ def _kinds(progress: Progress) -> str:
 @contextmanager
 def _display(console: Console) -> Iterator[Callable[[Progress], None]]:
     """A live table on a terminal; a line now and then elsewhere."""
+    from rich.live import Live
+
     if console.is_terminal:
         with Live(console=console, refresh_per_second=2, transient=True) as live:
             yield lambda progress: live.update(_picture(progress))
@@ -129,6 +137,10 @@ def _summary(progress: Progress) -> str:
 
 
 def _picture(progress: Progress) -> Group:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table("running", "since", box=None, padding=(0, 2, 0, 0))
     for trial, since in progress.running.items():
         table.add_row(str(trial), _duration(time.monotonic() - since))

@@ -1,27 +1,23 @@
-"""``lossdial results``, ``table`` and ``figure``: what a store holds, as rows, tables and pictures."""
+"""``lossdial results``: the rows of a store."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence, Sized
 from pathlib import Path
-from typing import Any, Final, Literal
-
-import pandas as pd
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, Final
 
 from lossdial.base.files import write
-from lossdial.dial import PAPER_METRICS, as_metric
-from lossdial.experiments import ABLATIONS, METHODS, PROTOCOLS, Experiment, Store
-from lossdial.experiments.figures import FIGURES, make_figure, save_figure
-from lossdial.experiments.tables import make_table, to_csv, to_latex, to_markdown, to_terminal
 
-__all__ = ["figure", "print_study", "results", "table"]
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
+    from lossdial.experiments import Store
+
+__all__ = ["filtered", "results", "tell_damaged"]
 
 _LAM: Final = ("gamma", "tau", "alpha", "phi")
-_WRITERS: Final = {"markdown": to_markdown, "latex": to_latex, "csv": to_csv}
 
 
 def results(
@@ -69,6 +65,11 @@ def results(
     save
         Write all rows that were asked for: FILE.jsonl.gz (as a store reads them), FILE.csv or FILE.parquet.
     """
+    from rich.console import Console
+
+    from lossdial.dial import PAPER_METRICS
+    from lossdial.experiments import Store
+
     console = Console(soft_wrap=True)
     there = Store.open(store)
     asked = {"data": data, "beta": beta, "preset": preset, "epochs": epochs, "method": method}
@@ -78,122 +79,13 @@ def results(
     elif save is not None:
         _save(there, asked, Path(save), console)
     else:
-        frame = _filtered(there.frame(), asked)
+        frame = filtered(there.frame(), asked)
         _print_rows(frame, metrics or list(PAPER_METRICS), limit, console)
-    _tell_damaged(there, console)
+    tell_damaged(there, console)
 
 
-def table(
-    name: str,
-    store: str = "runs/store",
-    protocol: Literal["both", "paper", "held-out"] = "both",
-    data: str | None = None,
-    beta: float | None = None,
-    preset: str | None = None,
-    epochs: int | None = None,
-    setting: int | None = None,
-    format: Literal["terminal", "markdown", "latex", "csv"] = "terminal",
-    out: str | None = None,
-) -> None:
-    """Draw a table of the paper from a store, our figures beside the paper's.
-
-    Parameters
-    ----------
-    name
-        auc, average_precision, brier, max_f1, max_balanced_accuracy, precision_at_recall@0.99, film or ablation.
-    store
-        The folder of results.
-    protocol
-        paper: best on the evaluation split itself. held-out: chosen on one half, reported on the other.
-    data
-        Only this data set.
-    beta
-        Only this imbalance.
-    preset
-        Only this preset.
-    epochs
-        Only runs of so many epochs.
-    setting
-        Only this one of the 16 settings: what a single training per seed would have given.
-    format
-        terminal, markdown, latex or csv.
-    out
-        A file to write; by default the terminal.
-    """
-    console = Console(soft_wrap=True)
-    there = Store.open(store)
-    asked = {"data": data, "beta": beta, "preset": preset, "epochs": epochs, "setting": setting}
-    frame = _filtered(there.frame(), asked)
-    made = [make_table(name, frame, p) for p in PROTOCOLS if protocol in ("both", p)]
-    if format == "terminal" and out is None:
-        for one in made:
-            console.print(to_terminal(one))
-    else:
-        writer = _WRITERS["markdown" if format == "terminal" else format]
-        text = "\n".join(writer(one) for one in made)
-        if out is None:
-            console.print(text, markup=False, highlight=False)
-        else:
-            _make_parent(Path(out))
-            write(Path(out), text.encode())
-            console.print(f"{name} in {out}")
-    _tell_damaged(there, console)
-
-
-def figure(
-    name: str,
-    store: str = "runs/store",
-    data: str | None = None,
-    beta: float | None = None,
-    preset: str | None = None,
-    epochs: int | None = None,
-    out: str | None = None,
-) -> None:
-    """Draw a figure of the paper from a store, as PNG and PDF.
-
-    Parameters
-    ----------
-    name
-        precision, adaptability-vs, adaptability-focal, heat-maps or densities.
-    store
-        The folder of results.
-    data
-        Only this data set.
-    beta
-        Only this imbalance.
-    preset
-        Only this preset.
-    epochs
-        Only runs of so many epochs.
-    out
-        The file to write, without its ending. By default the figure's name.
-    """
-    console = Console(soft_wrap=True)
-    asked = {"data": data, "beta": beta, "preset": preset, "epochs": epochs}
-    if name == "densities" or name not in FIGURES:
-        drawn = make_figure(name)
-    else:
-        there = Store.open(store)
-        drawn = make_figure(name, _filtered(there.frame(), asked))
-        _tell_damaged(there, console)
-    path = Path(out or name)
-    _make_parent(path)
-    console.print(f"{name} in {', '.join(str(p) for p in save_figure(drawn, path))}")
-
-
-def print_study(store: Store, wanted: Sequence[Experiment], console: Console) -> None:
-    """AUC under both protocols, ours beside the paper's, and the ablations, as far as the runs asked for are there."""
-    frame = store.frame()
-    if frame.empty:
-        return
-    frame = frame[frame["key"].isin({experiment.key for experiment in wanted})]
-    names = [("auc", METHODS), ("ablation", ABLATIONS)]
-    for name in [name for name, methods in names if frame["method"].isin(methods).any()]:
-        for protocol in PROTOCOLS:
-            console.print(to_terminal(make_table(name, frame, protocol)))
-
-
-def _filtered(frame: pd.DataFrame, asked: dict[str, Any]) -> pd.DataFrame:
+def filtered(frame: pd.DataFrame, asked: dict[str, Any]) -> pd.DataFrame:
+    """The rows that were asked for; a value that no row has is an error that lists those there are."""
     if frame.empty:
         raise ValueError("the store has no finished run yet; `lossdial reproduce` makes some.")
     for column, value in asked.items():
@@ -211,6 +103,9 @@ def _check_any(column: str, value: object, found: Sized, there: set[Any]) -> Non
 
 
 def _print_rows(frame: pd.DataFrame, metrics: Sequence[str], limit: int, console: Console) -> None:
+    from lossdial.cli.report import Sheet
+    from lossdial.dial import as_metric
+
     for name in metrics:
         as_metric(name, "metrics")
         if name not in frame:
@@ -221,10 +116,11 @@ def _print_rows(frame: pd.DataFrame, metrics: Sequence[str], limit: int, console
     same = [column for column in about if frame[column].nunique() == 1]
     lam = [name for name in _LAM if frame[name].notna().any()]
     columns = [*(column for column in about if column not in same), *lam, *metrics]
-    printed = Table(*columns, title=", ".join(f"{c} {_spelled(frame[c].iloc[0])}" for c in same), title_justify="left")
-    for row in shown[columns].itertuples(index=False):
-        printed.add_row(*(_spelled(value) for value in row))
-    console.print(printed)
+    cells = [
+        (str(rank), *map(_spelled, row)) for rank, row in enumerate(shown[columns].itertuples(index=False), start=1)
+    ]
+    title = ", ".join(f"{c} {_spelled(frame[c].iloc[0])}" for c in same)
+    console.print(Sheet(title, ("#", *columns), cells))
     console.print(f"{len(shown):,} of {len(frame):,} rows, of {frame['key'].nunique():,} runs")
 
 
@@ -235,22 +131,25 @@ def _spelled(value: object) -> str:
 
 
 def _print_failed(store: Store, asked: dict[str, Any], console: Console) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
     matching = _matching(store, asked)
     done = {row["key"] for row in matching if row["status"] == "done"}
     rows = [row for row in matching if row["key"] not in done]
-    printed = Table("status", "data", "β", "preset", "method", "setting", "seed", "why")
     for row in rows:
-        cells = (row["status"], row["data"], f"{row['beta']:g}", row["preset"], row["method"])
-        printed.add_row(*cells, str(row["setting"]), str(row["seed"]), Text(row["message"]))
-    console.print(printed if rows else "no run has failed.")
+        which = f"{row['data']} β={row['beta']:g} {row['preset']} {row['method']}"
+        console.print(f"{row['status']}: {which}, setting {row['setting']}, seed {row['seed']}", style="bold")
+        console.print(Padding(Text(row["message"]), (0, 0, 0, 4)), soft_wrap=False)
+    console.print(f"{len(rows):,} run(s) gave no result." if rows else "no run has failed.")
 
 
 def _save(store: Store, asked: dict[str, Any], path: Path, console: Console) -> None:
-    _make_parent(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
     if path.name.endswith(".jsonl.gz"):
         count = store.save(path, _matching(store, asked))
     else:
-        frame = _filtered(store.frame(), asked)
+        frame = filtered(store.frame(), asked)
         count = len(frame)
         if path.suffix == ".csv":
             write(path, frame.to_csv(index=False).encode())
@@ -271,11 +170,8 @@ def _matching(store: Store, asked: dict[str, Any]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["data"], row["beta"], row["method"], row["seed"], row["setting"]))
 
 
-def _make_parent(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-
-
-def _tell_damaged(store: Store, console: Console) -> None:
+def tell_damaged(store: Store, console: Console) -> None:
+    """Say which rows of a store could not be read."""
     if store.damaged:
         text = f"{len(store.damaged)} damaged row(s) were skipped: " + "; ".join(str(d) for d in store.damaged[:5])
         console.print(text + ("; …" if len(store.damaged) > 5 else ""), style="yellow", markup=False)

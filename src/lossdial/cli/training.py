@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from lightning_fabric.loggers.tensorboard import TensorBoardLogger
-from numpy.typing import NDArray
-from rich.console import Console
+if TYPE_CHECKING:
+    from rich.console import Console
 
-from lossdial import experiments
-from lossdial.bundle import Bundle, BundleError
-from lossdial.cli.embedding import frozen_features
-from lossdial.cli.sources import Rows, checksum_of, images_from, is_image_data, rows_from, show_images
-from lossdial.estimator import LCTClassifier
-from lossdial.models import FrozenEncoder
-from lossdial.spaces import Constant, Space
-from lossdial.training import Checkpoint, Recipe
+    from lossdial import Recipe, Space
+    from lossdial.data.sources import TrainingRows
+    from lossdial.experiments import Method
 
 __all__ = ["train"]
 
@@ -69,7 +64,7 @@ def train(
     target
         The column of a table that holds the labels, of two values.
     drop
-        Columns to leave out, such as identifiers: --drop '[ID, name]'.
+        Columns to leave out, such as identifiers: --drop ID,name.
     positive
         The label to look for. By default the rarer one.
     path_column
@@ -83,8 +78,8 @@ def train(
     method
         The loss (Vector Scaling or Focal), with SAM or without, over a distribution of λ (lct) or at one λ.
     space
-        λ: one number is a constant, three are a, b, h_b of a linear density, as in --space.tau '[0, 3, 0.333]'
-        --space.gamma '[0]'. By default the widest of the paper; without lct, gamma 0, tau 2 or alpha 0.25, phi 2.
+        λ: one number is a constant, three are a, b, h_b of a linear density, as in --space tau=0,3,0.333 --space
+        gamma=0. By default the widest of the paper; without lct, gamma 0, tau 2 or alpha 0.25, phi 2.
     preset
         For images: cpu, a small ResNet; tiny, a smaller one for pairs of CIFAR-10 classes; frozen, a head on the
         features of a pretrained network; paper, as the paper trains, which wants a GPU.
@@ -97,7 +92,7 @@ def train(
     max_corrupt
         The share of your own image files that may be unreadable; they are named and left out.
     hidden
-        For tables: widths of the network's hidden layers. By default [64, 64].
+        For tables: widths of the network's hidden layers. By default 64,64.
     head_widths
         Hidden layers of the head, each told λ. By default none, as in the paper.
     film_scale
@@ -118,7 +113,22 @@ def train(
         Write a TensorBoard log beside log.jsonl.
     """
     given = {name: value for name, value in locals().items() if name not in {"out", "accelerator", "tensorboard"}}
-    settings = {**given, "recipe": repr(recipe), "files": [checksum_of(data), checksum_of(validation)]}
+    from dataclasses import replace
+
+    from rich.console import Console
+
+    from lossdial import LCTClassifier, Recipe, experiments
+    from lossdial.cli.embedding import frozen_features, show_images
+    from lossdial.data import TableEncoder
+    from lossdial.data.sources import fingerprint_of, kind_of, training_images, training_rows
+    from lossdial.models import FrozenEncoder
+    from lossdial.training import Checkpoint
+
+    settings = {
+        **given,
+        "recipe": repr(recipe),
+        "files": [fingerprint_of(data, path_column), fingerprint_of(validation)],
+    }
     console, folder = Console(soft_wrap=True), Path(out)
     if _finished(folder, settings):
         console.print(f"{out} holds this model already, trained to the end. Next: lossdial tune {out} --maximize f1")
@@ -135,35 +145,49 @@ def train(
         precision=precision,
         random_state=seed,
         run_dir=folder,
-        logger=TensorBoardLogger(folder, name="tensorboard", version="") if tensorboard else None,
+        logger=_tensorboard(folder) if tensorboard else None,
     )
     training: dict[str, Any] = {"settings": settings}
     encoder = None
-    if is_image_data(data, path_column):
-        images = images_from(
-            data, target, positive, path_column, beta, image_size, validation_fraction, seed, max_corrupt
+    if kind_of(data, path_column) == "images":
+        images = training_images(
+            data,
+            target=target,
+            positive=positive,
+            path_column=path_column,
+            beta=beta,
+            image_size=image_size,
+            share=validation_fraction,
+            seed=seed,
+            max_corrupt=max_corrupt,
         )
         split = images.at_beta()
-        show_images(split, folder)
+        show_images(images, split, folder)
         plan = experiments.preset(images.name or "images", preset)
         backbone = plan.build(seed, weights)
-        classifier.set_params(backbone=backbone, **_recipe(recipe or plan.recipe, epochs, chosen))
-        x_train: NDArray[Any] = split.x_train
-        x_test: NDArray[Any] = split.x_test
+        classifier.set_params(backbone=backbone, augment=plan.augment, **_recipe(recipe or plan.recipe, epochs, chosen))
+        x_train: Any = split.x_train
+        x_test: Any = split.x_test
         if isinstance(backbone, FrozenEncoder):
             at = Path(features) if features is not None else folder / "features"
             everything, x_test = frozen_features(images, backbone, at, console)
             x_train = everything[images.kept]
-        classifier.fit(x_train, split.y_train, x_test, split.y_test)
-        training |= {"class_names": list(split.class_names), "image_size": int(split.x_train.shape[-1])}
+        with _telling_what_is_kept(folder):
+            classifier.fit(x_train, split.y_train, x_test, split.y_test)
+        training |= {"class_names": list(split.class_names), "image_size": images.size, "white": images.white}
     else:
-        rows = rows_from(data, target, drop or (), positive, validation, beta, seed)
-        _describe(rows, console)
+        rows = training_rows(
+            data, target=target, drop=drop or (), positive=positive, validation=validation, beta=beta, seed=seed
+        )
+        encoder = TableEncoder().fit(rows.frame)
+        X = encoder.transform(rows.frame)
+        X_val = None if rows.frame_val is None else encoder.transform(rows.frame_val)
+        _describe(rows, X.shape[1], console)
         classifier.set_params(
             hidden=tuple(hidden or (64, 64)), pos_label=rows.positive, **_recipe(recipe or Recipe(), epochs, chosen)
         )
-        classifier.fit(rows.X, rows.y, rows.X_val, rows.y_val)
-        encoder = rows.encoder
+        with _telling_what_is_kept(folder):
+            classifier.fit(X, rows.y, X_val, rows.y_val)
         training |= {"target": rows.target, "drop": list(rows.drop)}
     bundle = classifier.bundle_
     replace(bundle, encoder=encoder, training={**bundle.training, **training}).save(folder)
@@ -176,13 +200,34 @@ def train(
     )
 
 
+@contextmanager
+def _telling_what_is_kept(folder: Path) -> Iterator[None]:
+    """Interrupted: whether there is something to go on from."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not (folder / "checkpoint.pt").exists():
+            raise KeyboardInterrupt("stopped before the first checkpoint; nothing was kept.") from None
+        raise KeyboardInterrupt(
+            f"stopped; a checkpoint is kept in {folder}. The same command goes on from it."
+        ) from None
+
+
+def _tensorboard(folder: Path) -> Any:
+    from lightning_fabric.loggers.tensorboard import TensorBoardLogger
+
+    return TensorBoardLogger(folder, name="tensorboard", version="")
+
+
 def _mebibytes(folder: Path) -> float:
     """The size of the weights in a run's folder."""
     return sum(path.stat().st_size for path in folder.glob("weights-*.safetensors")) / 2**20
 
 
-def _space(chosen: experiments.Method, given: dict[str, list[float]] | None) -> Space | None:
+def _space(chosen: Method, given: dict[str, list[float]] | None) -> Space | None:
     """λ's space: as given, or the method's default (None leaves it to the loss)."""
+    from lossdial import Constant, Space
+
     if given is not None:
         return Space.from_json(given)
     if chosen.lct:
@@ -190,10 +235,12 @@ def _space(chosen: experiments.Method, given: dict[str, list[float]] | None) -> 
     return Space(**{name: Constant(value) for name, value in _BASELINES[chosen.loss].items()})
 
 
-def _recipe(recipe: Recipe, epochs: int | None, chosen: experiments.Method) -> dict[str, Any]:
+def _recipe(recipe: Recipe, epochs: int | None, chosen: Method) -> dict[str, Any]:
     """A recipe as the estimator's parameters; a method with SAM brings the paper's radius unless there is one."""
+    from dataclasses import fields
+
     settings = {f.name: getattr(recipe, f.name) for f in fields(recipe)}
-    optimizer, _ = settings.pop("optimizer"), settings.pop("batch_size")  # --batch-size rules
+    optimizer = settings.pop("optimizer")
     settings |= {"optimizer": optimizer.name, "lr": optimizer.lr, "momentum": optimizer.momentum}
     settings |= {"weight_decay": optimizer.weight_decay, "sam_rho": optimizer.sam_rho}
     if chosen.sam and optimizer.sam_rho is None:
@@ -201,10 +248,16 @@ def _recipe(recipe: Recipe, epochs: int | None, chosen: experiments.Method) -> d
     return settings if epochs is None else settings | {"epochs": epochs}
 
 
-def _describe(rows: Rows, console: Console) -> None:
+def _describe(rows: TrainingRows, n_inputs: int, console: Console) -> None:
+    from lossdial.data import counts_table
+
+    if rows.split is not None:
+        from lossdial.data import counts_table
+
+        console.print(counts_table(rows.split))
     count = int((rows.y == rows.positive).sum())
     console.print(
-        f"{len(rows.y):,} rows, {rows.X.shape[1]} inputs; {count:,} rows are {rows.target}={rows.positive} "
+        f"{len(rows.y):,} rows, {n_inputs} inputs; {count:,} rows are {rows.target}={rows.positive} "
         f"(1 in {len(rows.y) / max(count, 1):.0f})"
     )
 
@@ -213,6 +266,8 @@ def _finished(out: Path, settings: dict[str, Any]) -> bool:
     """Whether the folder holds the finished model of these settings; another model there is an error."""
     if not (out / "bundle.json").exists():
         return False
+    from lossdial.bundle import Bundle, BundleError
+
     found = Bundle.load(out).training.get("settings", {})
     changed = [key for key in settings if found.get(key) != settings[key]]
     if changed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import warnings
 from collections.abc import Mapping
@@ -12,9 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["count_copies", "grouped_split", "minority_count", "pixel_groups", "subsample_minority"]
+__all__ = ["CoarseGroups", "grouped_split", "minority_count", "subsample_minority"]
 
 Share = float | Fraction
+
+
+class CoarseGroups(ValueError):
+    """Groups that are too large for both sides of a split to have samples of every stratum."""
 
 
 def minority_count(n_majority: int, beta: float) -> int:
@@ -78,12 +81,9 @@ def grouped_split(
     sizes = np.zeros((int(group.max()) + 1, len(names)), dtype=np.int64)  # (groups, strata)
     np.add.at(sizes, (group, stratum), 1)
 
-    taken = np.zeros(len(sizes), dtype=bool)
-    count = np.zeros_like(quota)
-    for g in np.random.default_rng(seed).permutation(len(sizes)):
-        if (count + sizes[g] <= quota).all():
-            taken[g] = True
-            count += sizes[g]
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    taken = _first_that_fit(sizes, quota, order)
+    count = sizes[taken].sum(axis=0)
     while (count != quota).any():  # coarse groups: take what lessens the distance to the quotas most
         distance = np.abs(count + sizes - quota).sum(axis=1)
         distance[taken] = np.iinfo(np.int64).max
@@ -97,12 +97,28 @@ def grouped_split(
     return mask
 
 
+def _first_that_fit(sizes: NDArray[np.int64], quota: NDArray[Any], order: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Mask of the groups, sizes (groups, strata), visited in order, that are taken while they fit every quota."""
+    taken = np.zeros(len(sizes), dtype=bool)
+    if (sizes.sum(axis=1) == 1).all():  # the first of each stratum, without a loop
+        stratum = sizes.argmax(axis=1)[order]
+        for s, wanted in enumerate(quota):
+            taken[order[stratum == s][:wanted]] = True
+        return taken
+    left = quota.tolist()
+    for g, row in zip(order.tolist(), sizes[order].tolist(), strict=True):
+        if all(size <= room for size, room in zip(row, left, strict=True)):
+            taken[g] = True
+            left = [room - size for size, room in zip(row, left, strict=True)]
+    return taken
+
+
 def _check_shares(
     names: list[Any], shares: list[Fraction], totals: NDArray[Any], quota: NDArray[Any], count: NDArray[Any]
 ) -> None:
     for name, part, total, wanted, got in zip(names, shares, totals, quota, count, strict=True):
         if wanted > 0 and got in (0, total):
-            raise ValueError(
+            raise CoarseGroups(
                 f"the groups are too coarse to split {name!r}: its {total:,} samples would all be on one side; "
                 "more or smaller groups are needed"
             )
@@ -112,20 +128,3 @@ def _check_shares(
                 UserWarning,
                 stacklevel=3,
             )
-
-
-def pixel_groups(images: NDArray[np.uint8]) -> NDArray[np.str_]:
-    """A name (n,) per image that two images share if and only if their pixels are the same."""
-    return np.array([hashlib.md5(image.tobytes(), usedforsecurity=False).hexdigest() for image in images], dtype="<U32")
-
-
-def count_copies(x_train: NDArray[np.uint8], x_test: NDArray[np.uint8]) -> int:
-    """How many test images are exact copies of a training image; warned of where there are any."""
-    copies = int(np.isin(pixel_groups(x_test), pixel_groups(x_train)).sum())
-    if copies:
-        warnings.warn(
-            f"{copies:,} of {len(x_test):,} test images are exact copies of training images: test scores will flatter",
-            UserWarning,
-            stacklevel=2,
-        )
-    return copies

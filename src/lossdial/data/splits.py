@@ -19,7 +19,8 @@ class ImageSplit:
 
     Shapes: x_train (n, c, h, w) and x_test (m, c, h, w) uint8; y_train (n,) and y_test (m,) int64 in {0, 1};
     groups_train (n,) and groups_test (m,), or None where images are unrelated. `beta` is the ratio asked for
-    (of the data as they are if none was), `ratio` the one the counts give.
+    (of the data as they are if none was), `ratio` the one the counts give; `white` the value of 16-bit files that
+    became 255.
     """
 
     name: str
@@ -31,6 +32,7 @@ class ImageSplit:
     y_test: NDArray[np.int64]
     groups_train: NDArray[Any] | None = None
     groups_test: NDArray[Any] | None = None
+    white: int = 65535
 
     def __post_init__(self) -> None:
         for part, x, y in (("train", self.x_train, self.y_train), ("test", self.x_test, self.y_test)):

@@ -5,10 +5,12 @@ import numpy as np
 from lossdial.dial.checks import FloatArray, require_costs, require_prevalence
 from lossdial.dial.envelope import Envelope
 from lossdial.dial.intervals import enclose, posterior_counts
+from lossdial.dial.kinds import CountMetric
+from lossdial.dial.objectives import Objective
 from lossdial.dial.points import Estimate, OperatingPoint
 from lossdial.dial.prevalence import log_odds
 from lossdial.dial.ranking import Counts
-from lossdial.dial.registry import CountMetric, as_metric, at_prevalence, expected_cost
+from lossdial.dial.registry import as_metric, at_prevalence, expected_cost
 
 REPORT = ("recall", "precision", "fpr", "specificity", "accuracy", "balanced_accuracy", "g_mean", "f1")
 """What an adapted point is reported with, besides its expected cost, all at the new prevalence."""
@@ -35,39 +37,38 @@ def adapt(
     cost = expected_cost(cost_fn, cost_fp, prevalence)
     figures = [cost, *(at_prevalence(m, prevalence) for m in map(as_metric, REPORT) if isinstance(m, CountMetric))]
     vertex = envelope.vertices[int(envelope.best(cost_fn, cost_fp, prevalence))]
-    counts = _counts(envelope, np.array([vertex.fpr, vertex.tpr]))
-    drawn = posterior_counts(counts, resamples, seed)
+    objective = Objective(minimize="expected_cost", cost_fn=cost_fn, cost_fp=cost_fp, prevalence=prevalence)
+    counts, drawn = _counts(envelope, np.array([vertex.fpr, vertex.tpr]), resamples, seed)
     return OperatingPoint(
         name=name,
         lam=vertex.lam,
         threshold=vertex.threshold,
-        objective=f"minimise expected_cost (cost_fn {cost_fn:g}, cost_fp {cost_fp:g}) at prevalence {prevalence:g}",
-        metrics={m.name: _enclose(m, m.function(counts), m.function(drawn), envelope.n_positive) for m in figures},
+        objective=str(objective),
+        metrics={m.name: enclose(m, m.function(counts), m.function(drawn), envelope.effective[0])[0] for m in figures},
         n_positive=envelope.n_positive,
         n_negative=envelope.n_negative,
         crossfit={cost.name: _crossfit(envelope, cost, (cost_fn, cost_fp, prevalence), resamples, seed)},
         calibration=vertex.calibration,
         prevalence=prevalence,
         shift=log_odds(prevalence) - log_odds(envelope.prevalence),
+        aim=objective,
     )
 
 
 def _crossfit(
     envelope: Envelope, cost: CountMetric, terms: tuple[float, float, float], resamples: int, seed: int
 ) -> Estimate:
-    values, drawn = np.zeros(1), np.zeros((1, resamples))
+    values, spread = np.zeros(1), np.zeros((1, resamples))
     for turn, half in enumerate(envelope.halves):
-        counts = _counts(half, half.held_out[int(half.best(*terms))])
+        counts, drawn = _counts(half, half.held_out[int(half.best(*terms))], resamples, seed + turn)
         values += cost.function(counts) / len(envelope.halves)
-        drawn += cost.function(posterior_counts(counts, resamples, seed + turn)) / len(envelope.halves)
-    return _enclose(cost, values, drawn, envelope.n_positive)
+        spread += cost.function(drawn) / len(envelope.halves)
+    return enclose(cost, values, spread, envelope.effective[0])[0]
 
 
-def _counts(envelope: Envelope, rates: FloatArray) -> Counts:
-    """Counts (1,) from FPR and TPR."""
-    n_pos, n_neg = envelope.n_positive, envelope.n_negative
-    return Counts(np.round(rates[1:] * n_pos), np.round(rates[:1] * n_neg), n_pos, n_neg)
-
-
-def _enclose(metric: CountMetric, value: FloatArray, drawn: FloatArray, n_positive: int) -> Estimate:
-    return enclose(metric, np.atleast_1d(value), drawn, n_positive)[0]
+def _counts(envelope: Envelope, rates: FloatArray, resamples: int, seed: int) -> tuple[Counts, Counts]:
+    """Counts (1,) from FPR and TPR, and what they might have been, (1, resamples)."""
+    fpr, tpr = rates[:1], rates[1:]
+    effective = envelope.effective
+    drawn = posterior_counts((tpr, fpr), effective, effective, resamples, seed)
+    return Counts(tpr * effective[0], fpr * effective[1], *effective), drawn

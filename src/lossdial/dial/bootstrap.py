@@ -1,52 +1,39 @@
 """Stratified bootstrap of a whole surface: one set of resamples, shared by every λ, so that differences are paired.
 
-A resample is a count per sample. For one λ the positives of all B resamples are accumulated along their order, and
-the negatives fall into the gaps between neighbouring positives: one sparse product sums the counts of each gap for
-all resamples at once. What comes out is a `Ranking` with B rows, and every metric is the same function as before.
+A resample is a count per sample. For one λ the positives of B resamples are accumulated along their order, and the
+negatives fall into the gaps between neighbouring positives: one sparse product sums the counts of each gap for all
+of these resamples at once. What comes out is a `Ranking` with B rows, and every metric is the same function as before.
+Work goes in blocks of λ and of resamples, so that memory is bounded whatever their numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from lossdial.dial.checks import BoolArray, FloatArray
-from lossdial.dial.ranking import Counts, Ranking
-from lossdial.dial.registry import CountMetric, LossMetric, Metric, RankMetric, ScoreMetric, as_metric
+from lossdial.dial.checks import FloatArray
+from lossdial.dial.kinds import CountMetric, LossMetric, Metric, RankMetric, ScoreMetric
+from lossdial.dial.ranking import Counts, Ranking, cut_for
+from lossdial.dial.registry import as_metric
+from lossdial.dial.resampling import Resamples
 from lossdial.dial.surface import Surface
 
-Weights = tuple[FloatArray, FloatArray]
-"""Counts of a `Resamples` as float32: positives (P, B), negatives (N, B)."""
+_ROW_BYTES = 128 * 2**20
 
 
 @dataclass(frozen=True, eq=False)
-class Resamples:
-    """How often each positive (P, B) and each negative (N, B) occurs in each of B resamples.
+class Drawn:
+    """How much each positive (P, B) and each negative (N, B) counts in each of B resamples, and the classes' totals.
 
-    Bytes suffice: a sample of n has a chance below n/256! to occur more than 255 times.
+    As float32, in which sums of counts are exact below 2²⁴ samples.
     """
 
-    positive: NDArray[np.uint8]
-    negative: NDArray[np.uint8]
-
-    @property
-    def size(self) -> int:
-        return self.positive.shape[1]
-
-
-_DRAWS = 2**20  # at a time
-
-
-@lru_cache(maxsize=4)  # tuning for several aims on the same data draws once; all of the data and its two halves
-def resample(n_positive: int, n_negative: int, size: int = 1000, seed: int = 0) -> Resamples:
-    """Draw `size` resamples with replacement within each class: every one has n₊ positives and n₋ negatives."""
-    if size < 1:
-        raise ValueError(f"the number of resamples must be positive; got {size}. 1000 is usual for a 95 % interval.")
-    rng = np.random.default_rng(seed)
-    return Resamples(draw_counts(rng, n_positive, size), draw_counts(rng, n_negative, size))
+    positive: FloatArray
+    negative: FloatArray
+    n_positive: float | FloatArray
+    n_negative: float | FloatArray
 
 
 def bootstrap(
@@ -59,101 +46,139 @@ def bootstrap(
 
     `threshold` is one for all λ, or (m,), for the metrics that need one; None leaves each at its own.
     """
-    if (len(resamples.positive), len(resamples.negative)) != (surface.n_positive, surface.n_negative):
+    if (resamples.positive.size, resamples.negative.size) != (surface.n_positive, surface.n_negative):
         raise ValueError(
-            f"resamples are of {len(resamples.positive)} positives and {len(resamples.negative)} negatives, "
+            f"resamples are of {resamples.positive.size} positives and {resamples.negative.size} negatives, "
             f"the surface has {surface.n_positive} and {surface.n_negative}; draw them with its own counts."
         )
     found = [as_metric(metric) for metric in metrics]
-    cuts = None if threshold is None else np.broadcast_to(np.asarray(threshold, dtype=np.float32), (surface.n_lams,))
+    cuts = None if threshold is None else np.broadcast_to(np.asarray(threshold, dtype=np.float64), (surface.n_lams,))
     result: dict[str, FloatArray] = {m.name: np.empty((surface.n_lams, resamples.size)) for m in found}
-    # Products run in float32, in which sums of counts are exact below 2²⁴ samples.
-    weights = resamples.positive.astype(np.float32), resamples.negative.astype(np.float32)
-    for part, rows in surface.blocks():
-        positive, negative = rows[:, surface.labels], rows[:, ~surface.labels]
-        for metric in found:
-            if isinstance(metric, CountMetric):
-                cut = np.float32(metric.threshold) if cuts is None else cuts[part, None]
-                values = metric.function(_count(positive > cut, negative > cut, weights))
-            elif isinstance(metric, LossMetric):
-                total = metric.function(positive) @ weights[0]
-                total += metric.function(-negative) @ weights[1]
-                values = total / surface.labels.size
-            elif isinstance(metric, ScoreMetric):
-                values = np.stack([_score(metric, p, n, weights) for p, n in zip(positive, negative, strict=True)])
-            else:
-                continue
-            result[metric.name][part] = values
-        ranked = [metric for metric in found if isinstance(metric, RankMetric)]
-        for index in range(part.start, part.stop) if ranked else ():
-            ranking = rank_resamples(positive[index - part.start], negative[index - part.start], weights)
-            for metric in ranked:
-                result[metric.name][index] = metric.function(ranking)
+    for part, rows in surface.blocks(_ROW_BYTES):
+        block = _Block(rows[:, surface.labels], rows[:, ~surface.labels], found, None if cuts is None else cuts[part])
+        for some, drawn in _weighted(surface, resamples):
+            for name, values in block.values(drawn):
+                result[name][part, some] = values
     return result
 
 
-def rank_resamples(positive: FloatArray, negative: FloatArray, weights: Weights) -> Ranking:
-    """The `Ranking` of every resample of scores (P,) and (N,): rows are resamples, columns distinct positive scores."""
-    order = np.argsort(positive, kind="stable")
-    distinct, first = np.unique(positive[order], return_index=True)
-    weight = weights[0][order].astype(np.float64)
-    if distinct.size < positive.size:
-        weight = np.add.reduceat(weight, first, axis=0)
-    below = np.searchsorted(distinct, negative, side="left")
-    not_above = np.searchsorted(distinct, negative, side="right")
-    fp = _accepted(not_above, distinct.size, weights[1])
-    tied = not np.array_equal(below, not_above)
-    return Ranking(
-        tp=_from_top(weight).T,
-        fp=fp.T,
-        fp_above=_accepted(below, distinct.size, weights[1]).T if tied else fp.T,
-        weight=weight.T,
-        n_positive=positive.size,
-        n_negative=negative.size,
-    )
+def _weighted(surface: Surface, resamples: Resamples) -> Iterator[tuple[slice, Drawn]]:
+    weight = surface.weight
+    plain = weight is None and surface.groups is None
+    for some, *counts in resamples.blocks():
+        positive, negative = (np.ascontiguousarray(c, dtype=np.float32) for c in counts)
+        if weight is not None:
+            positive *= weight[surface.labels, None].astype(np.float32)
+            negative *= weight[~surface.labels, None].astype(np.float32)
+        totals = surface.samples.totals if plain else (w.sum(axis=0, dtype=np.float64) for w in (positive, negative))
+        yield some, Drawn(positive, negative, *totals)
 
 
-def _accepted(gap: NDArray[np.intp], n_distinct: int, weight: FloatArray) -> FloatArray:
-    """For each of the distinct scores, the weight (n_distinct, B) of the negatives in gaps above it.
+class _Block:
+    """Scores of some λ, positives (k, P) and negatives (k, N), with what every block of resamples needs of them."""
 
-    `gap` is how many distinct scores each negative exceeds (or equals): one in gap i counts at scores 0 … i-1.
+    def __init__(
+        self, positive: FloatArray, negative: FloatArray, metrics: Sequence[Metric], cuts: FloatArray | None
+    ) -> None:
+        self.positive, self.negative, self.metrics, self.cuts = positive, negative, metrics, cuts
+        ranked = any(isinstance(m, RankMetric) for m in metrics)
+        self.ladders = [Ladder.of(p, n) for p, n in zip(positive, negative, strict=True)] if ranked else []
+        self.losses = {
+            m.name: (m.function(positive).astype(np.float32), m.function(-negative).astype(np.float32))
+            for m in metrics
+            if isinstance(m, LossMetric)
+        }
+
+    def values(self, drawn: Drawn) -> Iterator[tuple[str, FloatArray]]:
+        """Name and values (k, B) of every metric."""
+        for metric in self.metrics:
+            if isinstance(metric, CountMetric):
+                yield metric.name, metric.function(self._counts(metric, drawn))
+            elif isinstance(metric, LossMetric):
+                positive, negative = self.losses[metric.name]
+                total = positive @ drawn.positive
+                total += negative @ drawn.negative
+                yield metric.name, total / (drawn.n_positive + drawn.n_negative)
+            elif isinstance(metric, ScoreMetric):
+                pairs = zip(self.positive, self.negative, strict=True)
+                yield metric.name, np.stack([_score(metric, p, n, drawn) for p, n in pairs])
+        ranked = [metric for metric in self.metrics if isinstance(metric, RankMetric)]
+        values: dict[str, list[FloatArray]] = {metric.name: [] for metric in ranked}
+        for ladder in self.ladders:
+            ranking = ladder.rank(drawn)
+            for metric in ranked:
+                values[metric.name].append(metric.function(ranking))
+        for name, each in values.items():
+            yield name, np.stack(each)
+
+    def _counts(self, metric: CountMetric, drawn: Drawn) -> Counts:
+        cut = cut_for(metric.threshold if self.cuts is None else self.cuts, self.positive.dtype).reshape(-1, 1)
+        tp = (self.positive > cut).astype(np.float32) @ drawn.positive
+        fp = (self.negative > cut).astype(np.float32) @ drawn.negative
+        return Counts(tp.astype(np.float64), fp.astype(np.float64), drawn.n_positive, drawn.n_negative)
+
+
+@dataclass(frozen=True, eq=False)
+class Ladder:
+    """The order of the scores of one λ, from which the `Ranking` of any resample follows without sorting again.
+
+    Rungs are the distinct scores of positives, ascending: `first` is where each begins in `order` (P,). Sorted too, by
+    `climb` (N,), the negatives from `at[i]` on score at least as high as rung i, those from `above[i]` on higher.
     """
-    counted = np.flatnonzero(gap)  # a negative below every positive is accepted at no score of a positive
-    entries = (np.ones(counted.size, dtype=np.float32), (gap[counted] - 1, counted))
-    return _from_top((csr_array(entries, shape=(n_distinct, gap.size)) @ weight).astype(np.float64))
+
+    order: NDArray[np.int32]
+    first: NDArray[np.intp]
+    climb: NDArray[np.int32]
+    at: NDArray[np.intp]
+    above: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, positive: FloatArray, negative: FloatArray) -> "Ladder":
+        """The order of scores (P,) and (N,)."""
+        order, climb = np.argsort(positive), np.argsort(negative)
+        rungs, first = np.unique(positive[order], return_index=True)
+        ascending = negative[climb]
+        at, above = (np.searchsorted(ascending, rungs, side=side) for side in ("left", "right"))
+        return cls(order.astype(np.int32), first, climb.astype(np.int32), at, above)
+
+    def rank(self, drawn: Drawn) -> Ranking:
+        """The ranking of every resample: rows are resamples, columns rungs."""
+        weight = np.ascontiguousarray(drawn.positive[self.order].T, dtype=np.float64)
+        if self.first.size < self.order.size:
+            weight = np.add.reduceat(weight, self.first, axis=1)
+        fp = self._accepted(self.at, drawn.negative)
+        tied = not np.array_equal(self.at, self.above)
+        return Ranking(
+            tp=_from_top(weight),
+            fp=fp,
+            n_positive=np.reshape(drawn.n_positive, (-1, 1)),
+            n_negative=np.reshape(drawn.n_negative, (-1, 1)),
+            fp_above=self._accepted(self.above, drawn.negative) if tied else fp,
+            weight=weight,
+        )
+
+    def _accepted(self, start: NDArray[np.intp], weight: FloatArray) -> FloatArray:
+        """For each rung, the weight (B, rungs) of the negatives from `start` on."""
+        climb = self.climb[start[0] :]  # a negative below every positive is accepted at no score of a positive
+        ends = np.append(start, self.climb.size) - start[0]
+        gaps = csr_array(
+            (np.ones(climb.size, dtype=np.float32), climb, ends.astype(np.int32)), shape=(start.size, self.climb.size)
+        )
+        return _from_top(np.ascontiguousarray((gaps @ weight).T, dtype=np.float64))
 
 
 def _from_top(values: FloatArray) -> FloatArray:
-    """Sums over this and all later rows; row by row, which is several times as fast as a cumsum down the columns."""
-    total = values.copy()
-    for row in range(len(total) - 2, -1, -1):
-        total[row] += total[row + 1]
-    return total
+    """Sums (B, k) over this and all later columns."""
+    return np.asarray(np.cumsum(values[:, ::-1], axis=1)[:, ::-1])
 
 
-def _count(positive: BoolArray, negative: BoolArray, weights: Weights) -> Counts:
-    """Counts (k, B) of the accepted among positives (k, P) and negatives (k, N)."""
-    tp = positive.astype(np.float32) @ weights[0]
-    fp = negative.astype(np.float32) @ weights[1]
-    return Counts(tp.astype(np.float64), fp.astype(np.float64), positive.shape[1], negative.shape[1])
-
-
-def _score(metric: ScoreMetric, positive: FloatArray, negative: FloatArray, weights: Weights) -> FloatArray:
-    if metric.weighted is not None:
-        return metric.weighted(positive, negative, *weights)
+def _score(metric: ScoreMetric, positive: FloatArray, negative: FloatArray, drawn: Drawn) -> FloatArray:
+    if metric.resampled is not None:
+        return metric.resampled(positive, negative, drawn.positive, drawn.negative)
     scores = np.concatenate([positive, negative])
     labels = np.arange(scores.size) < positive.size
-    counts = np.concatenate(weights).astype(np.intp)
-    drawn = (np.repeat(np.arange(scores.size), column) for column in counts.T)
-    return np.concatenate([metric.function(labels[index], scores[index][None]) for index in drawn])
-
-
-def draw_counts(rng: np.random.Generator, n: int, size: int) -> NDArray[np.uint8]:
-    """How often each of n samples occurs in each of `size` draws of n with replacement, (n, size)."""
-    counts = np.empty((n, size), dtype=np.uint8)
-    step = max(1, _DRAWS // max(n, 1))
-    for start in range(0, size, step):
-        drawn = rng.integers(0, n, size=(min(step, size - start), n), dtype=np.uint32)
-        cell = drawn + n * np.arange(len(drawn))[:, None]
-        counts[:, start : start + step] = np.bincount(cell.ravel(), minlength=n * len(drawn)).reshape(-1, n).T
-    return counts
+    values = []
+    for column in np.concatenate([drawn.positive, drawn.negative]).T.astype(np.float64):
+        kept = np.flatnonzero(column)
+        values.append(metric.function(labels[kept], scores[kept][None], column[kept]))
+    return np.concatenate(values)

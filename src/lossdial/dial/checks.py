@@ -45,6 +45,41 @@ def as_rows(score: ArrayLike, n_samples: int) -> FloatArray:
     return np.ascontiguousarray(np.atleast_2d(array.T))
 
 
+def as_weights(sample_weight: ArrayLike | None, n_samples: int) -> FloatArray | None:
+    """Weights (n,) in float64, finite and not negative; None where every sample counts as one."""
+    if sample_weight is None:
+        return None
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (n_samples,):
+        raise ValueError(f"sample_weight must have shape ({n_samples},), as y has; got {weight.shape}.")
+    bad = ~(np.isfinite(weight) & (weight >= 0))
+    if bad.any():
+        raise ValueError(
+            f"sample_weight must be finite and not negative; got {weight[bad][0]} at sample {int(np.argmax(bad))}."
+        )
+    return None if (weight == 1).all() else weight
+
+
+def as_groups(groups: ArrayLike | None, n_samples: int) -> NDArray[np.intp] | None:
+    """Groups (n,) as numbers 0, 1, …; None where no two samples share one."""
+    if groups is None:
+        return None
+    names = np.asarray(groups)
+    if names.shape != (n_samples,):
+        raise ValueError(f"groups must have shape ({n_samples},), as y has; got {names.shape}.")
+    missing = names != names  # NaN
+    if names.dtype == object:
+        missing = np.array([name is None or name != name for name in names], dtype=np.bool_)
+        names = names.astype(str)
+    if np.any(missing):
+        raise ValueError(
+            f"groups must name a group for every sample; it is missing at sample {int(np.argmax(missing))}. "
+            "Give a row that belongs to no group a name of its own."
+        )
+    found, codes = np.unique(names, return_inverse=True)
+    return None if found.size == n_samples else codes.astype(np.intp).reshape(-1)
+
+
 def require_finite(rows: FloatArray) -> None:
     """Stop on NaN or infinite scores, naming the first."""
     if not np.isfinite(rows).all():
@@ -79,8 +114,8 @@ def require_costs(cost_fn: float, cost_fp: float) -> None:
             raise ValueError(f"{name} must be positive and finite; got {cost}. Only the ratio of the two matters.")
 
 
-def require_positives(n_positive: int) -> None:
-    """Refuse to choose on fewer than 5 positives, and warn below 50."""
+def require_positives(n_positive: int, stacklevel: int = 2) -> None:
+    """Refuse to choose on fewer than 5 positives (groups with one, where there are groups), and warn below 50."""
     if n_positive < FEWEST_POSITIVES:
         raise ValueError(
             f"the data to tune on have {n_positive} positives; at least {FEWEST_POSITIVES} are needed, because each "
@@ -91,5 +126,22 @@ def require_positives(n_positive: int) -> None:
             f"only {n_positive} positives to tune on: one of them moves recall by {1 / n_positive:.3f}, so the choice "
             f"is noisy and its intervals are wide. {FEW_POSITIVES} or more are advisable.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=stacklevel + 1,
         )
+
+
+def statable(n_positive: int, n_negative: int) -> str | None:
+    """Why no figure can be stated on so many samples, or None where one can.
+
+    >>> statable(1, 300)
+    'no figure can be stated on 1 positive: at least 5 are needed.'
+    """
+    short = [
+        f"{n} {kind if n == 1 else kind + 's'}"
+        for n, kind in ((n_positive, "positive"), (n_negative, "negative"))
+        if n < FEWEST_POSITIVES
+    ]
+    if not short:
+        return None
+    each = "" if len(short) == 1 else " of each"
+    return f"no figure can be stated on {' and '.join(short)}: at least {FEWEST_POSITIVES}{each} are needed."

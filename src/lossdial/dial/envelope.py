@@ -13,16 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.dial.calibration import (
-    Calibration,
-    calibrate,
-    calibration_from_json,
-    calibration_to_json,
-    require_kind,
-)
+from lossdial.dial.calibrating import calibrations
+from lossdial.dial.calibration import AUTO, KINDS, Calibration, calibration_from_json, calibration_to_json, require_kind
 from lossdial.dial.checks import FloatArray, require_costs, require_prevalence
-from lossdial.dial.points import encode_float
-from lossdial.dial.ranking import rank, split, threshold_below
+from lossdial.dial.hull import frontier
+from lossdial.dial.ranking import threshold_below
+from lossdial.dial.reading import Reader, as_number, encode_float
 from lossdial.dial.surface import Surface
 
 
@@ -44,12 +40,15 @@ class Envelope:
 
     It is all that adapting to other costs and prevalences needs, and small enough to be kept with a model.
     `halves` are the envelopes of either half of the data. Theirs have `held_out` rates (v, 2), FPR and TPR, measured
-    on the other half, whose numbers of positives and negatives they carry.
+    on the other half, whose numbers they carry: of positives and negatives, `effective` of both (see
+    `Samples.effective`), and `prevalence`, the share of positives by weight, at which the calibrations hold.
     """
 
     vertices: tuple[Vertex, ...]
     n_positive: int
     n_negative: int
+    effective: tuple[float, float]
+    prevalence: float
     held_out: FloatArray = field(default_factory=lambda: np.empty((0, 2)))
     halves: tuple["Envelope", ...] = ()
 
@@ -60,11 +59,6 @@ class Envelope:
     @property
     def tpr(self) -> FloatArray:
         return np.array([v.tpr for v in self.vertices])
-
-    @property
-    def prevalence(self) -> float:
-        """The share of positives in the data, at which the calibrations hold."""
-        return self.n_positive / (self.n_positive + self.n_negative)
 
     @property
     def auc(self) -> float:
@@ -90,20 +84,35 @@ class Envelope:
         return {
             "n_positive": self.n_positive,
             "n_negative": self.n_negative,
+            "effective": list(self.effective),
+            "prevalence": self.prevalence,
             "vertices": [_vertex_to_json(vertex) for vertex in self.vertices],
             "held_out": self.held_out.tolist(),
             "halves": [half.to_json() for half in self.halves],
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Envelope":
-        """The envelope that `to_json` wrote."""
+    def from_json(cls, data: Any, where: str = "envelope") -> "Envelope":
+        """The envelope that `to_json` wrote; a key that is missing or holds what it cannot is a ValueError."""
+        read = Reader(data, where)
+        vertices, halves, effective = read.items("vertices"), read.items("halves"), read.numbers("effective")
+        if len(vertices) < 2:
+            raise ValueError(f"{where}: 'vertices' must hold at least two corners; got {len(vertices)}.")
+        if len(effective) != 2 or not all(0 < n < math.inf for n in effective):
+            raise ValueError(f"{where}: 'effective' must hold two numbers above 0; got {list(effective)}.")
+        if halves and where != "envelope":
+            raise ValueError(f"{where}: 'halves' must be empty: a half has no halves.")
+        prevalence = read.finite("prevalence")
+        if not 0 < prevalence < 1:
+            raise ValueError(f"{where}: 'prevalence' must lie strictly between 0 and 1; got {prevalence}.")
         return cls(
-            vertices=tuple(_vertex_from_json(vertex) for vertex in data["vertices"]),
-            n_positive=int(data["n_positive"]),
-            n_negative=int(data["n_negative"]),
-            held_out=np.array(data["held_out"], dtype=np.float64).reshape(-1, 2),
-            halves=tuple(cls.from_json(half) for half in data["halves"]),
+            vertices=tuple(_vertex_from_json(v, f"{where}: vertex {k}") for k, v in enumerate(vertices)),
+            n_positive=read.count("n_positive"),
+            n_negative=read.count("n_negative"),
+            effective=(effective[0], effective[1]),
+            prevalence=prevalence,
+            held_out=_rates_from_json(read, 0 if where == "envelope" else len(vertices)),
+            halves=tuple(cls.from_json(half, f"{where}: half {k}") for k, half in enumerate(halves)),
         )
 
     def _costs(self, cost_fn: ArrayLike, cost_fp: ArrayLike, prevalence: ArrayLike) -> FloatArray:
@@ -115,50 +124,52 @@ class Envelope:
         return np.asarray(missed + ((1 - share) * alarm)[..., None] * self.fpr)
 
 
-def envelope(surface: Surface, calibration: str = "platt", seed: int = 0) -> Envelope:
+def envelope(surface: Surface, calibration: str | None = AUTO, seed: int = 0) -> Envelope:
     """The ROC envelope over every λ and threshold of a surface, found block by block.
 
-    Of points that coincide, the more central λ's is kept. Each λ on it is calibrated by the named kind.
+    Of points that coincide, the more central λ's is kept. Each λ on it is calibrated by the named kind, or ("auto")
+    by that of least cross-fitted log loss.
 
     >>> scores = [[0.0, 3.0], [1.0, 1.0], [2.0, 0.0], [3.0, 2.0]]
     >>> hull = envelope(Surface([0, 1, 0, 1], scores, [{"tau": 0.0}, {"tau": 1.0}]))
     >>> [(v.fpr, v.tpr, v.index) for v in hull.vertices]
     [(0.0, 0.0, 0), (0.0, 0.5, 0), (0.5, 1.0, 0), (1.0, 1.0, 0)]
     """
-    require_kind(calibration)
+    if calibration is not None:
+        require_kind(calibration, (AUTO, *KINDS))
     whole = _envelope(surface, calibration)
     halves = []
     for selecting, other in surface.swapped_halves(seed):
         half = _envelope(selecting, None)
         held_out = np.array([_rates(other, vertex) for vertex in half.vertices])
-        halves.append(replace(half, n_positive=other.n_positive, n_negative=other.n_negative, held_out=held_out))
+        halves.append(replace(_sized(half.vertices, other), held_out=held_out))
     return replace(whole, halves=tuple(halves))
 
 
 def _envelope(surface: Surface, calibration: str | None) -> Envelope:
-    fp, tp, owner = _frontier(surface)
-    # 'Predict none' and 'predict all' need no particular λ; the most central stands for them.
-    centre = surface.by_centrality[0]
-    fp, tp = np.r_[0.0, fp, surface.n_negative], np.r_[0.0, tp, surface.n_positive]
-    owner = np.r_[centre, owner, centre]
-    keep = _upper_hull(fp, tp)
-    scores = {index: surface.score(int(index)) for index in set(owner[keep].tolist())}
-    maps = {i: None if calibration is None else calibrate(surface.y, s, calibration) for i, s in scores.items()}
+    n_positive, n_negative = surface.samples.totals
+    corners = frontier(surface)
+    scores = {index: surface.score(index) for index in {corner.index for corner in corners}}
+    maps = {index: calibrations(surface.at(index), calibration)[0] for index in scores}
     vertices = []
-    for i in keep:
-        index = int(owner[i])
-        threshold = math.inf if i == 0 else -math.inf
-        if 0 < i < owner.size - 1:
-            accepted = np.sort(scores[index][surface.labels])[i - 1]
+    for corner in corners:
+        index, threshold = corner.index, math.inf if corner.fp == 0 == corner.tp else -math.inf
+        if corner.column is not None:
+            accepted = np.sort(scores[index][surface.labels])[corner.column]
             threshold = threshold_below(scores[index], float(accepted))
-        fpr, tpr = fp[i] / surface.n_negative, tp[i] / surface.n_positive
-        vertices.append(Vertex(float(fpr), float(tpr), index, surface.lams[index], threshold, maps[index]))
-    return Envelope(tuple(vertices), surface.n_positive, surface.n_negative)
+        fpr, tpr = min(corner.fp / n_negative, 1.0), min(corner.tp / n_positive, 1.0)
+        vertices.append(Vertex(fpr, tpr, index, surface.lams[index], threshold, maps[index]))
+    return _sized(tuple(vertices), surface)
+
+
+def _sized(vertices: tuple[Vertex, ...], surface: Surface) -> Envelope:
+    samples = surface.samples
+    return Envelope(vertices, samples.n_positive, samples.n_negative, samples.effective, samples.prevalence)
 
 
 def _rates(surface: Surface, vertex: Vertex) -> tuple[float, float]:
-    accepted = surface.score(vertex.index) > np.float32(vertex.threshold)
-    return float(accepted[~surface.labels].mean()), float(accepted[surface.labels].mean())
+    found = surface.at(vertex.index).metrics(["fpr", "recall"], vertex.threshold)
+    return float(found["fpr"][0]), float(found["recall"][0])
 
 
 def _vertex_to_json(vertex: Vertex) -> dict[str, Any]:
@@ -172,41 +183,23 @@ def _vertex_to_json(vertex: Vertex) -> dict[str, Any]:
     }
 
 
-def _vertex_from_json(data: Mapping[str, Any]) -> Vertex:
-    calibration = None if data["calibration"] is None else calibration_from_json(data["calibration"])
-    lam = {name: float(value) for name, value in data["lam"].items()}
-    return Vertex(data["fpr"], data["tpr"], data["index"], lam, float(data["threshold"]), calibration)
+def _vertex_from_json(data: Any, where: str) -> Vertex:
+    read = Reader(data, where)
+    rates = read.finite("fpr"), read.finite("tpr")
+    for key, rate in zip(("fpr", "tpr"), rates, strict=True):
+        if not 0 <= rate <= 1:
+            raise ValueError(f"{where}: {key!r} must lie in [0, 1]; got {rate}.")
+    found = read.get("calibration")
+    calibration = None if found is None else calibration_from_json(found, f"{where}: 'calibration'")
+    return Vertex(*rates, read.count("index"), read.finite_by_name("lam"), read.number("threshold"), calibration)
 
 
-def _frontier(surface: Surface) -> tuple[FloatArray, FloatArray, NDArray[np.intp]]:
-    """For each column of a `Ranking`, the fewest false positives of any λ, the true positives there, and that λ."""
-    n = surface.n_positive
-    fp, tp, owner = np.full(n, np.inf), np.zeros(n), np.zeros(n, dtype=np.intp)
-    place = np.empty(surface.n_lams, dtype=np.intp)
-    place[surface.by_centrality] = np.arange(surface.n_lams)
-    for part, rows in surface.blocks():
-        central_first = np.argsort(place[part])
-        ranking = rank(*split(surface.labels, rows[central_first]))
-        line, column = np.argmin(ranking.fp, axis=0), np.arange(n)
-        candidate = part.start + central_first[line]
-        found = ranking.fp[line, column]
-        better = (found < fp) | ((found == fp) & (place[candidate] < place[owner]))
-        fp[better], owner[better] = found[better], candidate[better]
-        tp[better] = np.broadcast_to(ranking.tp, ranking.fp.shape)[line, column][better]
-    return fp, tp, owner
-
-
-def _upper_hull(fp: FloatArray, tp: FloatArray) -> NDArray[np.intp]:
-    """Indices of the corners of the upper hull, from left to right (Andrew's monotone chain)."""
-    order = np.lexsort((tp, fp))
-    hull: list[int] = []
-    for i in order:
-        if hull and tp[i] <= tp[hull[-1]] and i != order[-1]:
-            continue
-        while len(hull) >= 2:
-            a, b = hull[-2], hull[-1]
-            if (fp[b] - fp[a]) * (tp[i] - tp[a]) - (tp[b] - tp[a]) * (fp[i] - fp[a]) < 0:
-                break
-            hull.pop()
-        hull.append(int(i))
-    return np.array(hull)
+def _rates_from_json(read: Reader, length: int) -> FloatArray:
+    rows = read.items("held_out")
+    where = f"{read.where}: 'held_out'"
+    if len(rows) != length or not all(isinstance(row, list) and len(row) == 2 for row in rows):
+        raise ValueError(f"{where} must be {length} pairs of FPR and TPR; got {len(rows)} entries.")
+    rates = np.array([[as_number(value, where) for value in row] for row in rows], dtype=np.float64).reshape(-1, 2)
+    if not ((rates >= 0) & (rates <= 1)).all():
+        raise ValueError(f"{where} must hold rates in [0, 1].")
+    return rates

@@ -9,6 +9,8 @@ positives at AUC 0.95, measured on binormal scores), because it is too narrow an
 - Of a figure at a fixed threshold the bootstrap would redraw two binomial counts. The shares behind them are drawn
   from their Jeffreys posteriors instead, TPR ~ Beta(tp+½, fn+½) and FPR ~ Beta(fp+½, tn+½), whose quantiles cover
   well at the ends too: a recall of 50 in 50 is not certain, and a resample could never say so.
+
+n₊ is the number of positives that stand alone: with groups or weights the effective number (`Samples.effective`).
 """
 
 import math
@@ -17,11 +19,13 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import t as student
 
-from lossdial.dial.bootstrap import bootstrap, resample
+from lossdial.dial.bootstrap import bootstrap
 from lossdial.dial.checks import FloatArray
+from lossdial.dial.kinds import CountMetric, Metric, of_probabilities
 from lossdial.dial.points import Estimate
 from lossdial.dial.ranking import Counts
-from lossdial.dial.registry import FPR, RECALL, CountMetric, Metric, as_metric
+from lossdial.dial.registry import FPR, RECALL, as_metric
+from lossdial.dial.resampling import resample
 from lossdial.dial.surface import Surface
 
 LEVEL = 0.95
@@ -33,12 +37,28 @@ def estimates(
     threshold: float | FloatArray | None = None,
     resamples: int = 1000,
     seed: int = 0,
+    probable: Surface | None = None,
 ) -> dict[str, tuple[Estimate, ...]]:
-    """Every metric of every λ with its 95 % interval: name -> one `Estimate` per λ."""
+    """Every metric of every λ with its 95 % interval: name -> one `Estimate` per λ.
+
+    Figures of the probabilities are of `probable`, where given: the same samples and λ with calibrated scores.
+    """
     found = [as_metric(metric) for metric in metrics]
-    values = surface.metrics(found, threshold)
-    drawn = draws(surface, found, threshold, resamples, seed)
-    return {m.name: enclose(m, values[m.name], drawn[m.name], surface.n_positive) for m in found}
+    values = measured(surface, found, threshold, probable)
+    drawn = draws(surface, found, threshold, resamples, seed, probable)
+    return {m.name: enclose(m, values[m.name], drawn[m.name], surface.samples.effective[0]) for m in found}
+
+
+def measured(
+    surface: Surface,
+    metrics: Sequence[Metric],
+    threshold: float | FloatArray | None = None,
+    probable: Surface | None = None,
+) -> dict[str, FloatArray]:
+    """Every metric of every λ, name -> (m,), figures of the probabilities being of `probable`."""
+    of_scores, of_margins = _apart(metrics, surface, probable)
+    result = surface.metrics(of_scores, threshold) if of_scores else {}
+    return result | (probable.metrics(of_margins) if probable is not None and of_margins else {})
 
 
 def draws(
@@ -47,25 +67,35 @@ def draws(
     threshold: float | FloatArray | None = None,
     resamples: int = 1000,
     seed: int = 0,
+    probable: Surface | None = None,
 ) -> dict[str, FloatArray]:
     """What each metric of each λ might have been, name -> (m, B): resampled, or at a threshold from the posterior."""
-    others = [metric for metric in metrics if not isinstance(metric, CountMetric)]
-    result: dict[str, FloatArray] = {}
-    if others:
-        result = bootstrap(surface, others, resample(surface.n_positive, surface.n_negative, resamples, seed))
+    drawn = resample(surface.samples, resamples, seed)
+    of_scores, of_margins = _apart(metrics, surface, probable)
+    others = [metric for metric in of_scores if not isinstance(metric, CountMetric)]
+    result = bootstrap(surface, others, drawn) if others else {}
+    if probable is not None and of_margins:
+        result |= bootstrap(probable, of_margins, drawn)
     counts: dict[float | None, Counts] = {}
     for metric in metrics:
         if isinstance(metric, CountMetric):
             own = metric.threshold if threshold is None else None  # the same draws serve all metrics at a threshold
             if own not in counts:
+                rates = surface.metrics([RECALL, FPR], own if threshold is None else threshold)
                 counts[own] = posterior_counts(
-                    _count(surface, own if threshold is None else threshold), resamples, seed
+                    (rates["recall"], rates["fpr"]), surface.samples.effective, surface.samples.totals, resamples, seed
                 )
             result[metric.name] = metric.function(counts[own])
     return result
 
 
-def enclose(metric: Metric, values: FloatArray, drawn: FloatArray, n_positive: int) -> tuple[Estimate, ...]:
+def _apart(metrics: Sequence[Metric], surface: Surface, probable: Surface | None) -> tuple[list[Metric], list[Metric]]:
+    if probable is None or probable is surface:
+        return list(metrics), []
+    return [m for m in metrics if not of_probabilities(m)], [m for m in metrics if of_probabilities(m)]
+
+
+def enclose(metric: Metric, values: FloatArray, drawn: FloatArray, n_positive: float) -> tuple[Estimate, ...]:
     """Values (m,) with the interval that their draws (m, B) give."""
     if isinstance(metric, CountMetric):
         tail = (1 - LEVEL) / 2
@@ -77,7 +107,7 @@ def enclose(metric: Metric, values: FloatArray, drawn: FloatArray, n_positive: i
 
 
 def spread(
-    values: FloatArray, deviation: FloatArray, bounds: tuple[float, float], n_positive: int
+    values: FloatArray, deviation: FloatArray, bounds: tuple[float, float], n_positive: float
 ) -> tuple[FloatArray, FloatArray]:
     """The t interval of values (m,) with that standard deviation, on the scale that their bounds call for."""
     n = max(n_positive, 2)
@@ -100,16 +130,20 @@ def spread(
     return values - reach, values + reach
 
 
-def posterior_counts(counts: Counts, size: int, seed: int) -> Counts:
-    """Counts (m,) redrawn (m, size) with the rates' Jeffreys posteriors, independent between the classes."""
+def posterior_counts(
+    rates: tuple[FloatArray, FloatArray],
+    effective: tuple[float, float],
+    totals: tuple[float, float],
+    size: int,
+    seed: int,
+) -> Counts:
+    """Counts (m, size) that TPR and FPR (m,) might have been: their Jeffreys posteriors, independent between classes.
+
+    `effective` is how many positives and negatives the rates rest on, `totals` what the classes weigh.
+    """
     rng = np.random.default_rng([seed, 1])
     shares = []
-    for hits, n in ((counts.tp, counts.n_positive), (counts.fp, counts.n_negative)):
-        shares.append(rng.beta(hits[:, None] + 0.5, n - hits[:, None] + 0.5, size=(hits.size, size)))
-    return Counts(shares[0] * counts.n_positive, shares[1] * counts.n_negative, counts.n_positive, counts.n_negative)
-
-
-def _count(surface: Surface, threshold: float | FloatArray | None) -> Counts:
-    rates = surface.metrics([RECALL, FPR], threshold)
-    n_pos, n_neg = surface.n_positive, surface.n_negative
-    return Counts(np.round(rates["recall"] * n_pos), np.round(rates["fpr"] * n_neg), n_pos, n_neg)
+    for rate, n in zip(rates, effective, strict=True):
+        hits = np.clip(rate[:, None], 0, 1) * n
+        shares.append(rng.beta(hits + 0.5, n - hits + 0.5, size=(rate.size, size)))
+    return Counts(shares[0] * totals[0], shares[1] * totals[1], *totals)

@@ -1,5 +1,6 @@
-"""What is wanted, and the λ and threshold that give it."""
+"""What is wanted: one thing to make large or small, and bounds on others."""
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,15 +11,12 @@ from numpy.typing import NDArray
 
 from lossdial.dial import registry
 from lossdial.dial.checks import BoolArray, FloatArray, require_prevalence
-from lossdial.dial.metrics import evaluate
-from lossdial.dial.ranking import Counts, Ranking, threshold_below
-from lossdial.dial.registry import CountMetric, Metric, RankMetric, ScoreMetric, as_metric
-from lossdial.dial.surface import Surface
+from lossdial.dial.kinds import CountMetric, Metric, RankMetric, ScoreMetric
+from lossdial.dial.reading import Reader
+from lossdial.dial.registry import as_metric
 
-Target = str | Metric | Callable[[NDArray[Any], FloatArray], float]
+Target = str | Metric | Callable[..., float]
 Bound = tuple[Metric, float]
-
-_SAME = 1e-12  # figures closer than this are equal: 0.1 * 3 must satisfy a floor of 0.3
 
 
 @dataclass(frozen=True)
@@ -26,10 +24,11 @@ class Objective:
     """Maximise or minimise one thing, subject to bounds on others.
 
     `maximize` or `minimize` (one of them) is a metric's name, a `Metric`, or a function of labels (n,) and scores
-    (n,) that returns a float. A bound in `subject_to` is a floor where more of the metric is better (recall,
-    precision, specificity, accuracy, auc, …) and a cap where less is (fpr, brier, …); any number hold at once.
-    The costs belong to `minimize="expected_cost"`. With `prevalence`, figures at a threshold (precision, f1, expected
-    cost, …) are those where that share is positive; without, those of the data.
+    (n,), and of `sample_weight` (n,) where it has a parameter of that name, that returns a float. A bound in
+    `subject_to` is a floor where more of the metric is better (recall, precision, specificity, accuracy, auc, …) and a
+    cap where less is (fpr, brier, …); any number hold at once. The costs belong to `minimize="expected_cost"`. With
+    `prevalence`, figures at a threshold (precision, f1, expected cost, …) are those where that share is positive;
+    without, those of the data.
 
     >>> str(Objective(maximize="precision", subject_to={"recall": 0.99, "fpr": 0.2}))
     'maximise precision subject to recall >= 0.99, fpr <= 0.2'
@@ -43,6 +42,7 @@ class Objective:
     prevalence: float | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "subject_to", dict(self.subject_to or {}))
         if (self.maximize is None) == (self.minimize is None):
             raise ValueError("give exactly one of maximize and minimize, for instance maximize='f1'.")
         if not self._is_cost and (self.cost_fn is not None or self.cost_fp is not None):
@@ -55,7 +55,7 @@ class Objective:
             raise ValueError(f"{metric.name} is better the {side} there is of it; use {other}={metric.name!r}.")
         if self.prevalence is not None:
             require_prevalence(self.prevalence)
-            if not isinstance(_unfold(metric, ())[0], CountMetric):
+            if not isinstance(unfold(metric, ())[0], CountMetric):
                 raise ValueError(
                     f"prevalence moves figures at a threshold (precision, f1, expected_cost, …), not {metric.name}; "
                     "leave it out, or maximise one of those."
@@ -103,7 +103,7 @@ class Objective:
 
     def unfolded(self, prevalence: float) -> tuple[Metric, tuple[Bound, ...]]:
         """Metric and bounds at the objective's prevalence, a best over thresholds taken apart into its goal."""
-        metric, bounds = _unfold(self.metric(prevalence), self.bounds())
+        metric, bounds = unfold(self.metric(prevalence), self.bounds())
         return self._moved(metric), tuple((self._moved(m), bound) for m, bound in bounds)
 
     def _moved(self, metric: Metric) -> Metric:
@@ -120,128 +120,80 @@ class Objective:
             text += f" (cost_fn {self.cost_fn:g}, cost_fp {self.cost_fp:g})"
         if self.prevalence is not None:
             text += f" at prevalence {self.prevalence:g}"
-        bounds = ", ".join(f"{m.name} {'>=' if m.greater_is_better else '<='} {v:g}" for m, v in self.bounds())
+        bounds = ", ".join(spell_bound(metric, value) for metric, value in self.bounds())
         return f"{text} subject to {bounds}" if bounds else text
 
+    def to_json(self) -> dict[str, Any] | None:
+        """A dict of JSON's own types, from which `from_json` rebuilds it; None where it has a function of one's own."""
+        target = self._target
+        name = target if isinstance(target, str) else getattr(target, "name", None)
+        try:
+            rebuilt = as_metric(str(name)) if not self._is_cost else None
+        except ValueError:
+            return None
+        if not isinstance(target, str) and rebuilt is not target:
+            return None
+        return {
+            "maximize": None if self.minimize is not None else name,
+            "minimize": None if self.minimize is None else name,
+            "subject_to": dict(self.subject_to),
+            "cost_fn": self.cost_fn,
+            "cost_fp": self.cost_fp,
+            "prevalence": self.prevalence,
+        }
 
-@dataclass(frozen=True)
-class Selection:
-    """Which column of a surface, at which threshold, reaches which value of the objective."""
-
-    index: int
-    threshold: float
-    value: float
-    feasible: bool = True
-    note: str = ""
-
-
-def select(surface: Surface, objective: Objective) -> Selection:
-    """The λ and threshold that serve an objective best on a surface, found jointly and exactly.
-
-    - A figure at a threshold (precision, f1, expected cost, …) is optimised over λ and threshold together. Equal
-      values go to the greater recall within a λ, then to the more central λ.
-    - A figure of the order of the scores (auc, average precision) picks λ; the threshold is then the one with the
-      best balanced accuracy, because a margin of 0 means nothing to a ranking. One that is attained at a threshold
-      (max_f1, precision_at_recall) takes that threshold.
-    - A figure of the probabilities (brier, log loss) or a user's function picks λ, and the threshold is 0, that is
-      p > ½; with constraints on figures at a threshold it is the best balanced accuracy that keeps them.
-
-    Where no point keeps all bounds, the one whose shortfalls, each relative to its bound, add up to least is taken,
-    and the note names what is reachable.
-    """
-    metric, bounds = objective.unfolded(surface.prevalence)
-    index, threshold, value, feasible = _search(surface, metric, bounds)
-    note = "" if feasible else _explain(surface, bounds)
-    return Selection(index, threshold, value, feasible, note)
+    @classmethod
+    def from_json(cls, data: Any, where: str = "aim") -> "Objective":
+        """The objective that `to_json` wrote."""
+        read = Reader(data, where)
+        maximize, minimize = (None if read.get(key) is None else read.text(key) for key in ("maximize", "minimize"))
+        try:
+            return cls(
+                maximize=maximize,
+                minimize=minimize,
+                subject_to=read.finite_by_name("subject_to"),
+                cost_fn=read.optional("cost_fn"),
+                cost_fp=read.optional("cost_fp"),
+                prevalence=read.optional("prevalence"),
+            )
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}" if not str(error).startswith(where) else str(error)) from None
 
 
-def _unfold(metric: Metric, bounds: tuple[Bound, ...]) -> tuple[Metric, tuple[Bound, ...]]:
+def spell_bound(metric: Metric, bound: float) -> str:
+    """A bound as a reader would write it."""
+    return f"{metric.name} {'>=' if metric.greater_is_better else '<='} {bound:g}"
+
+
+def unfold(metric: Metric, bounds: tuple[Bound, ...]) -> tuple[Metric, tuple[Bound, ...]]:
+    """A best over thresholds taken apart into its goal's metric and bounds."""
     if isinstance(metric, RankMetric) and metric.goal is not None:
         return metric.goal.metric, (*bounds, *metric.goal.subject_to)
     return metric, bounds
 
 
-def _search(surface: Surface, metric: Metric, bounds: tuple[Bound, ...]) -> tuple[int, float, float, bool]:
-    """Index, threshold, value and feasibility of the best point."""
-    sign = 1.0 if metric.greater_is_better else -1.0
-    at_threshold = [(m, bound) for m, bound in bounds if isinstance(m, CountMetric)]
-    of_lam = [(m, bound) for m, bound in bounds if not isinstance(m, CountMetric)]
-    m = surface.n_lams
-    gain, violation, column = np.empty(m), np.zeros(m), np.empty(m, dtype=np.intp)
-    figures = [f for f in (metric, *(f for f, _ in of_lam)) if not isinstance(f, CountMetric)]
-    for part, rows, ranking in surface.ranked_blocks():
-        per_lam = evaluate(figures, surface.labels, rows, ranking=ranking) if figures else {}
-        candidates = _candidates(ranking)
-        short = np.zeros(candidates.fp.shape)
-        for constraint, bound in at_threshold:
-            short += _shortfall(constraint.function(candidates), constraint, bound)
-        aim = metric if isinstance(metric, CountMetric) else registry.BALANCED_ACCURACY
-        figure = np.broadcast_to(aim.function(candidates), short.shape) * (1.0 if aim.greater_is_better else -1.0)
-        legal = short <= short.min(axis=1, keepdims=True) + _SAME
-        figure = np.where(legal, figure, -np.inf)
-        # Columns ascend in score: among equals the first has the greatest recall.
-        chosen = np.argmax(figure >= figure.max(axis=1, keepdims=True) - _SAME, axis=1)
-        line = np.arange(len(rows))
-        column[part] = chosen
-        violation[part] = short[line, chosen]
-        for other, bound in of_lam:
-            violation[part] += _shortfall(per_lam[other.name], other, bound)
-        gain[part] = figure[line, chosen] if isinstance(metric, CountMetric) else sign * per_lam[metric.name]
-    order = surface.by_centrality
-    legal_lam = violation <= violation.min() + _SAME
-    gain = np.where(legal_lam, gain, -np.inf)
-    index = int(order[np.argmax(gain[order] >= gain.max() - _SAME)])
-    feasible = bool(violation[index] <= _SAME)
-    if not isinstance(metric, CountMetric | RankMetric) and not at_threshold:
-        return index, 0.0, sign * float(gain[index]), feasible
-    return index, _threshold(surface, index, int(column[index])), sign * float(gain[index]), feasible
-
-
-def _candidates(ranking: Ranking) -> Counts:
-    """Counts (k, P+1) at every positive's score in ascending order, then of 'predict none'."""
-    tp = np.broadcast_to(ranking.tp, ranking.fp.shape)
-    end = ((0, 0), (0, 1))
-    return Counts(np.pad(tp, end), np.pad(ranking.fp, end), ranking.n_positive, ranking.n_negative)
-
-
-def _shortfall(figure: FloatArray, metric: Metric, bound: float) -> FloatArray:
-    missing = bound - figure if metric.greater_is_better else figure - bound
-    return np.maximum(missing, 0) / (abs(bound) or 1.0)
-
-
-def _threshold(surface: Surface, index: int, column: int) -> float:
-    score = surface.score(index)
-    if column == surface.n_positive:
-        return math.inf
-    accepted = np.sort(score[surface.labels])[column]
-    return threshold_below(score, float(accepted))
-
-
-def _explain(surface: Surface, bounds: tuple[Bound, ...]) -> str:
-    """What each bound could be at best while the others hold."""
-    wanted = " and ".join(_spell(metric, bound) for metric, bound in bounds)
-    reachable = []
-    for position, (metric, _) in enumerate(bounds):
-        others = bounds[:position] + bounds[position + 1 :]
-        *_, value, feasible = _search(surface, *_unfold(metric, others))
-        if feasible:
-            extreme = "at most" if metric.greater_is_better else "at least"
-            given = f" with {' and '.join(_spell(m, b) for m, b in others)}" if others else ""
-            reachable.append(f"{metric.name} is {extreme} {value:.4g}{given}")
-    tail = f"; reachable: {'; '.join(reachable)}" if reachable else ""
-    return f"no point of this surface has {wanted}{tail}. The nearest was taken."
-
-
-def _spell(metric: Metric, bound: float) -> str:
-    return f"{metric.name} {'>=' if metric.greater_is_better else '<='} {bound:g}"
-
-
-def _from_function(function: Callable[[NDArray[Any], FloatArray], float], greater_is_better: bool) -> ScoreMetric:
+def _from_function(function: Callable[..., float], greater_is_better: bool) -> ScoreMetric:
+    """A user's function of labels (n,) and scores (n,), and of sample_weight (n,) where it takes one, as a metric."""
     name = getattr(function, "__name__", type(function).__name__)
+    try:
+        takes_weight = "sample_weight" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # a builtin without a signature
+        takes_weight = False
 
-    def over_rows(labels: BoolArray, rows: FloatArray) -> FloatArray:
-        y = labels.astype(np.int64)
-        values = np.array([float(function(y, row)) for row in rows])
+    def over_rows(labels: BoolArray, rows: FloatArray, weight: FloatArray | None) -> FloatArray:
+        y: NDArray[np.int64] = labels.astype(np.int64)
+        given: dict[str, Any] = {}
+        if weight is not None and takes_weight:
+            given = {"sample_weight": weight}
+        elif weight is not None:
+            times = np.round(weight).astype(np.intp)
+            if not np.array_equal(times, weight):
+                raise ValueError(
+                    f"the function {name} does not see sample_weight; give it a parameter of that name, "
+                    f"{name}(y, score, sample_weight=None), or use whole numbers as weights."
+                )
+            y, rows = np.repeat(y, times), np.repeat(rows, times, axis=1)
+        values = np.array([float(function(y, row, **given)) for row in rows])
         if not np.isfinite(values).all():
             raise ValueError(f"the function {name} must return a finite float for every λ; got {values}.")
         return values

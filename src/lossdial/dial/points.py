@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from lossdial.dial.calibration import Calibration, calibration_from_json, calibration_to_json
 from lossdial.dial.checks import FloatArray
-from lossdial.dial.registry import sigmoid
+from lossdial.dial.kinds import sigmoid
+from lossdial.dial.objectives import Objective
+from lossdial.dial.reading import Reader, as_number, encode_float
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,12 @@ class OperatingPoint:
 
     A sample is predicted positive iff its score at λ exceeds `threshold`. `metrics` are the figures on the data the
     point was chosen on, hence flattering; `crossfit` holds the objective and its constraints as measured on halves
-    of the data that took no part in the choice. `note` says what could not be met where `feasible` is False.
+    of the data that took no part in the choice. `aim` is the objective as data, where it can be written down. `note`
+    says what could not be met where `feasible` is False, and `missed` what was met where it was chosen, but not on
+    the halves that took no part in choosing.
 
     Its probability is sigmoid(calibration(score) + shift): `shift` moves the log-odds from the prevalence of the data
-    to `prevalence`, where the point was adapted to one.
+    to `prevalence`, where the point was made for one.
     """
 
     name: str
@@ -81,16 +85,33 @@ class OperatingPoint:
     calibration: Calibration | None = None
     prevalence: float | None = None
     shift: float = 0.0
+    aim: Objective | None = None
+    missed: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lam = ", ".join(f"{name} {value:.3g}" for name, value in self.lam.items())
         figures = ", ".join(f"{name} {estimate}" for name, estimate in self.crossfit.items())
-        held_out = f"; cross-fitted: {figures}" if figures else ""
-        return f"{self.name}: {self.objective}; λ: {lam}; threshold {self.threshold:.4g}{held_out}"
+        parts = [
+            self.objective,
+            f"λ: {lam}" if lam else "",
+            f"threshold {self.threshold:.4g} (probability {self.threshold_probability:.3g})",
+            f"cross-fitted: {figures}" if figures else "",
+            f"NOT MET where it was not chosen: {', '.join(self.missed)}" if self.missed else "",
+            f"NOT MET: {self.note}" if not self.feasible else "",
+        ]
+        return f"{self.name}: {'; '.join(part for part in parts if part)}"
+
+    @property
+    def threshold_probability(self) -> float:
+        """The threshold as this point's probability: positive is predicted where it is exceeded."""
+        if math.isinf(self.threshold):
+            return 1.0 if self.threshold > 0 else 0.0
+        return float(sigmoid(self.margin(np.float64(self.threshold))))
 
     def predict(self, score: ArrayLike) -> NDArray[np.bool_]:
         """Which of the scores (…) at this point's λ are predicted positive."""
-        return np.asarray(np.asarray(score, dtype=np.float32) > np.float32(self.threshold))
+        # In float64, to which every float32 converts without rounding: the comparison is exact in either precision.
+        return np.asarray(np.asarray(score, dtype=np.float64) > self.threshold)
 
     def margin(self, score: ArrayLike) -> FloatArray:
         """The calibrated log-odds of scores (…) at this point's λ and prevalence."""
@@ -107,12 +128,15 @@ class OperatingPoint:
             "name": self.name,
             "lam": {name: encode_float(value) for name, value in self.lam.items()},
             "threshold": encode_float(self.threshold),
+            "threshold_probability": self.threshold_probability,
             "objective": self.objective,
+            "aim": None if self.aim is None else self.aim.to_json(),
             "metrics": _encode_estimates(self.metrics),
             "n_positive": self.n_positive,
             "n_negative": self.n_negative,
             "feasible": self.feasible,
             "note": self.note,
+            "missed": list(self.missed),
             "crossfit": _encode_estimates(self.crossfit),
             "calibration": None if self.calibration is None else calibration_to_json(self.calibration),
             "prevalence": self.prevalence,
@@ -120,34 +144,47 @@ class OperatingPoint:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "OperatingPoint":
-        """The point `to_json` wrote."""
+    def from_json(cls, data: Any) -> "OperatingPoint":
+        """The point `to_json` wrote; a key that is missing or holds what it cannot is a ValueError that names it."""
+        where = "operating point"
+        name = Reader(data, where).text("name")
+        read = Reader(data, f"{where} {name!r}")
+        calibration, aim, missed = read.get("calibration"), read.get("aim"), read.items("missed")
+        prevalence = read.optional("prevalence")
+        if prevalence is not None and not 0 < prevalence < 1:
+            raise ValueError(f"{read.where}: 'prevalence' must lie strictly between 0 and 1; got {prevalence}.")
+        if not all(isinstance(text, str) for text in missed):
+            raise ValueError(f"{read.where}: 'missed' must be a list of texts.")
         return cls(
-            name=str(data["name"]),
-            lam={name: float(value) for name, value in data["lam"].items()},
-            threshold=float(data["threshold"]),
-            objective=str(data["objective"]),
-            metrics=_decode_estimates(data["metrics"]),
-            n_positive=int(data["n_positive"]),
-            n_negative=int(data["n_negative"]),
-            feasible=bool(data["feasible"]),
-            note=str(data["note"]),
-            crossfit=_decode_estimates(data["crossfit"]),
-            calibration=None if data["calibration"] is None else calibration_from_json(data["calibration"]),
-            prevalence=None if data["prevalence"] is None else float(data["prevalence"]),
-            shift=float(data["shift"]),
+            name=name,
+            lam=read.finite_by_name("lam"),
+            threshold=read.number("threshold"),
+            objective=read.text("objective"),
+            metrics=_decode_estimates(read, "metrics"),
+            n_positive=read.count("n_positive"),
+            n_negative=read.count("n_negative"),
+            feasible=read.flag("feasible"),
+            note=read.text("note"),
+            crossfit=_decode_estimates(read, "crossfit"),
+            calibration=None
+            if calibration is None
+            else calibration_from_json(calibration, f"{read.where}: 'calibration'"),
+            prevalence=prevalence,
+            shift=read.finite("shift"),
+            aim=None if aim is None else Objective.from_json(aim, f"{read.where}: 'aim'"),
+            missed=tuple(missed),
         )
-
-
-def encode_float(value: float) -> float | str:
-    """A float as JSON can hold it; `float` reads it back."""
-    # JSON has no infinity, and a threshold of +inf ('predict none') is legal; float("inf") reads the text back.
-    return float(value) if math.isfinite(value) else repr(float(value))
 
 
 def _encode_estimates(estimates: Mapping[str, Estimate]) -> dict[str, list[float | str]]:
     return {name: [encode_float(e.value), encode_float(e.low), encode_float(e.high)] for name, e in estimates.items()}
 
 
-def _decode_estimates(data: Mapping[str, Any]) -> dict[str, Estimate]:
-    return {name: Estimate(*(float(value) for value in values)) for name, values in data.items()}
+def _decode_estimates(read: Reader, key: str) -> dict[str, Estimate]:
+    found = {}
+    for name, values in read.mapping(key).items():
+        where = f"{read.where}: {name!r} of {key!r}"
+        if not isinstance(values, list) or len(values) != 3:
+            raise ValueError(f"{where} must be a list of value, low and high; got {values!r:.60}.")
+        found[str(name)] = Estimate(*(as_number(value, where, nan=True) for value in values))
+    return found

@@ -10,27 +10,22 @@ point in a few steps where EM may take hundreds.
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 
-from lossdial.dial.bootstrap import draw_counts, resample
-from lossdial.dial.calibration import LOGISTIC, design, fit_logistic, require_kind, targets
-from lossdial.dial.checks import (
-    BoolArray,
-    FloatArray,
-    as_labels,
-    as_rows,
-    require_both_classes,
-    require_finite,
-    require_positives,
-    require_prevalence,
-)
+from lossdial.dial.calibrating import features, fit_rows, targets
+from lossdial.dial.calibration import LOGISTIC, require_kind
+from lossdial.dial.checks import FloatArray, as_rows, require_finite, require_positives, require_prevalence
 from lossdial.dial.intervals import LEVEL
+from lossdial.dial.kinds import sigmoid
 from lossdial.dial.points import Estimate
-from lossdial.dial.registry import sigmoid
+from lossdial.dial.resampling import draw_counts, resample
+from lossdial.dial.samples import Samples
 
 _STEPS = 100
 _TOLERANCE = 1e-10
+_CELLS = 2**22
+_NEW = 2  # the purpose of draws of new scores, beside the two strata of the known ones
 
 
 def log_odds(prevalence: float) -> float:
@@ -58,6 +53,7 @@ def mixture_share(margin: ArrayLike, source: float, weight: ArrayLike = 1.0) -> 
     weights = np.broadcast_to(np.asarray(weight, dtype=np.float64), ratio.shape)
     low, high = np.zeros(ratio.shape[1:]), np.ones(ratio.shape[1:])
     share = np.full(ratio.shape[1:], source)
+    done = np.zeros(ratio.shape[1:], dtype=np.bool_)
     for _ in range(_STEPS):
         term = ratio / (1 + share * ratio)
         slope, curvature = (weights * term).sum(axis=0), (weights * term**2).sum(axis=0)
@@ -65,9 +61,10 @@ def mixture_share(margin: ArrayLike, source: float, weight: ArrayLike = 1.0) -> 
         step = share + slope / np.maximum(curvature, 1e-300)
         # A step out of the bracket is replaced by its middle; at a maximum on the edge that converges to the edge.
         update = np.where((step > low) & (step < high), step, (low + high) / 2)
-        update = np.where(slope == 0, share, update)
-        moved, share = np.abs(update - share).max(), update
-        if moved < _TOLERANCE:
+        update = np.where((slope == 0) | done, share, update)  # a column that is done does not heed the others
+        moved, share = np.abs(update - share), update
+        done |= moved < _TOLERANCE
+        if done.all():
             break
     return np.asarray(share)
 
@@ -79,59 +76,80 @@ def estimate_prevalence(
     kind: str = "platt",
     resamples: int = 200,
     seed: int = 0,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> Estimate:
     """The share of positives among new, unlabelled scores (n,), with a 95 % interval.
 
     Labels and scores (k,) of validation data at the same λ calibrate the scores (a logistic `kind`) at their own
-    prevalence; the new share is then `mixture_share`. The interval resamples both: the new scores, and within each
-    class the validation data, refitting the calibration, since few validation positives are the greater doubt.
-    The value is kept half a sample away from 0 and 1, where no odds exist.
+    prevalence; the new share is then `mixture_share`. The interval resamples both: the new scores, and the validation
+    data (within each class, or their groups), refitting the calibration, since few validation positives are the greater
+    doubt. The value is kept half a sample away from 0 and 1, where no odds exist.
     """
     require_kind(kind, LOGISTIC)
-    labels = as_labels(y)
-    require_both_classes(labels)
+    samples, kept = Samples.of(y, sample_weight, groups)
     if np.ndim(score) != 1 or np.ndim(score_new) != 1 or np.size(score_new) == 0:
         raise ValueError(
             "score and score_new must be the scores of one λ, (k,) and (n,), n > 0; "
             f"got {np.shape(score)} and {np.shape(score_new)}."
         )
-    known, new = as_rows(score, labels.size), as_rows(score_new, np.size(score_new))
+    known, new = (
+        as_rows(score, np.size(y)).astype(np.float64),
+        as_rows(score_new, np.size(score_new)).astype(np.float64),
+    )
+    known = known if kept is None else known[:, kept]
     require_finite(known)
     require_finite(new)
-    require_positives(int(labels.sum()))
-    source = float(labels.mean())
-    features, features_new = (design(kind, rows[0].astype(np.float64)) for rows in (known, new))
-    theta = fit_logistic(features, targets(labels), kind)
-    value = mixture_share(features_new @ theta, source)
-    thetas = _refit(features, labels, theta, resamples, seed)
-    counts = draw_counts(np.random.default_rng([seed, 2]), new.size, resamples)
-    drawn = mixture_share(features_new @ thetas, source, counts)
+    require_positives(samples.units[0])
+    source = samples.prevalence
+    theta = fit_rows(samples, known, (kind,))[kind][0]
+    here, there = _design(kind, known[0]), _design(kind, new[0])
+    value = mixture_share(there @ theta, source)
+    drawn = np.empty(resamples)
+    again, target = resample(samples, resamples, seed), targets(samples)
+    for some, *counts in again.blocks():
+        weights = np.empty((samples.size, counts[0].shape[1]))
+        weights[samples.labels], weights[~samples.labels] = counts
+        if samples.weight is not None:
+            weights *= samples.weight[:, None]
+        thetas = _refit(here, target, weights, theta)
+        # Few columns of the new scores at a time, whose number may be large.
+        step = max(1, _CELLS // new.size)
+        for start in range(some.start, some.stop, step):
+            part = slice(start, min(start + step, some.stop))
+            own = draw_counts(new.size, part.start, part.stop, seed, _NEW).T
+            drawn[part] = mixture_share(
+                there @ thetas[:, part.start - some.start : part.stop - some.start], source, own
+            )
     edge = 1 / (2 * new.size)
     inside = float(np.clip(value, edge, 1 - edge))
     # On the arcsine scale, where a share near 0 keeps a finite spread: in binormal trials with 50 validation
     # positives it covered 0.93 to 0.97 for shares from 1 % to 50 %, the percentile interval 0.90 to 0.94.
-    reach = student.ppf((1 + LEVEL) / 2, int(labels.sum()) - 1) * drawn.std() / (2 * math.sqrt(inside * (1 - inside)))
+    freedom = max(samples.effective[0] - 1, 1)
+    reach = student.ppf((1 + LEVEL) / 2, freedom) * drawn.std() / (2 * math.sqrt(inside * (1 - inside)))
     angle = math.asin(math.sqrt(inside))
     low, high = (math.sin(min(max(angle + side * reach, 0.0), math.pi / 2)) ** 2 for side in (-1, 1))
     return Estimate(inside, low, high)
 
 
-def _refit(features: FloatArray, labels: BoolArray, theta: FloatArray, resamples: int, seed: int) -> FloatArray:
+def _design(kind: str, margin: FloatArray) -> FloatArray:
+    """The functions of the margin (n,) that a calibration combines, (n, d)."""
+    return np.stack([np.broadcast_to(part, margin.shape) for part in features(kind, margin)], axis=-1)
+
+
+def _refit(features: FloatArray, target: FloatArray, weights: FloatArray, theta: FloatArray) -> FloatArray:
     """Coefficients (d, B) of the calibration on every resample: a few Newton steps from those of all the data."""
-    drawn = resample(int(labels.sum()), int((~labels).sum()), resamples, seed)
-    weights = np.empty((labels.size, resamples))
-    weights[labels], weights[~labels] = drawn.positive, drawn.negative
     scale = np.maximum(np.abs(features).max(axis=0), 1e-12)
-    scaled, target = features / scale, targets(labels)[:, None]
+    scaled = features / scale
     d = scaled.shape[1]
     products = (scaled[:, :, None] * scaled[:, None, :]).reshape(-1, d * d)
-    start = (theta * scale)[:, None]
-    found = np.repeat(start, resamples, axis=1)
+    found: NDArray[np.float64] = np.repeat((theta * scale)[:, None], weights.shape[1], axis=1)
+    total = weights.sum(axis=0)
     for _ in range(6):
         p = sigmoid(scaled @ found)
-        gradient = scaled.T @ (weights * (p - target))  # (d, B)
+        gradient = scaled.T @ (weights * (p - target[:, None]))  # (d, B)
         hessian = (products.T @ (weights * p * (1 - p))).T.reshape(-1, d, d)
-        hessian += 1e-9 * labels.size * np.eye(d)
+        hessian += 1e-9 * total[:, None, None] * np.eye(d)
         step = np.linalg.solve(hessian, gradient.T[..., None])[..., 0].T
         # A nearly separable resample overshoots; a step is at most as long as the coefficients.
         length = np.abs(step).max(axis=0) / np.maximum(np.abs(found).max(axis=0), 1.0)

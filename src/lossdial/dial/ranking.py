@@ -9,18 +9,23 @@ score vector rather than n, and negatives enter only through how many of them li
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from lossdial.dial.checks import BoolArray, FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """True and false positives among the samples a threshold accepts, in arrays of any one shape (or broadcasting)."""
+    """True and false positives among the samples a threshold accepts, in arrays of any one shape (or broadcasting).
+
+    Where samples have weights, these are sums of weights. `n_positive` and `n_negative` are the totals of the classes:
+    one number, or an array that broadcasts, where they differ between resamples.
+    """
 
     tp: FloatArray
     fp: FloatArray
-    n_positive: float
-    n_negative: float
+    n_positive: float | FloatArray
+    n_negative: float | FloatArray
 
     @property
     def tpr(self) -> FloatArray:
@@ -47,11 +52,17 @@ class Ranking(Counts):
 
     Every array is (k, P), or (1, P) where all k rows agree. At threshold pᵢ the samples scoring ≥ pᵢ are accepted:
     `tp` and `fp` are the positives and negatives at or above pᵢ, `fp_above` the negatives strictly above, and
-    `weight` how often each positive counts: one, or its multiplicity in a resample.
+    `weight` how often each positive counts: one, its weight, or its multiplicity in a resample. Totals that differ
+    between rows are (k, 1).
     """
 
     fp_above: FloatArray
     weight: FloatArray
+
+    @property
+    def pairs(self) -> FloatArray:
+        """n₊·n₋, (k,) or (1,)."""
+        return np.reshape(self.n_positive * self.n_negative, -1)
 
 
 def split(labels: BoolArray, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -90,6 +101,49 @@ def rank(positive: FloatArray, negative: FloatArray) -> Ranking:
     )
 
 
+def rank_weighted(positive: FloatArray, negative: FloatArray, w_pos: FloatArray, w_neg: FloatArray) -> Ranking:
+    """Rank positives (k, P) against negatives (k, N), in any order, that count with weights (P,) and (N,).
+
+    >>> r = rank_weighted(np.array([[0.9, 0.2]]), np.array([[0.1, 0.5]]), np.array([3.0, 1.0]), np.array([1.0, 2.0]))
+    >>> r.tp.tolist(), r.fp.tolist(), r.weight.tolist()
+    ([[4.0, 3.0]], [[2.0, 0.0]], [[1.0, 3.0]])
+    """
+    order = np.argsort(positive, axis=1, kind="stable")
+    ascending = np.take_along_axis(positive, order, axis=1)
+    weight = w_pos[order]
+    tp = np.cumsum(weight[:, ::-1], axis=1)[:, ::-1]
+    fp, fp_above = np.empty(positive.shape), np.empty(positive.shape)
+    for row, (p, n) in enumerate(zip(ascending, negative, strict=True)):
+        up = np.argsort(n, kind="stable")
+        from_here = np.append(np.cumsum(w_neg[up][::-1])[::-1], 0.0)
+        n = n[up]
+        fp[row] = from_here[np.searchsorted(n, p, side="left")]
+        fp_above[row] = from_here[np.searchsorted(n, p, side="right")]
+    first = _first_of_tie(ascending)
+    tp = tp if first is None else np.take_along_axis(tp, first, axis=1)
+    return Ranking(tp, fp, float(w_pos.sum()), float(w_neg.sum()), fp_above, weight)
+
+
+def rank_rows(labels: BoolArray, rows: FloatArray, weight: FloatArray | None = None) -> Ranking:
+    """The ranking of score rows (k, n) whose samples count with weights (n,), or alike."""
+    if weight is None:
+        return rank(*split(labels, rows))
+    return rank_weighted(rows[:, labels], rows[:, ~labels], weight[labels], weight[~labels])
+
+
+def cut_for(threshold: ArrayLike, dtype: DTypeLike) -> FloatArray:
+    """The greatest float of a kind that is not above a threshold: scores of that kind exceed both or neither.
+
+    >>> score = np.float32(0.1)  # a little above 0.1
+    >>> bool(score > np.float32(0.1)), bool(score > cut_for(0.1, np.float32))
+    (False, True)
+    """
+    exact = np.asarray(threshold, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        near = exact.astype(dtype)
+    return np.asarray(np.where(near > exact, np.nextafter(near, near.dtype.type(-np.inf)), near))
+
+
 def threshold_below(score: FloatArray, accepted: float) -> float:
     """The threshold t for which `score > t` accepts exactly the samples scoring at least `accepted`.
 
@@ -112,9 +166,14 @@ def threshold_below(score: FloatArray, accepted: float) -> float:
 def _true_positives(positive: FloatArray) -> FloatArray:
     """Positives at or above each of the ascending scores (k, P): P, P-1, … 1, equal within a tie."""
     n = positive.shape[1]
-    index = np.arange(n)[None, :]
-    repeats = positive[:, 1:] == positive[:, :-1]
-    if repeats.any():
-        first = np.where(np.pad(repeats, ((0, 0), (1, 0))), 0, index)
-        index = np.maximum.accumulate(first, axis=1)  # position of the first of each tied run
-    return np.subtract(n, index, dtype=np.float64)
+    first = _first_of_tie(positive)
+    return np.subtract(n, np.arange(n)[None, :] if first is None else first, dtype=np.float64)
+
+
+def _first_of_tie(ascending: FloatArray) -> NDArray[np.intp] | None:
+    """For each of the ascending scores (k, P), where the run of its equals begins; None where no two are equal."""
+    repeats = ascending[:, 1:] == ascending[:, :-1]
+    if not repeats.any():
+        return None
+    start = np.where(np.pad(repeats, ((0, 0), (1, 0))), 0, np.arange(ascending.shape[1])[None, :])
+    return np.maximum.accumulate(start, axis=1)

@@ -1,14 +1,12 @@
 """What can be measured: one frozen value per metric, found by name.
 
-Four kinds, by what they look at: a `CountMetric` sees the confusion counts at one threshold, a `RankMetric` the
-order of the scores, a `LossMetric` is a mean over samples of a function of the signed margin (2y-1)s, and a
-`ScoreMetric` any function of labels and scores. A metric with a parameter is named `name@parameter`, for instance
-`precision_at_recall@0.95`; the bare name takes the default.
+A metric with a parameter is named `name@parameter`, for instance `precision_at_recall@0.95`; the bare name takes the
+default.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,70 +19,10 @@ from lossdial.dial.checks import (
     require_prevalence,
     require_unit,
 )
+from lossdial.dial.kinds import SAME, CountMetric, Goal, LossMetric, Metric, RankMetric, ScoreMetric, sigmoid
 from lossdial.dial.ranking import Counts, Ranking
 
 _TINY = 1e-300  # makes 0/0 a 0 and changes no other quotient of counts
-
-
-@dataclass(frozen=True)
-class CountMetric:
-    """A function of the counts at a threshold; `threshold` is where it is taken when none is given."""
-
-    name: str
-    function: Callable[[Counts], FloatArray]
-    greater_is_better: bool = True
-    threshold: float = 0.0
-    bounds: tuple[float, float] = (0.0, 1.0)
-
-
-@dataclass(frozen=True)
-class Goal:
-    """The best of a count metric over the thresholds at which others keep to bounds.
-
-    A bound is a floor where more of its metric is better, else a cap.
-    """
-
-    metric: CountMetric
-    subject_to: tuple[tuple[CountMetric, float], ...] = ()
-
-
-@dataclass(frozen=True)
-class RankMetric:
-    """A function of a `Ranking`, (k, P) -> (k,); `goal` says at which threshold it is attained, if at one."""
-
-    name: str
-    function: Callable[[Ranking], FloatArray]
-    greater_is_better: bool = True
-    goal: Goal | None = None
-    bounds: tuple[float, float] = (0.0, 1.0)
-
-
-@dataclass(frozen=True)
-class LossMetric:
-    """The mean over samples of a function of the signed margin (2y-1)s; less is better."""
-
-    name: str
-    function: Callable[[FloatArray], FloatArray]
-    greater_is_better: bool = False
-    bounds: tuple[float, float] = (0.0, math.inf)
-
-
-@dataclass(frozen=True)
-class ScoreMetric:
-    """Any function of labels (n,) and score rows (k, n) -> (k,).
-
-    `weighted`, where there is one, is the same for scores of positives (P,) and negatives (N,) that count with
-    weights (P, B) and (N, B), -> (B,).
-    """
-
-    name: str
-    function: Callable[[BoolArray, FloatArray], FloatArray]
-    greater_is_better: bool = False
-    bounds: tuple[float, float] = (0.0, 1.0)
-    weighted: Callable[[FloatArray, FloatArray, FloatArray, FloatArray], FloatArray] | None = None
-
-
-Metric = CountMetric | RankMetric | LossMetric | ScoreMetric
 
 
 def f_beta(beta: float) -> CountMetric:
@@ -132,12 +70,13 @@ def best(goal: Goal, name: str | None = None) -> RankMetric:
     metric = goal.metric
 
     def function(ranking: Ranking) -> FloatArray:
-        none = float(metric.function(ranking.none))
+        none = metric.function(ranking.none).reshape(-1)
         values = np.broadcast_to(metric.function(ranking), ranking.fp.shape)
         worst = -math.inf if metric.greater_is_better else math.inf
         for other, bound in goal.subject_to:
             figure = other.function(ranking)
-            values = np.where(figure >= bound if other.greater_is_better else figure <= bound, values, worst)
+            kept = figure >= bound - SAME if other.greater_is_better else figure <= bound + SAME
+            values = np.where(kept, values, worst)
         if metric.greater_is_better:
             return np.maximum(values.max(axis=1), none)
         return np.minimum(values.min(axis=1), none)
@@ -154,9 +93,9 @@ def partial_auc(max_fpr: float) -> RankMetric:
     def function(ranking: Ranking) -> FloatArray:
         # Each positive lifts the curve by 1/n₊, along a ramp from fp_above to fp (a step where nothing is tied).
         cap, start, end = max_fpr * ranking.n_negative, ranking.fp_above, ranking.fp
-        ramp = np.square(np.clip(cap - start, 0, end - start)) / np.maximum(2 * (end - start), 1)
+        ramp = np.square(np.clip(cap - start, 0, end - start)) / np.maximum(2 * (end - start), _TINY)
         area = np.sum(ranking.weight * (ramp + np.maximum(cap - end, 0)), axis=1)
-        area = area / (ranking.n_positive * ranking.n_negative)
+        area = area / ranking.pairs
         if max_fpr == 1:
             return area
         low = max_fpr**2 / 2
@@ -190,12 +129,13 @@ def calibration_error(bins: float) -> ScoreMetric:
     count = int(bins)
     inner_edges = np.linspace(0, 1, count + 1)[1:-1]
 
-    def function(labels: BoolArray, rows: FloatArray) -> FloatArray:
+    def function(labels: BoolArray, rows: FloatArray, weight: FloatArray | None) -> FloatArray:
         k, n = rows.shape
         probability = sigmoid(rows.astype(np.float64))
         cell = np.searchsorted(inner_edges, probability) + count * np.arange(k)[:, None]
-        gap = np.bincount(cell.ravel(), (probability - labels).ravel(), minlength=k * count)
-        return np.asarray(np.abs(gap.reshape(k, count)).sum(axis=1) / n)
+        excess = probability - labels if weight is None else (probability - labels) * weight
+        gap = np.bincount(cell.ravel(), excess.ravel(), minlength=k * count)
+        return np.asarray(np.abs(gap.reshape(k, count)).sum(axis=1) / (n if weight is None else weight.sum()))
 
     def gaps(scores: FloatArray, label: int) -> FloatArray:
         probability = sigmoid(scores)
@@ -203,26 +143,20 @@ def calibration_error(bins: float) -> ScoreMetric:
         result[np.searchsorted(inner_edges, probability), np.arange(scores.size)] = probability - label
         return result
 
-    def weighted(positive: FloatArray, negative: FloatArray, w_pos: FloatArray, w_neg: FloatArray) -> FloatArray:
+    def resampled(positive: FloatArray, negative: FloatArray, w_pos: FloatArray, w_neg: FloatArray) -> FloatArray:
         gap = gaps(positive, 1) @ w_pos + gaps(negative, 0) @ w_neg  # (bins, B)
-        return np.asarray(np.abs(gap).sum(axis=0) / (positive.size + negative.size))
+        return np.asarray(np.abs(gap).sum(axis=0) / (w_pos.sum(axis=0) + w_neg.sum(axis=0)))
 
-    return ScoreMetric(f"calibration_error@{bins:g}", function, weighted=weighted)
-
-
-def sigmoid(margin: FloatArray) -> FloatArray:
-    """1/(1+e^-s), finite and silent for every finite s, in the precision of s."""
-    positive = np.exp(np.minimum(margin, 0))  # one of the two exponentials is always 1, so neither overflows
-    return np.asarray(positive / (positive + np.exp(np.minimum(-margin, 0))))
+    return ScoreMetric(f"calibration_error@{bins:g}", function, resampled=resampled, of_probabilities=True)
 
 
 def _auc(r: Ranking) -> FloatArray:
     pairs_lost = np.sum(r.weight * (r.fp + r.fp_above), axis=1) / 2
-    return np.asarray(1 - pairs_lost / (r.n_positive * r.n_negative))
+    return np.asarray(1 - pairs_lost / r.pairs)
 
 
 def _average_precision(r: Ranking) -> FloatArray:
-    return np.asarray(np.sum(r.weight * r.tp / np.maximum(r.tp + r.fp, _TINY), axis=1) / r.n_positive)
+    return np.asarray(np.sum(r.weight * r.tp / np.maximum(r.tp + r.fp, _TINY), axis=1) / np.reshape(r.n_positive, -1))
 
 
 def _brier(margin: FloatArray) -> FloatArray:

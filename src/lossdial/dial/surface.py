@@ -1,72 +1,32 @@
 """The score surface: what one trained model says about n samples at each of m values of λ."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_both_classes, require_finite
+from lossdial.dial.checks import BoolArray, FloatArray, require_finite, require_prevalence
+from lossdial.dial.kinds import Metric
 from lossdial.dial.metrics import evaluate
-from lossdial.dial.ranking import Ranking, rank, split
-from lossdial.dial.registry import Metric, as_metric
+from lossdial.dial.ranking import Ranking, rank_rows
+from lossdial.dial.registry import as_metric
+from lossdial.dial.samples import Samples
+from lossdial.dial.scores import Scores
 
 BLOCK_BYTES = 32 * 2**20
 """Scores held at a time while a surface is walked through; the working memory is a small multiple of it."""
 STRIP_BYTES = 4 * 2**20
 
 
-@runtime_checkable
-class Scores(Protocol):
-    """Scores (n, m) that are computed when asked for, so that the matrix need not be held."""
-
-    @property
-    def shape(self) -> tuple[int, int]: ...
-
-    def columns(self, start: int, stop: int) -> FloatArray:
-        """Scores (n, stop - start) of that range of λ."""
-        ...
-
-    def rows(self, index: NDArray[np.intp]) -> "Scores":
-        """The same scores of some samples only."""
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class FoldedScores:
-    """`features @ weights.T + biases`: features (n, c), weights (m, c), biases (m,), one row per λ."""
-
-    features: FloatArray
-    weights: FloatArray
-    biases: FloatArray
-
-    def __post_init__(self) -> None:
-        n_features, m = self.features.shape[1:], self.weights.shape[:1]
-        if self.weights.shape[1:] != n_features or self.biases.shape != m:
-            raise ValueError(
-                "features (n, c), weights (m, c) and biases (m,) must agree; "
-                f"got {self.features.shape}, {self.weights.shape} and {self.biases.shape}."
-            )
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.features.shape[0], self.weights.shape[0]
-
-    def columns(self, start: int, stop: int) -> FloatArray:
-        # Computed as (λ, n) and returned transposed: each λ's scores are then contiguous, as sorting wants them.
-        block = self.weights[start:stop] @ self.features.T
-        block += self.biases[start:stop, None]
-        return np.asarray(block.T, dtype=np.float32)
-
-    def rows(self, index: NDArray[np.intp]) -> "FoldedScores":
-        return FoldedScores(self.features[index], self.weights, self.biases)
-
-
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """Labels (n,), scores (n, m) in float32 (an array, or `Scores` computed in blocks) and the m values of λ.
+    """Labels (n,), scores (n, m) (an array, or `Scores` computed in blocks) and the m values of λ.
+
+    Scores keep their precision, float32 or float64. `weight` (n,) is how much each sample counts, `groups` (n,) which
+    belong together. Samples of no weight are left out.
 
     >>> s = Surface([0, 1, 0, 1], [[0.1, 0], [0.3, 1], [0.2, 2], [0.9, 3]], ({"tau": 0.0}, {"tau": 1.0}))
     >>> s.metric("auc").tolist()
@@ -76,18 +36,22 @@ class Surface:
     y: NDArray[Any]
     scores: FloatArray | Scores
     lams: Sequence[Mapping[str, float]]
+    weight: FloatArray | None = None
+    groups: NDArray[Any] | None = None
+    samples: Samples = field(init=False)
 
     def __post_init__(self) -> None:
-        labels = as_labels(self.y)
-        require_both_classes(labels)
         scores = self.scores
         if not isinstance(scores, Scores):
-            scores = np.asarray(scores, dtype=np.float32)
+            scores = np.asarray(scores)
+            scores = scores if scores.dtype in (np.float32, np.float64) else scores.astype(np.float64)
             if scores.ndim != 2:
                 raise ValueError(f"scores must have shape (n, m), one column per λ; got {scores.shape}.")
-        if scores.shape != (labels.size, len(self.lams)):
+        samples, kept = Samples.of(self.y, self.weight, self.groups)
+        n = np.size(self.y)
+        if tuple(scores.shape) != (n, len(self.lams)):
             raise ValueError(
-                f"scores must have shape (n, m) = ({labels.size}, {len(self.lams)}), as y and lams say; "
+                f"scores must have shape (n, m) = ({n}, {len(self.lams)}), as y and lams say; "
                 f"got {tuple(scores.shape)}."
             )
         if not self.lams:
@@ -96,14 +60,23 @@ class Surface:
             raise ValueError(
                 "lams must all have the same names; " + f"got {sorted({tuple(lam) for lam in self.lams})}."
             )
-        object.__setattr__(self, "y", labels.astype(np.uint8))
-        object.__setattr__(self, "scores", scores)
-        object.__setattr__(self, "lams", tuple({k: float(v) for k, v in lam.items()} for lam in self.lams))
+        if kept is not None:
+            scores = scores[kept] if isinstance(scores, np.ndarray) else scores.rows(kept)
+        made = {
+            "y": samples.labels.astype(np.uint8),
+            "scores": scores,
+            "lams": tuple({k: float(v) for k, v in lam.items()} for lam in self.lams),
+            "weight": samples.weight,
+            "groups": samples.groups,
+            "samples": samples,
+        }
+        for name, value in made.items():
+            object.__setattr__(self, name, value)
 
-    @cached_property
+    @property
     def labels(self) -> BoolArray:
         """The labels as booleans, (n,)."""
-        return as_labels(self.y)
+        return self.samples.labels
 
     @property
     def n_lams(self) -> int:
@@ -111,16 +84,16 @@ class Surface:
 
     @property
     def n_positive(self) -> int:
-        return int(np.count_nonzero(self.labels))
+        return self.samples.n_positive
 
     @property
     def n_negative(self) -> int:
-        return int(self.labels.size - self.n_positive)
+        return self.samples.n_negative
 
     @property
     def prevalence(self) -> float:
-        """The share of positives."""
-        return self.n_positive / self.labels.size
+        """The share of positives, by weight."""
+        return self.samples.prevalence
 
     @cached_property
     def by_centrality(self) -> NDArray[np.intp]:
@@ -132,10 +105,10 @@ class Surface:
         return np.argsort(np.round(distance, 12), kind="stable")
 
     def score_rows(self, start: int, stop: int) -> FloatArray:
-        """Scores of a range of λ as rows (stop - start, n) of float32; NaN and infinity stop here."""
+        """Scores of a range of λ as rows (stop - start, n); NaN and infinity stop here."""
         scores = self.scores
         block = scores[:, start:stop] if isinstance(scores, np.ndarray) else scores.columns(start, stop)
-        rows = np.ascontiguousarray(block.T, dtype=np.float32)
+        rows = np.ascontiguousarray(block.T, dtype=None if block.dtype == np.float32 else np.float64)
         require_finite(rows)
         return rows
 
@@ -147,7 +120,7 @@ class Surface:
 
     def blocks(self, block_bytes: int = BLOCK_BYTES) -> Iterator[tuple[slice, FloatArray]]:
         """Walk the surface: a slice of λ and its score rows (k, n), at most `block_bytes` of them at a time."""
-        step = max(1, block_bytes // (4 * self.labels.size))
+        step = max(1, block_bytes // (self._item_bytes * self.labels.size))
         if step >= self.n_lams:
             yield slice(0, self.n_lams), self._all_rows
             return
@@ -159,7 +132,7 @@ class Surface:
         """`blocks`, each with its ranking; that of a surface of one block is kept for the next question."""
         for part, rows in self.blocks():
             whole = len(rows) == self.n_lams
-            yield part, rows, self._ranking if whole else rank(*split(self.labels, rows))
+            yield part, rows, self._ranking if whole else rank_rows(self.labels, rows, self.weight)
 
     @cached_property
     def _all_rows(self) -> FloatArray:
@@ -167,9 +140,14 @@ class Surface:
         rows.setflags(write=False)
         return rows
 
+    @property
+    def _item_bytes(self) -> int:
+        # Lazy scores say what they are when they are computed; most are float32.
+        return self.scores.itemsize if isinstance(self.scores, np.ndarray) else 4
+
     @cached_property
     def _ranking(self) -> Ranking:
-        return rank(*split(self.labels, self._all_rows))
+        return rank_rows(self.labels, self._all_rows, self.weight)
 
     @cached_property
     def _halves(self) -> dict[int, tuple[tuple["Surface", "Surface"], ...]]:
@@ -178,7 +156,7 @@ class Surface:
     def swapped_halves(self, seed: int = 0) -> tuple[tuple["Surface", "Surface"], ...]:
         """The surfaces of two stratified random halves, as (selecting, measuring) and the other way round."""
         if seed not in self._halves:
-            first, second = (self.take(half) for half in swapped_halves(self.labels, seed)[0])
+            first, second = (self.take(half) for half in self.samples.halves(seed)[0])
             self._halves[seed] = (first, second), (second, first)
         return self._halves[seed]
 
@@ -197,32 +175,40 @@ class Surface:
         found = [as_metric(metric) for metric in metrics]
         cuts = None if threshold is None else np.broadcast_to(np.asarray(threshold), (self.n_lams,))
         # Blocks are sized for the matrix product; strips of them stay in the processor's cache while being ranked.
-        step = max(1, STRIP_BYTES // (4 * self.labels.size))
-        parts = [
-            evaluate(found, self.labels, rows[i : i + step], None if cuts is None else cuts[part][i : i + step])
-            for part, rows in self.blocks(block_bytes)
-            for i in range(0, len(rows), step)
-        ]
+        step = max(1, STRIP_BYTES // (self._item_bytes * self.labels.size))
+        parts = []
+        for part, rows in self.blocks(block_bytes):
+            for i in range(0, len(rows), step):
+                own = None if cuts is None else cuts[part][i : i + step]
+                parts.append(evaluate(found, self.labels, rows[i : i + step], own, weight=self.weight))
         return {metric.name: np.concatenate([part[metric.name] for part in parts]) for metric in found}
 
     def take(self, samples: ArrayLike) -> "Surface":
         """The surface of some samples only (indices or a mask)."""
         index = np.arange(self.labels.size)[np.asarray(samples)]
         scores = self.scores[index] if isinstance(self.scores, np.ndarray) else self.scores.rows(index)
-        return Surface(self.labels[index], scores, self.lams)
+        weight = None if self.weight is None else self.weight[index]
+        return Surface(
+            self.labels[index], scores, self.lams, weight, None if self.groups is None else self.groups[index]
+        )
+
+    def with_scores(self, scores: FloatArray | Scores, lams: Sequence[Mapping[str, float]]) -> "Surface":
+        """The same samples with other scores (n, m)."""
+        return Surface(self.labels, scores, lams, self.weight, self.groups)
+
+    def at_prevalence(self, prevalence: float) -> "Surface":
+        """The same samples, weighted by class so that a share `prevalence` is positive."""
+        require_prevalence(prevalence)
+        positive, negative = prevalence / self.prevalence, (1 - prevalence) / (1 - self.prevalence)
+        weight = np.where(self.labels, positive, negative) * (1.0 if self.weight is None else self.weight)
+        return Surface(self.labels, self.scores, self.lams, weight, self.groups)
+
+    def column(self, lam: Mapping[str, float], whose: str = "it") -> int:
+        """Which column has this λ."""
+        if dict(lam) not in self.lams:
+            raise ValueError(f"{whose} has λ = {dict(lam)}, which is not on the surface; add it to the surface's λ.")
+        return self.lams.index(dict(lam))
 
     def at(self, index: int) -> "Surface":
         """The surface of one λ only."""
-        return Surface(self.labels, self.score(index)[:, None], (self.lams[index],))
-
-
-def swapped_halves(labels: BoolArray, seed: int = 0) -> tuple[tuple[NDArray[np.intp], NDArray[np.intp]], ...]:
-    """Two stratified random halves of the samples, as indices (selecting, measuring) and the other way round."""
-    rng = np.random.default_rng(seed)
-    parts: tuple[list[NDArray[np.intp]], list[NDArray[np.intp]]] = ([], [])
-    for members in (np.flatnonzero(labels), np.flatnonzero(~labels)):
-        shuffled = rng.permutation(members)
-        parts[0].append(shuffled[: members.size // 2])
-        parts[1].append(shuffled[members.size // 2 :])
-    first, second = (np.sort(np.concatenate(part)) for part in parts)
-    return (first, second), (second, first)
+        return self.with_scores(self.score(index)[:, None], (self.lams[index],))

@@ -5,12 +5,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lossdial.dial.bootstrap import bootstrap, resample
+from lossdial.dial.bootstrap import bootstrap
+from lossdial.dial.calibrating import calibrations
+from lossdial.dial.calibration import AUTO
 from lossdial.dial.checks import FloatArray, require_positives
 from lossdial.dial.intervals import spread
-from lossdial.dial.objectives import Objective, select
+from lossdial.dial.kinds import CountMetric, Goal, Metric, of_probabilities
+from lossdial.dial.objectives import Objective
 from lossdial.dial.points import Estimate
-from lossdial.dial.registry import CountMetric, Goal, Metric, best
+from lossdial.dial.registry import best
+from lossdial.dial.resampling import resample
+from lossdial.dial.selecting import select
 from lossdial.dial.surface import Surface
 
 AIMS = (
@@ -22,8 +27,8 @@ AIMS = (
 )
 """The aims of a verdict when none are given: two of balance, one of ranking, two constrained.
 
-None is of the probabilities: a threshold cannot move those, so λ would win by default. Calibration at one λ can, and is
-the rival to compare with.
+None is of the probabilities: a threshold cannot move those. Where one is asked for, λ is calibrated on either side, so
+that the rival is calibration at one λ.
 """
 
 
@@ -82,7 +87,7 @@ def verdict(surface: Surface, objectives: Sequence[Objective] = AIMS, resamples:
     by the best its λ can do under them on the measuring half, at either λ: thresholds carried over would meet the
     constraints by different margins, and the difference would say more of that than of λ.
     """
-    require_positives(surface.n_positive)
+    require_positives(surface.samples.units[0])
     gains = []
     halves = surface.swapped_halves(seed)
     fixed_indices = [select(chooser, Objective(maximize="auc")).index for chooser, _ in halves]
@@ -90,14 +95,14 @@ def verdict(surface: Surface, objectives: Sequence[Objective] = AIMS, resamples:
         metric = _measure(objective, surface.prevalence)
         values, drawn = np.zeros(2), np.zeros((2, resamples))
         for turn, ((chooser, judge), index) in enumerate(zip(halves, fixed_indices, strict=True)):
-            pair, cuts = _contestants(chooser, judge, index, objective)
+            pair, cuts = _contestants(chooser, judge, index, objective, metric)
             values += pair.metric(metric, cuts) / 2
-            again = resample(judge.n_positive, judge.n_negative, resamples, seed + turn)
+            again = resample(judge.samples, resamples, seed + turn)
             drawn += bootstrap(pair, [metric], again, cuts)[metric.name] / 2
         sign = 1.0 if metric.greater_is_better else -1.0
         gain = np.array([sign * (values[1] - values[0])])
         deviation = np.array([(drawn[1] - drawn[0]).std()])
-        low, high = spread(gain, deviation, (-np.inf, np.inf), surface.n_positive)
+        low, high = spread(gain, deviation, (-np.inf, np.inf), surface.samples.effective[0])
         estimate = Estimate(float(gain[0]), float(low[0]), float(high[0]))
         gains.append(Gain(str(objective), metric.name, float(values[0]), float(values[1]), estimate))
     return Verdict(tuple(gains), surface.n_positive, surface.n_negative)
@@ -112,9 +117,15 @@ def _measure(objective: Objective, prevalence: float) -> Metric:
     return metric
 
 
-def _contestants(chooser: Surface, judge: Surface, fixed: int, objective: Objective) -> tuple[Surface, FloatArray]:
+def _contestants(
+    chooser: Surface, judge: Surface, fixed: int, objective: Objective, metric: Metric
+) -> tuple[Surface, FloatArray]:
     """The judging half at the fixed λ and at the λ chosen for the aim, (n, 2), and their thresholds (2,)."""
-    moved, held = select(chooser, objective), select(chooser.at(fixed), objective)
-    scores = np.stack([judge.score(fixed), judge.score(moved.index)], axis=1)
+    moved, held = select(chooser, objective, AUTO), select(chooser.at(fixed), objective, AUTO)
+    columns = []
+    for index in (fixed, moved.index):
+        score = judge.score(index)
+        found = calibrations(chooser.at(index), AUTO)[0] if of_probabilities(metric) else None
+        columns.append(score if found is None else found.apply(score))
     lams = (judge.lams[fixed], judge.lams[moved.index])
-    return Surface(judge.y, scores, lams), np.array([held.threshold, moved.threshold])
+    return judge.with_scores(np.stack(columns, axis=1), lams), np.array([held.threshold, moved.threshold])

@@ -1,5 +1,15 @@
-"""The scikit-learn face."""
+"""The scikit-learn faces. Each is imported when it is first used: one around another's classifier needs no torch."""
 
-from lossdial.estimator.classifier import LCTClassifier
+from __future__ import annotations
 
-__all__ = ["LCTClassifier"]
+from typing import TYPE_CHECKING
+
+from lossdial.base.lazy import lazily
+
+if TYPE_CHECKING:
+    from lossdial.estimator.classifier import LCTClassifier
+    from lossdial.estimator.dialed import DialedClassifier
+
+__all__ = ["DialedClassifier", "LCTClassifier"]
+
+__getattr__, __dir__ = lazily(__name__, {"classifier": "LCTClassifier", "dialed": "DialedClassifier"})

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.loggers.logger import Logger
-from numpy.typing import NDArray
-from sklearn.model_selection import StratifiedShuffleSplit
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from torch import Tensor, nn
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length
+from torch import nn
 
-from lossdial.base.streams import Stream, stream_seed
-from lossdial.bundle import Bundle, Holdout
-from lossdial.dial import OperatingPoint
+from lossdial.base.labels import positive_class
+from lossdial.base.locks import claimed
+from lossdial.bundle import Bundle, BundleError, Evidence, Training
+from lossdial.dial import Objective, OperatingPoint, statable
 from lossdial.dial.metrics import auc
-from lossdial.estimator.trained import Labels, TrainedClassifier, as_tensor, checksum
+from lossdial.estimator.parameters import Run, parameters_to_json
+from lossdial.estimator.rows import Rows, Split, embedded, hold_out, in_memory
+from lossdial.estimator.trained import TrainedClassifier
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
-from lossdial.models import ConditionalClassifier, FiLMConfig, MLPConfig, Scale, build_model
-from lossdial.spaces import Space
-from lossdial.training import Checkpoint, Cosine, LamPer, OptimizerConfig, Recipe, Schedule, fit
-from lossdial.training.batches import Augment
+from lossdial.models import ConditionalClassifier, FrozenEncoder, HeadConfig, MLPConfig, build_model
+from lossdial.predictor import Predictor
+from lossdial.spaces import Lam, Space
+from lossdial.training import ArrayBatches, Checkpoint, Recipe, fit, make_fabric
 
 __all__ = ["LCTClassifier"]
 
@@ -36,44 +36,38 @@ __all__ = ["LCTClassifier"]
 class LCTClassifier(TrainedClassifier):
     """A binary classifier trained once over a distribution of losses; λ and threshold are chosen afterwards.
 
+    X may be a data frame (numbers, text, booleans, dates, gaps), an array (n, d), images (n, c, h, w), a list of image
+    files, or anything else that ``network`` takes.
+
     Parameters
     ----------
     loss : {"vs", "focal"} or ConditionalLoss
         The family of losses. β of the Vector Scaling loss is taken from the training data.
     space : Space, optional
-        The distribution of λ. ``Constant`` for every name trains a baseline. By default the widest
-        of the paper's for that loss.
-    backbone : nn.Module, optional
-        Maps a batch of X to features (n, c) or (n, c, h, w); X may then be any array whose first axis is samples.
-        It is copied, not changed. By default an MLP over a table.
-    hidden : sequence of int
-        Widths of the default MLP.
-    head_widths : sequence of int
-        Hidden layers of the head, each with a FiLM of its own; none is the paper's head.
-    film_scale : {"1+sigma", "sigma"}
-        Whether FiLM multiplies by 1 + σ(λ) or by σ(λ).
-    epochs, batch_size, optimizer, lr, momentum, weight_decay, sam_rho, schedule, clip_norm, ema_decay, lam_per
-        As in :class:`~lossdial.training.Recipe`; ``schedule=None`` is half a cosine.
-    augment : Augment, optional
-        Random crops and flips of images.
+        The distribution of λ. ``Constant`` for every name trains a baseline. By default the widest of the paper's for
+        that loss.
+    network : MLPConfig or nn.Module, optional
+        What turns a row into features. A module is copied, not changed; it maps a batch to (n, c) or (n, c, h, w). By
+        default an MLP over a table.
+    head : {"film", "plain"} or HeadConfig, optional
+        What turns features and λ into a score. By default the paper's FiLM where λ varies.
+    recipe : Recipe, optional
+        How to train: epochs, batch size, optimiser, schedule, …
+    aim : Objective, optional
+        What to tune for at the end of ``fit``, on the held-out share; without, ``predict`` answers at the λ nearest to
+        cross entropy until ``tune`` is called.
     pos_label : label, optional
-        The class to look for, normally the rare one. By default ``classes_[1]``.
+        The class to look for. By default the rarer one.
     validation_fraction : float
-        Share of the data held out in ``fit``, stratified, unless validation data are given; 0 holds out none.
-    accelerator, precision : str
-        As in Lightning Fabric.
+        Share of the data held out in ``fit``, stratified and by groups, unless validation data are given; 0: none.
     random_state : int, RandomState or None
         One seed for weights, shuffling, λ, augmentation and the held-out share.
-    run_dir : path, optional
-        Where log and checkpoints go; an interrupted ``fit`` called again with the same data goes on from there.
-    logger : Logger of Lightning Fabric, optional
-        Receives the figures of each epoch, such as a ``TensorBoardLogger``.
-    progress : bool
-        Show a progress bar on a terminal.
+    run : Run, optional
+        Where the training lives (a folder, in which it can be resumed) and what it runs on.
 
     Attributes
     ----------
-    classes_ : array of shape (2,)
+    classes_ : array of shape (2,), sorted; probabilities follow it
     points : mapping of name -> OperatingPoint; ``"default"`` is what ``predict`` uses
     bundle_ : Bundle, the trained model as it would be saved
     history_ : one dict an epoch
@@ -83,71 +77,83 @@ class LCTClassifier(TrainedClassifier):
     --------
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(600, weights=[0.9], class_sep=2.0, random_state=0)
-    >>> clf = LCTClassifier(epochs=5, random_state=0).fit(X, y)
+    >>> clf = LCTClassifier(recipe=Recipe(epochs=5), random_state=0).fit(X, y)
     >>> clf.predict_proba(X, lam={"gamma": 0.0, "tau": 2.0}).shape
     (600, 2)
     """
+
+    _defaults: ClassVar[Mapping[str, type]] = {"network": MLPConfig, "recipe": Recipe, "run": Run}
 
     def __init__(
         self,
         loss: Literal["vs", "focal"] | ConditionalLoss = "vs",
         *,
         space: Space | None = None,
-        backbone: nn.Module | None = None,
-        hidden: Sequence[int] = (64, 64),
-        head_widths: Sequence[int] = (),
-        film_scale: Scale = "1+sigma",
-        epochs: int = 50,
-        batch_size: int = 128,
-        optimizer: Literal["sgd", "adam", "adamw"] = "adam",
-        lr: float = 3e-3,
-        momentum: float = 0.9,
-        weight_decay: float = 0.0,
-        sam_rho: float | None = None,
-        schedule: Schedule | None = None,
-        clip_norm: float | None = None,
-        ema_decay: float | None = None,
-        lam_per: LamPer = "batch",
-        augment: Augment | None = None,
+        network: MLPConfig | nn.Module | None = None,
+        head: str | HeadConfig | None = None,
+        recipe: Recipe | None = None,
+        aim: Objective | None = None,
         pos_label: Any = None,
         validation_fraction: float = 0.2,
-        accelerator: str = "auto",
-        precision: Any = "32-true",
         random_state: Any = None,
-        run_dir: str | os.PathLike[str] | None = None,
-        logger: Logger | None = None,
-        progress: bool = True,
+        run: Run | None = None,
     ) -> None:
         self.loss = loss
         self.space = space
-        self.backbone = backbone
-        self.hidden = hidden
-        self.head_widths = head_widths
-        self.film_scale = film_scale
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.optimizer = optimizer
-        self.lr = lr
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.sam_rho = sam_rho
-        self.schedule = schedule
-        self.clip_norm = clip_norm
-        self.ema_decay = ema_decay
-        self.lam_per = lam_per
-        self.augment = augment
+        self.network = network
+        self.head = head
+        self.recipe = recipe
+        self.aim = aim
         self.pos_label = pos_label
         self.validation_fraction = validation_fraction
-        self.accelerator = accelerator
-        self.precision = precision
         self.random_state = random_state
-        self.run_dir = run_dir
-        self.logger = logger
-        self.progress = progress
+        self.run = run
 
-    def fit(self, X: Any, y: Any, X_val: Any = None, y_val: Any = None) -> Self:
-        """Train. Without validation data a share of (X, y) is held out, for ``tune`` to use."""
-        X, y = self._validate(X, y)  # now arrays
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        X_val: Any = None,
+        y_val: Any = None,
+        *,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        groups_val: ArrayLike | None = None,
+    ) -> Self:
+        """Train. Without validation data a share of (X, y) is held out, for ``tune`` to use.
+
+        groups: rows of one group (a patient, a machine) stay on one side of the split; without, copies of a row do.
+        sample_weight: how much each row counts, in training and in the figures of the held-out rows.
+        """
+        self._check_settings()
+        run = self._value("run")
+        with nullcontext() if run.path is None else claimed(run.path, "this training"):
+            rows = self._rows(X, y, X_val, y_val, groups, sample_weight, groups_val)
+            seed = self._seed(run.path)
+            identity = self._identity(rows, seed)
+            done = _finished(run.path, identity, self.network)
+            bundle = self._train(rows, seed, identity, run) if done is None else done
+            self._take(bundle)
+            if done is None and self.aim is not None:
+                self.tune(aim=self.aim)
+            if done is None and run.path is not None:
+                self.save(run.path)
+                Checkpoint.remove(run.path)
+        return self
+
+    def _check_settings(self) -> None:
+        if not 0 <= self.validation_fraction < 1:
+            raise ValueError(f"validation_fraction must lie in [0, 1); got {self.validation_fraction}.")
+        if self.aim is not None and not isinstance(self.aim, Objective):
+            raise ValueError(f"aim must be an Objective, such as Objective(maximize='f1'); got {self.aim!r}.")
+        if self.network is not None and not isinstance(self.network, (MLPConfig, nn.Module)):
+            raise ValueError(f"network must be an MLPConfig or a torch module; got {self.network!r}.")
+
+    def _rows(self, X: Any, y: Any, X_val: Any, y_val: Any, groups: Any, sample_weight: Any, groups_val: Any) -> Rows:
+        """The training rows, checked, with their labels, weights and groups; and those to validate on."""
+        target, size = getattr(y, "name", None), getattr(self.network, "image_size", None)
+        X, y = self._validate(X, y)
+        check_consistent_length(X, y, groups, sample_weight)
         check_classification_targets(y)
         kind = type_of_target(y, input_name="y")
         if kind != "binary":
@@ -158,143 +164,154 @@ class LCTClassifier(TrainedClassifier):
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
             raise ValueError(f"y holds one class only, {self.classes_.tolist()[0]!r}; two are needed to tell apart.")
-        labels = self._labels(y)
-        crc = checksum(X)
-        seed = self._seed()
-        identity = self._identity(zlib.crc32(labels.tobytes(), crc), seed)
+        positive = positive_class(y, self.pos_label)
+        negative = self.classes_[0] if positive == self.classes_[1] else self.classes_[1]
         if (X_val is None) != (y_val is None):
             raise ValueError("pass X_val and y_val together, or neither to hold out a share of X and y.")
-        if X_val is None:
-            train, held = _hold_out(labels, self.validation_fraction, seed)
-            x_val, labels_val = as_tensor(X[held]), labels[held]
-        else:
-            train = np.arange(len(labels))
+        if X_val is not None:
             X_val, y_val = self._validate(X_val, y_val, reset=False)
-            x_val, labels_val = as_tensor(X_val), self._labels(y_val)
-        x, labels = as_tensor(X[train]), labels[train]
-        self._warn_of_majority(labels)
+            check_consistent_length(X_val, y_val, groups_val)
+        return Rows(
+            X=in_memory(X, size),
+            y=y,
+            classes=(negative, self.classes_[self.classes_ == positive][0]),
+            groups=None if groups is None else np.asarray(groups),
+            weight=None if sample_weight is None else _check_sample_weight(sample_weight, np.empty((len(y), 1))),
+            X_val=in_memory(X_val, size),
+            y_val=y_val,
+            groups_val=None if groups_val is None else np.asarray(groups_val),
+            target=None if target is None else str(target),
+        )
 
-        loss = self._loss(labels)
-        model = self._model(x, loss, seed)
-        neutral = model.space.nearest(loss.neutral)
-
-        def validate(current: ConditionalClassifier) -> dict[str, float]:
-            like = next(current.head.parameters())  # the device and, where precision is 'true', another dtype
-            with torch.no_grad():
-                x = x_val if x_val.dtype == torch.uint8 else x_val.to(like.dtype)
-                features = current.embed(x, progress=False).to(like)
-                margin = current.margins(features, neutral.at(None))[:, 0]
-            return {"auc": float(auc(labels_val, margin.float().cpu().numpy()))}
-
-        watch = 0 < labels_val.sum() < len(labels_val)
-        recipe = self._recipe()
+    def _train(self, rows: Rows, seed: int, identity: Mapping[str, Any], run: Run) -> Bundle:
+        recipe = self._value("recipe")
+        split = hold_out(rows, self.validation_fraction, seed)
+        frozen = isinstance(self.network, FrozenEncoder)
+        if frozen:
+            split = embedded(split, self.network, run.progress)
+        schema = split.schema(getattr(self.network, "image_size", None), self.network.n_features if frozen else None)
+        x, labels = torch.from_numpy(schema.encode(split.X)), split.labels
+        x_val = None if split.X_val is None else torch.from_numpy(schema.encode(split.X_val))
+        loss = self._loss(labels, split.weight)
+        space = self.space if self.space is not None else loss.default_space()
+        loss.check_space(space)
+        model = build_model(self._value("network"), self.head, space, x, seed)
+        neutral = space.nearest(loss.neutral)
+        stated = split.labels_val is not None and _statable(split.labels_val)
         result = fit(
             model,
             loss,
-            recipe.batches(x, torch.from_numpy(labels)),
+            ArrayBatches(x, torch.from_numpy(labels), recipe.batch_size, recipe.augment, _tensor(split.weight)),
             recipe,
             seed=seed,
-            validate=validate if watch else None,
-            fabric=Fabric(accelerator=self.accelerator, devices=1, precision=self.precision),
-            run_dir=None if self.run_dir is None else Path(self.run_dir),
+            validate=_validation(x_val, split.labels_val, neutral) if stated else None,
+            fabric=make_fabric(run.accelerator, run.precision),
+            run_dir=run.path,
             identity=identity,
-            logger=self.logger,
-            progress=self.progress,
+            logger=run.logger,
+            progress=run.progress,
         )
         model.cpu().float()
-        negative, positive = self.classes_[::-1] if self._flipped else self.classes_
-        default = OperatingPoint(
-            name="default",
-            lam=neutral.as_dict(),
-            threshold=0.0,
-            objective="untuned: the λ nearest to cross entropy",
-            metrics={},
-            n_positive=0,
-            n_negative=0,
+        predictor = Predictor(schema, model, rows.classes)
+        evidence = self._evidence(predictor, split) if run.evidence else None
+        both = evidence is not None and 0 < evidence.y.sum() < len(evidence.y)
+        enough = evidence is not None and _statable(evidence.y)
+        return Bundle(
+            predictor=predictor,
+            training=Training(
+                loss=loss.recipe(),
+                prevalence=float(np.average(labels, weights=split.weight)),
+                seconds=round(result.seconds, 3),
+                steps=result.steps,
+                history=result.history,
+                parameters=parameters_to_json(self.get_params(deep=False)),
+                identity=identity,
+                target=rows.target,
+            ),
+            points={"default": _untuned(neutral)},
+            envelope=evidence.dial().envelope() if evidence is not None and enough else None,
+            evidence=evidence if both else None,
+            seen=np.unique(schema.fingerprints(split.X)) if run.evidence else None,
         )
-        self.history_ = list(result.history)
-        self.bundle_ = Bundle(
-            model=model,
-            loss=loss.recipe(),
-            classes=(negative, positive),
-            prevalence=float(labels.mean()),
-            points={"default": default},
-            feature_names=tuple(getattr(self, "feature_names_in_", ())) or None,
-            holdout=Holdout(model.embed(x_val), labels_val) if watch else None,
-            training={
-                "seconds": round(result.seconds, 3),
-                "steps": result.steps,
-                "data_crc32": crc,
-                "history": self.history_,
-            },
-        )
-        return self
 
-    def _seed(self) -> int:
-        """Of this run; without random_state, that of an interrupted run which waits in run_dir."""
-        if self.random_state is None and self.run_dir is not None:
-            waiting = Checkpoint.identity_in(Path(self.run_dir)) or {}
+    def _evidence(self, predictor: Predictor, split: Split) -> Evidence | None:
+        if split.X_val is None or split.labels_val is None:
+            return None
+        scores = predictor.scores(predictor.features(split.X_val))
+        groups = None if split.groups_val is None else np.unique(split.groups_val, return_inverse=True)[1]
+        return Evidence(split.labels_val.astype(np.uint8), scores.array(), scores.lams, groups, split.weight_val)
+
+    def _seed(self, folder: Path | None) -> int:
+        """Of this run; without random_state, that of the run which waits, or ended, in its folder."""
+        if self.random_state is None and folder is not None:
+            waiting = Checkpoint.identity_in(folder) or {}
+            if not waiting and (folder / "bundle.json").exists():
+                waiting = dict(Bundle.load(folder, _module(self.network)).training.identity)
             if isinstance(waiting.get("seed"), int):
                 return int(waiting["seed"])
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
-    def _warn_of_majority(self, labels: Labels) -> None:
-        if labels.mean() > 0.5:
-            other = self.classes_.tolist()[1 if self._flipped else 0]  # 'ill', where NumPy would say np.str_('ill')
-            warnings.warn(
-                f"the positive class is the majority ({labels.mean():.0%}). If the rare class is the one you look for, "
-                f"set pos_label={other!r}.",
-                UserWarning,
-                stacklevel=3,
-            )
-
-    def _loss(self, labels: Labels) -> ConditionalLoss:
+    def _loss(self, labels: NDArray[np.int64], weight: NDArray[np.float64] | None) -> ConditionalLoss:
         if isinstance(self.loss, ConditionalLoss):
             return self.loss
         if self.loss == "vs":
-            with warnings.catch_warnings():  # of a majority of positives this class has warned in its own words
+            share = float(np.average(labels, weights=weight))
+            if not 0 < share < 1:
+                raise ValueError("sample_weight leaves only one class with any weight; two are needed to tell apart.")
+            with warnings.catch_warnings():  # the choice of the positive class has warned in its own words
                 warnings.simplefilter("ignore", UserWarning)
-                return VSLoss(beta=float((labels == 0).sum() / (labels == 1).sum()))
+                return VSLoss(beta=(1 - share) / share)
         if self.loss == "focal":
             return FocalLoss()
         raise ValueError(f"loss must be 'vs', 'focal' or a ConditionalLoss; got {self.loss!r}.")
 
-    def _model(self, x: Tensor, loss: ConditionalLoss, seed: int) -> ConditionalClassifier:
-        space = self.space if self.space is not None else loss.default_space()
-        loss.check_space(space)
-        network = self.backbone if self.backbone is not None else MLPConfig(tuple(self.hidden))
-        head = FiLMConfig(tuple(self.head_widths), scale=self.film_scale) if space.dim else None
-        return build_model(network, head, space, x, seed)
+    def _identity(self, rows: Rows, seed: int) -> dict[str, Any]:
+        """What must be the same for a checkpoint to be resumed, or a finished model to be this one."""
+        # The seed stands for random_state, whose repr may hold an address; where it runs changes nothing.
+        params = {k: v for k, v in self.get_params().items() if k.partition("__")[0] not in ("run", "random_state")}
+        leaves = {k: repr(v) for k, v in params.items() if not any(other.startswith(f"{k}__") for other in params)}
+        return leaves | {"precision": self._value("run").precision, "seed": seed, "data": rows.checksum()}
 
-    def _recipe(self) -> Recipe:
-        optimizer = OptimizerConfig(self.optimizer, self.lr, self.momentum, self.weight_decay, self.sam_rho)
-        schedule = self.schedule if self.schedule is not None else Cosine()
-        return Recipe(
-            self.epochs,
-            self.batch_size,
-            optimizer,
-            schedule,
-            self.clip_norm,
-            self.ema_decay,
-            self.lam_per,
-            self.augment,
+
+def _statable(labels: NDArray[Any]) -> bool:
+    return statable(int(labels.sum()), int(len(labels) - labels.sum())) is None
+
+
+def _untuned(lam: Lam) -> OperatingPoint:
+    """What predict uses until somebody chooses: p > ½ at the λ whose probabilities are the most honest."""
+    why = "untuned: the λ nearest to cross entropy"
+    return OperatingPoint("default", lam.as_dict(), 0.0, why, metrics={}, n_positive=0, n_negative=0)
+
+
+def _validation(x: Any, labels: Any, neutral: Lam) -> Any:
+    def validate(current: ConditionalClassifier) -> dict[str, float]:
+        like = next(current.head.parameters())  # the device and, where precision is 'true', another dtype
+        with torch.no_grad():
+            features = current.embed(x if x.dtype == torch.uint8 else x.to(like.dtype)).to(like)
+            margin = current.margins(features, neutral.at(None))[:, 0]
+        return {"auc": float(auc(labels, margin.float().cpu().numpy()))}
+
+    return validate
+
+
+def _finished(folder: Path | None, identity: Mapping[str, Any], network: Any) -> Bundle | None:
+    """The finished model of this very run, where its folder holds one; another model there is an error."""
+    if folder is None or not (folder / "bundle.json").exists():
+        return None
+    found = Bundle.load(folder, _module(network))
+    there = found.training.identity
+    changed = sorted(key for key in {*there, *identity} if there.get(key) != identity.get(key))
+    if changed:
+        raise BundleError(
+            f"{folder} holds a model trained with other settings (different: {', '.join(changed)}). "
+            "Choose another folder, or delete this one."
         )
-
-    def _identity(self, data: int, seed: int) -> dict[str, Any]:
-        """What must be the same for a checkpoint to be resumed; ``data`` is a checksum of X and y."""
-        # The seed stands for random_state, whose repr may hold an address.
-        apart = {"run_dir", "logger", "progress", "accelerator", "random_state"}
-        settings = {name: value for name, value in self.get_params().items() if name not in apart}
-        return {name: repr(value) for name, value in settings.items()} | {"seed": seed, "data": data}
+    return found
 
 
-def _hold_out(labels: Labels, share: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Indices to train on and to hold out, stratified; none are held out where a class has too few to share."""
-    if not 0 <= share < 1:
-        raise ValueError(f"validation_fraction must lie in [0, 1); got {share}.")
-    rarest = int(np.bincount(labels, minlength=2).min())
-    if rarest * share < 1 or rarest * (1 - share) < 1:
-        return np.arange(len(labels)), np.arange(0)
-    split = StratifiedShuffleSplit(1, test_size=share, random_state=stream_seed(seed, Stream.SPLIT) % 2**32)
-    train, held = next(split.split(labels, labels))
-    return np.sort(train), np.sort(held)
+def _module(network: Any) -> nn.Module | None:
+    return network if isinstance(network, nn.Module) else None
+
+
+def _tensor(array: NDArray[Any] | None) -> torch.Tensor | None:
+    return None if array is None else torch.from_numpy(array.astype(np.float32))

@@ -13,6 +13,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
+from torch.distributions import Distribution
 
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.drawing import GREY, INK, VERMILION, spell
@@ -43,10 +44,12 @@ def space_text(space: Space) -> str:
     return ", ".join(f"{GREEK[n]} {'~' if n in space.free else '='} {axis_text(space[n])}" for n in space.names)
 
 
-def axis_text(axis: Constant | Linear) -> str:
+def axis_text(axis: Distribution) -> str:
     """One coordinate: its value, or L(a, b, h_b)."""
     if isinstance(axis, Constant):
         return f"{axis.value.item():g}"
+    if not isinstance(axis, Linear):
+        return repr(axis)
     return f"L({axis.a.item():g}, {axis.b.item():g}, {axis.h_b.item():g})"
 
 

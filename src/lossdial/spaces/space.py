@@ -11,8 +11,9 @@ from typing import Any, Final, final
 import numpy as np
 import torch
 from torch import Tensor
+from torch.distributions import Distribution
 
-from lossdial.spaces.distributions import Constant, Linear
+from lossdial.spaces import kinds
 
 __all__ = ["Lam", "Space"]
 
@@ -68,7 +69,7 @@ class Lam:
         """``{"gamma": 0.1, "tau": 2.0}`` of one λ, in the fewest digits that give the same λ back."""
         if self.shape != ():
             raise ValueError(f"as_dict() speaks of one λ; this is an array of shape {tuple(self.shape)}. Use at(i).")
-        return dict(zip(self.names, _shortest(self.values), strict=True))
+        return dict(zip(self.names, kinds.plain(self.values), strict=True))
 
     def __repr__(self) -> str:
         if self.shape == ():
@@ -79,6 +80,10 @@ class Lam:
 class Space:
     """A named product of independent distributions.
 
+    A coordinate is a ``Constant``, a ``Linear``, or any ``torch.distributions.Distribution`` of one number that has
+    a bounded ``support`` and an ``icdf``, such as ``Uniform``.
+
+    >>> from lossdial.spaces import Linear
     >>> space = Space(gamma=Linear(0, 0.3, 0), tau=Linear(0, 3, 0.33))
     >>> space.point(gamma=0.1, tau=2)
     Lam(gamma=0.1, tau=2)
@@ -88,20 +93,17 @@ class Space:
     tensor([ 1., -1.])
     """
 
-    def __init__(self, **distributions: Constant | Linear) -> None:
+    def __init__(self, **distributions: Distribution) -> None:
         if not distributions:
             raise ValueError("A space needs at least one name, such as Space(tau=Linear(0, 3, 1/3)).")
         for name, distribution in distributions.items():
-            if not isinstance(distribution, (Constant, Linear)):
-                remedy = f" Write {name}=Constant({distribution})." if isinstance(distribution, (int, float)) else ""
-                raise ValueError(f"{name} must be a Constant or a Linear; got {distribution!r}.{remedy}")
-            if distribution.batch_shape:
-                raise ValueError(f"{name} must be a single distribution; got a batch of {distribution.batch_shape}.")
+            kinds.check(name, distribution)
         self._distributions = distributions
         self.names: tuple[str, ...] = tuple(distributions)
+        self._bounds = {name: kinds.bounds(d) for name, d in distributions.items()}
         #: the names that vary: what the network is told
-        self.free: tuple[str, ...] = tuple(n for n, d in distributions.items() if isinstance(d, Linear))
-        bounds = [_bounds(d) for d in distributions.values()]
+        self.free: tuple[str, ...] = tuple(name for name, (low, high) in self._bounds.items() if low < high)
+        bounds = self._bounds.values()
         self._low = torch.tensor([low for low, _ in bounds])
         self._high = torch.tensor([high for _, high in bounds])
         index = [self.names.index(n) for n in self.free]
@@ -114,17 +116,17 @@ class Space:
         """How many coordinates vary; 0 is a baseline."""
         return len(self.free)
 
-    def __getitem__(self, name: str) -> Constant | Linear:
+    def __getitem__(self, name: str) -> Distribution:
         return self._distributions[name]
 
     def bounds(self, name: str) -> tuple[float, float]:
         """The trained range [a, b] of one coordinate; both ends are the value of a constant."""
-        return _bounds(self[name])
+        return self._bounds[name]
 
     def sample(self, shape: Sequence[int] = (), generator: torch.Generator | None = None) -> Lam:
         """λ of the given shape, each coordinate drawn independently."""
-        size = torch.Size(shape)
-        return Lam(self.names, torch.stack([d.sample(size, generator) for d in self._distributions.values()], dim=-1))
+        drawn = [kinds.draw(d, shape, generator) for d in self._distributions.values()]
+        return Lam(self.names, torch.stack(drawn, dim=-1))
 
     def point(self, **values: float) -> Lam:
         """One λ. Constants may be left out; a value outside the trained range is allowed and warned of."""
@@ -208,42 +210,27 @@ class Space:
         values = lam.values[..., self._free_index]
         return (values - self._middle.to(values)) / self._half_width.to(values)
 
-    def to_json(self) -> dict[str, list[float]]:
-        """``{"tau": [0, 3, 0.33], "gamma": [0.1]}``: three numbers are a Linear, one is a Constant."""
-        return {
-            name: _shortest(torch.stack([d.a, d.b, d.h_b] if isinstance(d, Linear) else [d.value]))
-            for name, d in self._distributions.items()
-        }
+    def to_json(self) -> dict[str, kinds.Form]:
+        """``{"tau": [0, 3, 0.33], "gamma": [0.1]}``: three numbers are a Linear, one is a Constant; any other kind goes
+        by its name, ``{"kind": "Uniform", "low": 0, "high": 3}``."""
+        return {name: kinds.to_json(name, d) for name, d in self._distributions.items()}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Sequence[float]]) -> Space:
-        kinds = {1: Constant, 3: Linear}
-        for name, numbers in data.items():
-            if len(numbers) not in kinds:
-                raise ValueError(
-                    f"{name} needs one number (a constant) or three (a, b, h_b of a Linear); got {list(numbers)}."
-                )
-        return cls(**{name: kinds[len(numbers)](*numbers) for name, numbers in data.items()})
+    def from_json(cls, data: Mapping[str, kinds.Form]) -> Space:
+        """What :meth:`to_json` wrote; classes of your own are known after ``register_distribution``."""
+        return cls(**{name: kinds.from_json(name, form) for name, form in data.items()})
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Space) and self.names == other.names and self.to_json() == other.to_json()
+        return isinstance(other, Space) and self._parts() == other._parts()
+
+    def _parts(self) -> list[tuple[str, type[Distribution], dict[str, Any]]]:
+        return [(name, type(d), kinds.parameters(d)) for name, d in self._distributions.items()]
 
     def __hash__(self) -> int:
         return hash(repr(self))
 
     def __repr__(self) -> str:
-        return "Space(" + ", ".join(f"{name}={d!r}" for name, d in self._distributions.items()) + ")"
-
-
-def _bounds(distribution: Constant | Linear) -> tuple[float, float]:
-    ends = (distribution.a, distribution.b) if isinstance(distribution, Linear) else (distribution.value,) * 2
-    low, high = _shortest(torch.stack(ends))
-    return low, high
-
-
-def _shortest(values: Tensor) -> list[float]:
-    """The fewest digits that round back to each value: 0.3, not the 0.30000001192092896 of its float32."""
-    return [float(str(v)) for v in values.detach().cpu().numpy()]
+        return "Space(" + ", ".join(f"{name}={kinds.spell(d)}" for name, d in self._distributions.items()) + ")"
 
 
 def _axis(name: str, values: Sequence[float]) -> list[float]:

@@ -8,19 +8,29 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.accelerators import ACCELERATOR_REGISTRY
 from torch.utils.data import DataLoader
 
 from lossdial.base.names import closest
 from lossdial.models import Network
 from lossdial.training.batches import ArrayBatches
 
-__all__ = ["forked_random", "get_random", "make_fabric", "one_thread", "seed_random", "set_random", "threads_for"]
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+__all__ = [
+    "forked_random",
+    "get_random",
+    "make_fabric",
+    "one_thread",
+    "only_passes_on",
+    "seed_random",
+    "set_random",
+    "threads_for",
+]
 
 _SMALL_STEP: Final = 2**24  # multiplications: about a millisecond on one core
 _UPDATE: Final = 8  # what an optimiser does with a parameter, in multiplications
@@ -43,6 +53,9 @@ def make_fabric(accelerator: str = "auto", precision: str | int = "32-true") -> 
     precision: 32-true, bf16-mixed, bf16-true or 64-true. Nothing is put in the place of what was asked for: float16
         needs a scaler of the loss, which an optimiser that calls a closure (SAM) cannot have.
     """
+    from lightning_fabric import Fabric  # here, for it costs as much as torch itself
+    from lightning_fabric.accelerators import ACCELERATOR_REGISTRY
+
     wanted = str(precision)
     if wanted in _HALF:
         raise ValueError(
@@ -60,8 +73,18 @@ def make_fabric(accelerator: str = "auto", precision: str | int = "32-true") -> 
 
 
 def _available(accelerator: str) -> bool:
+    from lightning_fabric.accelerators import ACCELERATOR_REGISTRY
+
     kinds = ("cuda", "mps") if accelerator == "gpu" else (accelerator,)
     return any(ACCELERATOR_REGISTRY[kind]["accelerator"].is_available() for kind in kinds)
+
+
+def only_passes_on(fabric: Fabric) -> bool:
+    """On one device at full precision Fabric's wrappers only pass on, which is 5 % of a small network's step."""
+    from lightning_fabric.plugins import Precision
+    from lightning_fabric.strategies.single_device import SingleDeviceStrategy
+
+    return type(fabric.strategy) is SingleDeviceStrategy and type(fabric.strategy.precision) is Precision
 
 
 def seed_random(seed: int) -> None:

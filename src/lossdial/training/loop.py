@@ -7,13 +7,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from lightning_fabric import Fabric
-from lightning_fabric.loggers.logger import Logger
-from lightning_fabric.plugins import Precision
-from lightning_fabric.strategies.single_device import SingleDeviceStrategy
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -27,10 +23,22 @@ from lossdial.models.network import Draws
 from lossdial.spaces import Lam
 from lossdial.training.batches import ArrayBatches
 from lossdial.training.checkpoint import Checkpoint, CheckpointError
-from lossdial.training.environment import forked_random, get_random, make_fabric, seed_random, set_random, threads_for
+from lossdial.training.environment import (
+    forked_random,
+    get_random,
+    make_fabric,
+    only_passes_on,
+    seed_random,
+    set_random,
+    threads_for,
+)
 from lossdial.training.recipe import Recipe
 from lossdial.training.source import Source, warn_of_empty_batches
 from lossdial.training.step import DivergedError, Place, Step
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+    from lightning_fabric.loggers.logger import Logger
 
 __all__ = ["FitResult", "Validate", "fit"]
 
@@ -100,8 +108,7 @@ def fit(
             batches = batches.of(model.to(fabric.device).embed(batches.x, progress=progress))
         logits = model.head_logits if embedded else model.member_logits
         through_fabric = fabric.setup(_Forward(model, logits), optimizer)
-        # On one device at full precision Fabric's wrappers only pass on, which is 5 % of a small network's step.
-        plain = type(fabric.strategy) is SingleDeviceStrategy and type(fabric.strategy.precision) is Precision
+        plain = only_passes_on(fabric)
         step = Step(
             model=model,
             logits=logits if plain else through_fabric[0],

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import get_total_norm
+from torch.nn.utils import clip_grad_norm_, get_total_norm
 
 from lossdial.models import Network
 
@@ -50,18 +50,27 @@ class Parts:
         backbone = get_total_norm([gradient for _, gradient in shared])
         return torch.hypot(backbone, each.square().mean().sqrt()), torch.hypot(backbone, each)
 
-    def scaled(self, shared: Tensor, own: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Every parameter that has a gradient, with the gradient times the factor () or (k,) of its part."""
-        found = [(p, gradient * shared) for p, gradient in _gradients(self._shared)]
-        return found + [(p, gradient * _spread(own, gradient)) for p, gradient in _gradients(self._own)]
+    @torch.no_grad()
+    def climb(self, rho: float) -> list[tuple[Tensor, Tensor]]:
+        """Move every part by ρ along its gradient, g/‖g‖; the parameters that moved, with their values before."""
+        shared, own = (rho / (norm + 1e-12) for norm in self.norms())
+        steps = [(p, gradient, shared) for p, gradient in _gradients(self._shared)]
+        steps += [(p, gradient, _spread(own, gradient)) for p, gradient in _gradients(self._own)]
+        before = [(p, p.clone()) for p, _, _ in steps]
+        for p, gradient, scale in steps:
+            p.addcmul_(gradient, scale)
+        return before
 
     @torch.no_grad()
     def clip(self, bound: float) -> None:
-        """Scale every part whose norm exceeds ``bound`` down to it; a part that is no longer a number stays one."""
+        """Scale every part whose norm exceeds ``bound`` down to it."""
+        if not self._own:
+            clip_grad_norm_(self._shared, bound)
+            return
         shared, own = ((bound / (norm + 1e-6)).clamp(max=1.0) for norm in self.norms())
         for _, gradient in _gradients(self._shared):
             gradient.mul_(shared)
-        if self._own and bool((own != 1).any()):  # to multiply by 1 is a pass over memory for nothing
+        if bool((own != 1).any()):  # to multiply by 1 is a pass over memory for nothing
             for _, gradient in _gradients(self._own):
                 gradient.mul_(_spread(own, gradient))
 

@@ -46,7 +46,7 @@ class SAM(Optimizer):
         replay = _RandomState(self._parameters())
         with torch.enable_grad():
             loss = closure()
-        moved = self._ascend()
+        moved = self._parts.climb(self.rho)
         replay()
         try:
             with torch.enable_grad(), _frozen_statistics(self.model):
@@ -59,15 +59,6 @@ class SAM(Optimizer):
 
     def _parameters(self) -> list[Tensor]:
         return [p for group in self.param_groups for p in group["params"]]
-
-    def _ascend(self) -> list[tuple[Tensor, Tensor]]:
-        """Move to θ + ρ g/‖g‖; the parameters that moved, with their values before."""
-        shared, own = (self.rho / (norm + 1e-12) for norm in self._parts.norms())
-        steps = self._parts.scaled(shared, own)
-        before = [(p, p.clone()) for p, _ in steps]
-        for p, step in steps:
-            p.add_(step)
-        return before
 
     def state_dict(self) -> dict[str, Any]:
         return self.base.state_dict()

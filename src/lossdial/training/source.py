@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
 from torch.utils.data import DataLoader
 
 from lossdial.base.streams import Stream, stream_seed
 from lossdial.training.batches import ArrayBatches, Batch
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 __all__ = ["Source", "warn_of_empty_batches"]
 

@@ -39,7 +39,7 @@ def member_losses(loss: ConditionalLoss, logits: Tensor, y: Tensor, lam: Lam) ->
     """The loss (k, n) of every sample to every member: logits (k, n, 2), y (n,), λ of shape (k,) or (k, n)."""
     k, n, _ = logits.shape
     if k == 1:
-        return loss.per_sample(logits[0], y, lam.at(0))[None]
+        return loss.per_sample(logits.squeeze(0), y, lam.at(0)).unsqueeze(0)
     values = lam.values if len(lam.shape) == 2 else lam.values[:, None].expand(k, n, -1)
     each = Lam(lam.names, values.reshape(k * n, -1))
     return loss.per_sample(logits.reshape(k * n, 2), y.repeat(k), each).view(k, n)
@@ -77,7 +77,7 @@ class Step:
             # weighted so, the average is the mean over the whole batch.
             whole = self.world == 1 or size is None
             means = losses.mean(1) if whole else losses.sum(1) * (self.world / (size or 1))
-            self.backward(means.sum())
+            self.backward(means.sum() if len(means) > 1 else means)
             value = self._check(means.detach().tolist(), lam, place)  # only now, so that a GPU is waited for once
             if self.clip_norm is not None:
                 self._parts.clip(self.clip_norm)

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -22,7 +21,7 @@ from lossdial.data.encoder.table import TableEncoder
 from lossdial.data.readers.tables import read_table, split_target
 
 numbers = st.none() | st.floats(-1e6, 1e6, width=32)
-words = st.none() | st.sampled_from(["a", "b", "c", "ü", "", "1"])
+words = st.none() | st.sampled_from(["a", "b", "c", "ü", "1 2"])
 rows = st.lists(st.tuples(numbers, words, st.booleans()), min_size=1, max_size=30)
 
 
@@ -51,7 +50,7 @@ def reference(train: pd.DataFrame, new: pd.DataFrame) -> np.ndarray:
     return np.hstack([p.astype(np.float32) for p in parts])
 
 
-@pytest.mark.filterwarnings("ignore:column .* is empty in training")
+@pytest.mark.filterwarnings("ignore:column .* is left out. it is empty in training")
 @given(rows, rows)
 @settings(max_examples=60, deadline=None)
 def test_against_scikit_learn_and_json_round_trip(train: list[Any], new: list[Any]) -> None:
@@ -122,7 +121,7 @@ def test_column_order_and_extra_columns_do_not_matter() -> None:
 
 def test_identifier_is_left_out_with_a_warning_and_not_asked_for_again() -> None:
     frame = pd.DataFrame({"uid": [f"u{i}" for i in range(50)], "a": np.arange(50)})
-    with pytest.warns(UserWarning, match=r"'uid' has 50 distinct values in 50 rows.*--drop 'uid'"):
+    with pytest.warns(UserWarning, match=r"'uid' has 50 distinct values in 50 rows.*left out; drop it"):
         encoder = TableEncoder().fit(frame)
     assert encoder.dropped_ == ("uid",)
     assert encoder.transform(frame[["a"]]).shape == (50, 1)
@@ -132,18 +131,12 @@ def test_a_few_distinct_values_are_categories_even_if_all_differ() -> None:
     assert TableEncoder().fit_transform(pd.DataFrame({"w": list("abcde")})).shape == (5, 5)
 
 
-def test_numbers_with_a_placeholder_are_pointed_out() -> None:
-    frame = pd.DataFrame({"age": [str(i % 40) for i in range(200)] + ["?"]})
-    with pytest.warns(UserWarning, match=r"'age' is taken as text although 100% .* example '\?'"):
-        TableEncoder().fit(frame)
-
-
 def test_empty_column_is_left_out_with_a_warning() -> None:
-    with pytest.warns(UserWarning, match="'b' is empty in training"):
+    with pytest.warns(UserWarning, match="'b' is left out: it is empty in training"):
         encoder = TableEncoder().fit(pd.DataFrame({"a": [1.0], "b": [None]}))
     assert encoder.get_feature_names_out().tolist() == ["a"]
     with (
-        pytest.warns(UserWarning, match="'b' is empty"),
+        pytest.warns(UserWarning, match="'b' is left out"),
         pytest.raises(ValueError, match=r"no usable column is left of \['b'\]"),
     ):
         TableEncoder().fit(pd.DataFrame({"b": [None]}))
@@ -165,16 +158,9 @@ def test_transform_names_absent_columns_and_the_closest() -> None:
         encoder.transform(pd.DataFrame({"Income": [1.0], "zzz": [1]}))
 
 
-def test_number_that_arrives_as_text() -> None:
-    encoder = TableEncoder().fit(pd.DataFrame({"a": [1.0, 2.0]}))
-    with pytest.raises(ValueError, match=r"'a' was numeric in training but holds .* for example 'n/a!'"):
-        encoder.transform(pd.DataFrame({"a": ["1", "n/a!"]}))
-
-
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (pd.DataFrame({"t": pd.to_datetime(["2020-01-01"])}), "'t' has type datetime64.*--drop t"),
         (pd.DataFrame({"c": [1j]}), "'c' has type complex128"),
         (pd.DataFrame({"a": []}), r"shape \(0, 1\)"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), r"same name: \['a'\]"),
@@ -191,22 +177,10 @@ def test_max_categories_must_be_positive() -> None:
         TableEncoder(max_categories=0).fit(pd.DataFrame({"a": [1]}))
 
 
-def test_damaged_or_newer_state() -> None:
-    state = TableEncoder().fit(pd.DataFrame({"a": [1.0]})).to_json()
-    with pytest.raises(ValueError, match="format 2; this version reads format 1"):
-        TableEncoder.from_json({**state, "format": 2})
-    with pytest.raises(ValueError, match="damaged"):
-        TableEncoder.from_json({**state, "columns": [{"kind": "numeric"}]})
-    with pytest.raises(ValueError, match="kind 'date'"):
-        TableEncoder.from_json({**state, "columns": [{"kind": "date"}]})
-    with pytest.raises(NotFittedError):
-        TableEncoder().to_json()
-
-
 def test_is_a_scikit_learn_transformer() -> None:
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0], "w": ["x", "y", "x", "y"]})
     encoder = clone(TableEncoder(max_categories=7))
-    assert encoder.get_params() == {"max_categories": 7, "max_unique": 0.5}
+    assert encoder.get_params() == {"max_categories": 7, "max_unique": 0.5, "text": ()}
     assert encoder.set_output(transform="pandas").fit_transform(frame).columns.tolist() == ["a", "w=x", "w=y"]
     pipeline = make_pipeline(TableEncoder(), LogisticRegression()).fit(frame, [0, 1, 0, 1])
     assert pipeline.score(frame, [0, 1, 0, 1]) == 1.0

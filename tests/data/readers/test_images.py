@@ -7,7 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lossdial.data.readers.images import ImageFiles, list_image_csv, list_image_folder, load_images, split_images
+from lossdial.data.readers.images import (
+    ImageFiles,
+    files_in_table,
+    list_image_csv,
+    list_image_folder,
+    list_images,
+    load_images,
+    split_images,
+)
 
 SaveImage = Callable[..., None]
 
@@ -16,7 +24,7 @@ SaveImage = Callable[..., None]
 def folder(tmp_path: Path, save_image: SaveImage) -> Path:
     """40 images of 'fine' and 10 of 'Broken part', one of them deeper, beside files that are no images."""
     for i in range(40):
-        save_image(tmp_path / "parts" / "fine" / f"{i}.jpg", i)
+        save_image(tmp_path / "parts" / "fine" / f"{i}.png", i)
     for i in range(10):
         save_image(tmp_path / "parts" / "Broken part" / ("deep" if i == 0 else "") / f"{i}.PNG", 100 + i)
     (tmp_path / "parts" / "fine" / "notes.txt").write_text("hello")
@@ -45,10 +53,10 @@ def test_positive_class_by_name(folder: Path, save_image: SaveImage) -> None:
     images = load_images(list_image_folder(folder), 8, positive="fine")
     assert images.class_names == ("Broken part", "fine")
     assert images.y.sum() == 40
-    with pytest.raises(ValueError, match="positive class 'Fine' is not among the labels; did you mean 'fine'"):
+    with pytest.raises(ValueError, match="positive must be one of the labels; got 'Fine', and did you mean 'fine'"):
         load_images(list_image_folder(folder), 8, positive="Fine")
     save_image(folder / "scratched" / "0.png", 7)
-    with pytest.raises(ValueError, match="positive must name one of 3 classes: Broken part, fine, scratched"):
+    with pytest.raises(ValueError, match=r"3 classes \(Broken part, fine, scratched\); positive must name"):
         load_images(list_image_folder(folder), 8)
     assert load_images(list_image_folder(folder), 8, positive="fine").class_names == ("other", "fine")
 
@@ -102,11 +110,12 @@ def test_table_of_paths_labels_and_groups(table: Path, folder: Path) -> None:
     assert np.bincount(split.y_test).tolist() == [8, 2]
 
 
-def test_label_1_is_positive_even_if_it_is_common(folder: Path) -> None:
+def test_the_rarer_label_is_positive_even_if_it_is_0_and_that_is_said(folder: Path) -> None:
     paths = list_image_folder(folder).paths[:6]
-    images = load_images(ImageFiles(paths, ("1", "1", "0", "1", "1", "0")), 8)
-    assert images.class_names == ("0", "1")
-    assert images.y.tolist() == [1, 1, 0, 1, 1, 0]
+    with pytest.warns(UserWarning, match=r"'0' is the rarer label \(2 against 4 of '1'\)"):
+        images = load_images(ImageFiles(paths, ("1", "1", "0", "1", "1", "0")), 8)
+    assert images.class_names == ("1", "0")
+    assert images.y.tolist() == [0, 0, 1, 0, 0, 1]
 
 
 def test_absolute_paths_and_named_columns(table: Path, folder: Path) -> None:
@@ -136,7 +145,6 @@ def test_table_that_names_absent_files(table: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("label", 1, "has one class, '1'; two are needed"),
         ("label", None, "column 'label' of .* is empty in 50 of 50 rows"),
         ("group", None, "column 'group' of .* is empty in 50 of 50 rows"),
     ],
@@ -161,14 +169,51 @@ def test_corrupt_files_keep_labels_and_groups_aligned(table: Path) -> None:
     assert [path for path, _ in images.corrupt] == [files.paths[0]]
 
 
-def test_copies_stay_together_without_groups_and_are_warned_of_with_them(folder: Path, save_image: SaveImage) -> None:
+def test_copies_stay_together_with_groups_and_without(folder: Path, save_image: SaveImage) -> None:
     for i in range(40):
-        save_image(folder / "fine" / f"{i}.jpg", i // 2)  # every image twice
+        save_image(folder / "fine" / f"{i}.png", i // 2)  # every image twice
     files = list_image_folder(folder)
-    images = load_images(files, 8)
-    for seed in range(5):
-        split = split_images(images, seed=seed)
-        assert not {x.tobytes() for x in split.x_train} & {x.tobytes() for x in split.x_test}
-    grouped = load_images(ImageFiles(files.paths, files.labels, tuple(str(i) for i in range(50))), 8)
-    with pytest.warns(UserWarning, match=r"\d+ of 10 test images are exact copies of training images"):
-        split_images(grouped)
+    grouped = ImageFiles(files.paths, files.labels, tuple(str(i // 3) for i in range(50)))
+    for images in (load_images(files, 8), load_images(grouped, 8)):
+        for seed in range(5):
+            split = split_images(images, seed=seed)
+            assert not {x.tobytes() for x in split.x_train} & {x.tobytes() for x in split.x_test}
+            assert 1 <= split.y_test.sum() <= 3
+
+
+def test_a_class_that_its_file_format_gives_away(folder: Path, save_image: SaveImage) -> None:
+    for path in (folder / "fine").glob("*.png"):
+        path.unlink()
+    for i in range(40):
+        save_image(folder / "fine" / f"{i}.jpg", i)
+    with pytest.warns(
+        UserWarning, match=r"100% of the 10 files of class 'Broken part' are PNG, and 0% of the other 40"
+    ):
+        load_images(list_image_folder(folder), 8)
+
+
+def test_one_class_alone(folder: Path) -> None:
+    paths = list_image_folder(folder).paths[:3]
+    with pytest.raises(ValueError, match=r"there are 1 classes \(a\)"):
+        load_images(ImageFiles(paths, ("a",) * 3), 8)
+    with pytest.raises(ValueError, match="all 3 images are of class 'a'; two classes are needed"):
+        load_images(ImageFiles(paths, ("a",) * 3), 8, positive="a")
+    with pytest.raises(ValueError, match="files have no labels"):
+        load_images(ImageFiles(paths), 8)
+
+
+def test_images_without_labels(folder: Path, table: Path) -> None:
+    flat = list_images(folder / "Broken part")
+    assert len(flat.paths) == 10
+    assert flat.labels is None
+    assert list_images(flat.paths[3]).paths == (flat.paths[3],)
+    with pytest.raises(FileNotFoundError, match="no folder of images"):
+        list_images(folder / "nowhere")
+    (folder / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"there are no images in .*empty; known are \.bmp"):
+        list_images(folder / "empty")
+    frame = pd.read_csv(table)
+    frame.loc[0, "path"] = "gone.jpg"  # is the decoder's to report
+    listed = files_in_table(frame, table, "path", None, None)
+    assert len(listed.paths) == 50
+    assert listed.labels is listed.groups is None

@@ -163,3 +163,21 @@ def test_real_tables() -> None:
     x, y = split_target(read_table(root / "credit_default.csv"), "default.payment.next.month", drop=["ID"])
     assert x.shape == (30_000, 23)
     assert int(y.sum()) == 6_636
+
+
+def test_the_mark_that_splits_most_is_the_separator(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('"heat, °C";load\n1;2\n')
+    assert list(read_table(tmp_path / "t.csv").columns) == ["heat, °C", "load"]
+    (tmp_path / "t.csv").write_text("a;b,c\n1;2,3\n")
+    assert list(read_table(tmp_path / "t.csv").columns) == ["a;b", "c"]  # a tie goes to the comma
+
+
+def test_a_dot_that_may_mean_thousands_stays_as_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("miles;heat;n\n1.234;36.6;1\n;37.123;2\n999;38.000;3\n")
+    frame = read_table(tmp_path / "t.csv")
+    assert frame["miles"].tolist()[0::2] == ["1.234", "999"]
+    assert frame["miles"].isna().tolist() == [False, True, False]
+    assert frame["heat"].tolist() == [36.6, 37.123, 38.0]
+    assert frame["n"].tolist() == [1, 2, 3]
+    (tmp_path / "t.csv").write_text("miles,n\n1.234,1\n")
+    assert read_table(tmp_path / "t.csv")["miles"].tolist() == [1.234]  # between commas a dot is a decimal point

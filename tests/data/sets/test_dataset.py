@@ -99,3 +99,11 @@ def test_corrupt_file_drops_out_with_its_label_and_group(tmp_path: Path) -> None
         np.testing.assert_array_equal(x, images[groups])
         np.testing.assert_array_equal(y, groups % 3 == 0)
     assert whole.y_train.sum() + whole.y_test.sum() - split.y_train.sum() - split.y_test.sum() == 1
+
+
+def test_a_set_without_files_is_known_by_its_arrays(tmp_path: Path) -> None:
+    assert TOY.files(tmp_path) is None
+    assert TOY.fingerprint(tmp_path) == TOY.fingerprint(tmp_path)
+    assert TOY.fingerprint(tmp_path) != Toy(**{**vars(TOY), "name": "other"}).fingerprint(tmp_path)
+    with pytest.raises(FileNotFoundError, match="toy is not in"):
+        TOY.fingerprint(tmp_path / "nowhere")

@@ -1,1 +1,6 @@
-"""A table of numbers, text and gaps to a matrix."""
+"""A table of numbers, dates, text and gaps to a matrix."""
+
+from lossdial.data.encoder.inference import ColumnReport
+from lossdial.data.encoder.table import TableEncoder
+
+__all__ = ["ColumnReport", "TableEncoder"]

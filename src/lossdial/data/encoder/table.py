@@ -1,102 +1,66 @@
-"""A table of numbers, booleans and text, with gaps, to a float32 matrix; its whole state is plain JSON."""
+"""A table of numbers, booleans, dates and text, with gaps, to a float32 matrix; its whole state is plain JSON."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from pandas.api import types
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from lossdial.base.names import closest
+from lossdial.data.encoder.columns import CategoryColumn, Column, Reading
+from lossdial.data.encoder.inference import ColumnReport, decide, has_decimal_commas
+from lossdial.data.encoder.state import column_from_json, column_to_json, entry, report_from_json, texts
 
-__all__ = ["CategoryColumn", "NumericColumn", "TableEncoder"]
+__all__ = ["TableEncoder"]
 
-FORMAT = 1
-FEW_CATEGORIES = 20  # a text column with no more distinct values than this is never taken for an identifier
-
-
-@dataclass(frozen=True)
-class NumericColumn:
-    """Numbers or booleans: the value, gaps filled with the training median, and an indicator if training had gaps."""
-
-    name: str
-    median: float
-    missing: bool
-
-    def names(self) -> list[str]:
-        return [self.name, f"{self.name}=<missing>"] if self.missing else [self.name]
-
-    def write(self, column: pd.Series[Any], out: NDArray[np.float32]) -> None:
-        values = _numbers(column)
-        gaps = np.isnan(values)
-        out[:, 0] = np.where(gaps, self.median, values)
-        if self.missing:
-            out[:, 1] = gaps
-
-
-@dataclass(frozen=True)
-class CategoryColumn:
-    """Text: one column per frequent category, one for all rare ones, one for gaps if training had any.
-
-    A value never seen in training is zero in all of them.
-    """
-
-    name: str
-    categories: tuple[str, ...]
-    infrequent: tuple[str, ...]
-    missing: bool
-
-    def names(self) -> list[str]:
-        labels = [*self.categories, *(["<infrequent>"] if self.infrequent else [])]
-        return [f"{self.name}={c}" for c in [*labels, *(["<missing>"] if self.missing else [])]]
-
-    def write(self, column: pd.Series[Any], out: NDArray[np.float32]) -> None:
-        text = _text(column)
-        codes = pd.Index([*self.categories, *self.infrequent], dtype=object).get_indexer(pd.Index(text, dtype=object))
-        codes = np.minimum(codes, len(self.categories))  # all rare ones share the column after the frequent ones
-        if self.missing:
-            codes[column.isna().to_numpy()] = out.shape[1] - 1
-        rows = np.flatnonzero(codes >= 0)
-        out[:] = 0
-        out[rows, codes[rows]] = 1
+FORMAT: Final = 2
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Data frame (n rows) to float32 matrix (n, d), as a scikit-learn transformer.
 
     Numbers and booleans pass with gaps filled by the training median, plus an indicator column where training had
-    gaps; text becomes one-hot columns. Values are not scaled: the network standardises its own input.
+    gaps; dates become days; text becomes one-hot columns. Text that clearly means numbers ('1,5', '$12.50', '12 %',
+    'unknown' among numbers) is read as such, and `report_` says of every column what became of it. A column that is
+    mostly numbers but cannot be read as a whole is an error. Values are not scaled: the network standardises its own
+    input.
 
     Parameters
     ----------
     max_categories : the most frequent categories kept per text column; rarer ones share one column.
     max_unique : a text column with more than this share of distinct values is an identifier and is left out.
+    text : columns to take as text, whatever they look like: codes made of digits.
 
-    >>> frame = pd.DataFrame({"age": [30.0, None, 50.0], "town": ["Ulm", "Bern", "Ulm"]})
-    >>> encoder = TableEncoder().fit(frame)
+    >>> frame = pd.DataFrame({"age": ["30", "unknown", "50"], "town": ["Ulm", "Bern", "Ulm"]})
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     encoder = TableEncoder().fit(frame)
     >>> encoder.get_feature_names_out().tolist()
     ['age', 'age=<missing>', 'town=Bern', 'town=Ulm']
     >>> encoder.transform(frame)
     array([[30.,  0.,  0.,  1.],
            [40.,  1.,  1.,  0.],
            [50.,  0.,  0.,  1.]], dtype=float32)
+    >>> encoder.report_[0].note
+    "text as numbers: '30' is 30; 1 cell such as 'unknown' taken as missing"
     """
 
-    columns_: tuple[NumericColumn | CategoryColumn, ...]
+    columns_: tuple[Column, ...]
+    report_: tuple[ColumnReport, ...]
     dropped_: tuple[str, ...]
     n_features_in_: int
     feature_names_in_: NDArray[Any]
 
-    def __init__(self, max_categories: int = 100, max_unique: float = 0.5) -> None:
+    def __init__(self, max_categories: int = 100, max_unique: float = 0.5, text: Sequence[str] = ()) -> None:
         self.max_categories = max_categories
         self.max_unique = max_unique
+        self.text = text
 
     def fit(self, X: pd.DataFrame | ArrayLike, y: object = None) -> Self:  # noqa: ARG002 (scikit-learn's signature)
         frame = _frame(X)
@@ -104,11 +68,33 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise ValueError(f"max_categories must be at least 1; got {self.max_categories}")
         if frame.empty:
             raise ValueError(f"X has shape {frame.shape}; at least one row and one column are needed")
-        columns = [self._fit_column(str(name), frame[name].infer_objects()) for name in frame.columns]
-        kept = tuple(c for c in columns if c is not None)
+        for name in self.text:
+            if name not in frame.columns:
+                raise ValueError(f"text names column {name!r}, which X lacks; {closest(name, frame.columns)}")
+        inferred = {name: frame[name].infer_objects() for name in frame.columns}
+        comma = any(has_decimal_commas(column) for name, column in inferred.items() if name not in self.text)
+        decisions = [
+            decide(
+                name,
+                column,
+                max_categories=self.max_categories,
+                max_unique=self.max_unique,
+                as_text=name in self.text,
+                comma=comma,
+            )
+            for name, column in inferred.items()
+        ]
+        for decision in decisions:
+            if decision.warning is not None:
+                warnings.warn(decision.warning, UserWarning, stacklevel=2)
+        coerced = [d.report for d in decisions if d.report.role == "coerced"]
+        if coerced:
+            shown = "; ".join(f"{report.name!r}: {report.note}" for report in coerced)
+            warnings.warn(f"{len(coerced)} column(s) were turned into numbers. {shown}", UserWarning, stacklevel=2)
+        kept = tuple(d.column for d in decisions if d.column is not None)
         if not kept:
             raise ValueError(f"no usable column is left of {list(frame.columns)}")
-        return self._restore(kept, [str(name) for name in frame.columns])
+        return self._restore(kept, tuple(d.report for d in decisions))
 
     def transform(self, X: pd.DataFrame | ArrayLike) -> NDArray[np.float32]:
         check_is_fitted(self)
@@ -121,7 +107,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         start = 0
         for column in self.columns_:
             stop = start + len(column.names())
-            column.write(frame[column.name].infer_objects(), matrix[:, start:stop])
+            given, out = frame[column.name].infer_objects(), matrix[:, start:stop]
+            if isinstance(column, CategoryColumn):
+                column.write_text(given, out)
+            else:
+                reading = column.read(given)
+                _warn_of_odd(column.name, self._note(column.name), given, reading)
+                column.write(reading, out)
             start = stop
         return matrix
 
@@ -130,69 +122,45 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return np.array([name for column in self.columns_ for name in column.names()], dtype=object)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything `transform` needs, in JSON's own types; floats survive exactly."""
+        """Everything `transform` needs, and the report, in JSON's own types; floats survive exactly."""
         check_is_fitted(self)
-        kinds = {NumericColumn: "numeric", CategoryColumn: "category"}
         return {
             "format": FORMAT,
             "max_categories": self.max_categories,
             "max_unique": self.max_unique,
-            "input_names": [str(name) for name in self.feature_names_in_],
-            "columns": [{"kind": kinds[type(c)], **_listed(asdict(c))} for c in self.columns_],
+            "text": list(self.text),
+            "report": [asdict(report) for report in self.report_],
+            "columns": [column_to_json(column) for column in self.columns_],
         }
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> Self:
         """The fitted encoder that `to_json` described."""
-        if state.get("format") != FORMAT:
-            raise ValueError(f"table encoder has format {state.get('format')!r}; this version reads format {FORMAT}")
-        try:
-            columns = tuple(_column(entry) for entry in state["columns"])
-            encoder = cls(max_categories=state["max_categories"], max_unique=state["max_unique"])
-            return encoder._restore(columns, list(state["input_names"]))
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"table encoder state is damaged: {error!r}") from error
+        found = entry(state, "format", int, "the whole")
+        if found != FORMAT:
+            raise ValueError(f"table encoder has format {found}; this version reads format {FORMAT}. Train again")
+        encoder = cls(
+            max_categories=entry(state, "max_categories", int, "the whole"),
+            max_unique=entry(state, "max_unique", float, "the whole"),
+            text=texts(state, "text", "the whole"),
+        )
+        columns = tuple(column_from_json(c, i) for i, c in enumerate(entry(state, "columns", list, "the whole")))
+        report = tuple(report_from_json(r, i) for i, r in enumerate(entry(state, "report", list, "the whole")))
+        names, kept = [r.name for r in report], [c.name for c in columns]
+        if len(set(names)) < len(names) or kept != [r.name for r in report if r.role != "left out"] or not kept:
+            raise ValueError("table encoder state: the columns are not those that the report lists as used or coerced")
+        return encoder._restore(columns, report)
 
-    def _restore(self, columns: tuple[NumericColumn | CategoryColumn, ...], names: list[str]) -> Self:
-        kept = {column.name for column in columns}
+    def _restore(self, columns: tuple[Column, ...], report: tuple[ColumnReport, ...]) -> Self:
         self.columns_ = columns
-        self.dropped_ = tuple(name for name in names if name not in kept)
-        self.feature_names_in_ = np.array(names, dtype=object)
-        self.n_features_in_ = len(names)
+        self.report_ = report
+        self.dropped_ = tuple(r.name for r in report if r.role == "left out")
+        self.feature_names_in_ = np.array([r.name for r in report], dtype=object)
+        self.n_features_in_ = len(report)
         return self
 
-    def _fit_column(self, name: str, column: pd.Series[Any]) -> NumericColumn | CategoryColumn | None:
-        gaps = column.isna()
-        if gaps.all():
-            warnings.warn(f"column {name!r} is empty in training and is left out", UserWarning, stacklevel=3)
-            return None
-        if _is_numeric(column):
-            values = _numbers(column)
-            return NumericColumn(name, float(np.median(values[~np.isnan(values)])), bool(gaps.any()))
-        if not (types.is_object_dtype(column) or types.is_string_dtype(column) or _is_categorical(column)):
-            raise ValueError(
-                f"column {name!r} has type {column.dtype}; numbers, booleans and text are understood. "
-                f"Convert it, or leave it out with --drop {name}"
-            )
-        return self._fit_text(name, column, gaps)
-
-    def _fit_text(self, name: str, column: pd.Series[Any], gaps: pd.Series[bool]) -> CategoryColumn | None:
-        text = _text(column)[~gaps.to_numpy()]
-        tally = pd.Series(text, dtype=object).value_counts().sort_index()
-        found, counts = tally.index.to_numpy(dtype=object), tally.to_numpy()
-        if len(found) > FEW_CATEGORIES:
-            _warn_of_numbers(name, found, counts)
-            if len(found) > self.max_unique * len(text):
-                warnings.warn(
-                    f"text column {name!r} has {len(found):,} distinct values in {len(text):,} rows: an identifier or "
-                    f"free text, which is left out; say so with --drop {name!r}",
-                    UserWarning,
-                    stacklevel=4,
-                )
-                return None
-        order = np.argsort(-counts, kind="stable")  # equal counts: alphabetical
-        frequent, rare = np.sort(order[: self.max_categories]), np.sort(order[self.max_categories :])
-        return CategoryColumn(name, tuple(found[frequent].tolist()), tuple(found[rare].tolist()), bool(gaps.any()))
+    def _note(self, name: str) -> str:
+        return next(report.note for report in self.report_ if report.name == name)
 
 
 def _frame(x: pd.DataFrame | ArrayLike) -> pd.DataFrame:
@@ -207,68 +175,13 @@ def _frame(x: pd.DataFrame | ArrayLike) -> pd.DataFrame:
     return frame
 
 
-def _is_categorical(column: pd.Series[Any]) -> bool:
-    return isinstance(column.dtype, pd.CategoricalDtype)
-
-
-def _is_numeric(column: pd.Series[Any]) -> bool:
-    if types.is_complex_dtype(column) or _is_categorical(column):
-        return False
-    # A CSV's booleans with gaps arrive as objects.
-    return bool(types.is_numeric_dtype(column)) or types.infer_dtype(column, skipna=True) == "boolean"
-
-
-def _numbers(column: pd.Series[Any]) -> NDArray[np.float64]:
-    """Values as float64, finite in float32, gaps as NaN."""
-    if column.isna().all():
-        return np.full(len(column), np.nan)
-    if _is_numeric(column):
-        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        infinite = int((np.abs(values) > np.finfo(np.float32).max).sum())
-        if infinite:
-            raise ValueError(
-                f"column {column.name!r} is infinite, or too large for float32, in {infinite:,} of {len(column):,} "
-                "rows; remove these rows or leave the cells empty"
-            )
-        return values
-    text = column.dropna()
-    bad = text[pd.to_numeric(text.astype(str), errors="coerce").isna()]
-    shown = ", ".join(repr(v) for v in (bad if len(bad) else text).unique()[:3])
-    raise ValueError(
-        f"column {column.name!r} was numeric in training but holds {column.dtype} now, for example {shown}; "
-        "write numbers, and leave missing cells empty"
-    )
-
-
-def _text(column: pd.Series[Any]) -> NDArray[Any]:
-    """Values as str (gaps as None); a whole float reads as an integer, since a gap turns a file's 1 into 1.0."""
-    written = column.dropna().map(lambda v: str(int(v)) if isinstance(v, float) and v.is_integer() else str(v))
-    text = np.full(len(column), None, dtype=object)
-    text[column.notna().to_numpy()] = written.astype(object).to_numpy()
-    return text
-
-
-def _warn_of_numbers(name: str, found: NDArray[Any], counts: NDArray[Any]) -> None:
-    numeric = pd.to_numeric(pd.Series(found), errors="coerce").notna().to_numpy()
-    share = counts[numeric].sum() / counts.sum()
-    if 0.5 < share < 1:
-        shown = ", ".join(repr(str(v)) for v in found[~numeric][:3])
+def _warn_of_odd(name: str, note: str, given: pd.Series[Any], reading: Reading) -> None:
+    count = int(reading.odd.sum())
+    if count:
+        shown = ", ".join(repr(value) for value in given[reading.odd].unique()[:3].tolist())
         warnings.warn(
-            f"column {name!r} is taken as text although {share:.0%} of its values are numbers; the others are for "
-            f"example {shown}. If these mean 'missing', leave the cells empty",
+            f"column {name!r}: {count:,} of {len(given):,} cells cannot be understood and are taken as gaps, for "
+            f"example {shown} (in training: {note})",
             UserWarning,
-            stacklevel=5,
+            stacklevel=4,  # past scikit-learn's wrapper of transform
         )
-
-
-def _listed(entry: dict[str, Any]) -> dict[str, Any]:
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in entry.items()}
-
-
-def _column(entry: Mapping[str, Any]) -> NumericColumn | CategoryColumn:
-    if entry["kind"] == "numeric":
-        return NumericColumn(entry["name"], float(entry["median"]), bool(entry["missing"]))
-    if entry["kind"] == "category":
-        categories, infrequent = tuple(entry["categories"]), tuple(entry["infrequent"])
-        return CategoryColumn(entry["name"], categories, infrequent, bool(entry["missing"]))
-    raise ValueError(f"table encoder state has a column of kind {entry['kind']!r}; numeric and category are known")

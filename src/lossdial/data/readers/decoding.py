@@ -6,58 +6,54 @@ import mmap
 import multiprocessing
 import os
 import sys
-import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from lossdial.base.progress import ProgressBar
+from lossdial.data.readers.pixels import WHITE, FileFacts, read_pixels, white_of
 
 __all__ = ["Decoded", "decode_file", "decode_images"]
 
-CHUNK = 32  # images per message from a worker: large enough to hide its cost, small enough for a smooth bar
+CHUNK: Final = 32  # images per message from a worker: large enough to hide its cost, small enough for a smooth bar
 BAR_AFTER = 2.0  # seconds before a progress bar appears
 
-START = "fork" if sys.platform == "linux" else "spawn"  # a forked worker starts at once and needs no import
+START: Final = "fork" if sys.platform == "linux" else "spawn"  # a forked worker starts at once and needs no import
 SHARED = START == "fork"  # and can write its images into the parent's array; else it sends them
 
-_Task = tuple[int, list[str]]  # first row, and the files of it and the rows after
-_Result = tuple[NDArray[np.uint8] | None, list[tuple[int, str]]]  # rows unless written already, failures by row
+_Task = list[tuple[int, str]]  # rows and their files
+_Outcome = FileFacts | str  # of one file: what it is, or why it cannot be read
+_Result = tuple[NDArray[np.uint8] | None, list[_Outcome]]  # images unless written already
 
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """Images x (k, 3, size, size), the positions `kept` (k,) of their files in the list given, and the failures."""
+    """Images x (k, 3, size, size), the positions `kept` (k,) of their files in the list given, and the failures.
+
+    formats (k,) and sizes (k, 2), width and height, are those of the files. `white` is the value of 16-bit files that
+    became 255: what a later image must be decoded with. `notes` say what was done that a reader should know.
+    """
 
     x: NDArray[np.uint8]
     kept: NDArray[np.intp]
     corrupt: tuple[tuple[Path, str], ...]
+    formats: NDArray[np.str_]
+    sizes: NDArray[np.int64]
+    white: int = WHITE
+    notes: tuple[str, ...] = ()
 
 
-def decode_file(path: str | Path, size: int) -> NDArray[np.uint8]:
-    """One image file as uint8 (3, size, size): its centre square, scaled with an antialiasing bilinear filter.
-
-    That is the usual 'resize the shorter side, crop the centre' in one step. A camera's rotation tag is applied;
-    greyscale and palette become RGB; transparent pixels are laid on white; 16 bits are divided by 257. A large
-    JPEG is decoded at a half, quarter or eighth of its scale as long as twice `size` remains.
-    """
-    with Image.open(path) as opened:
-        opened.draft(None, (2 * size, 2 * size))
-        ImageOps.exif_transpose(opened, in_place=True)
-        image = _to_rgb(opened)
-        side = min(image.size)
-        left, top = (image.width - side) / 2, (image.height - side) / 2
-        box = (left, top, left + side, top + side)
-        pixels = np.asarray(image.resize((size, size), Image.Resampling.BILINEAR, box=box))
-    return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+def decode_file(path: str | Path, size: int, white: int = WHITE) -> NDArray[np.uint8]:
+    """One image file as uint8 (3, size, size); see `lossdial.data.readers.pixels.read_pixels`."""
+    return read_pixels(path, size, white)[0]
 
 
 def decode_images(
@@ -66,11 +62,15 @@ def decode_images(
     workers: int | None = None,
     max_corrupt: float = 0.01,
     progress: bool = True,
+    white: int | None = None,
 ) -> Decoded:
     """Files to images (n, 3, size, size), decoded in `workers` processes (None: one per core).
 
     Unreadable files are left out and named in a warning; more than a share `max_corrupt` of them is an error.
-    A progress bar appears when the work lasts longer than two seconds.
+    `white` is the value of 16-bit greyscale files that becomes 255; None takes it from the bits that these files
+    really use, all of them together (12 bits, say), which costs such files a second reading. Pass what `Decoded.white`
+    said of the training images to decode a later one alike. A progress bar appears when the work lasts longer than
+    two seconds.
     """
     if size < 1:
         raise ValueError(f"size must be a positive number of pixels; got {size}")
@@ -78,60 +78,73 @@ def decode_images(
         raise ValueError(f"workers must be at least 1, or None for one per core; got {workers}")
     if not 0 <= max_corrupt <= 1:
         raise ValueError(f"max_corrupt is a share in [0, 1]; got {max_corrupt}")
+    if white is not None and not 1 <= white <= WHITE:
+        raise ValueError(f"white must lie in [1, {WHITE}], or be None to find it; got {white}")
     if not len(paths):
         raise ValueError("paths is empty; at least one image file is needed")
-    x = _allocate(len(paths), size)
-    readable = np.ones(len(paths), dtype=bool)
-    corrupt: list[tuple[Path, str]] = []
-    tasks = [(start, [str(p) for p in paths[start : start + CHUNK]]) for start in range(0, len(paths), CHUNK)]
-    with _mapped(tasks, x, workers or _cores()) as results, _bar(len(paths), progress) as advance:
-        for (start, chunk), (images, failures) in zip(tasks, results, strict=True):
+    names = [str(path) for path in paths]
+    x = _allocate(len(names), size)
+    outcomes = _decode(list(enumerate(names)), x, white or WHITE, workers, progress)
+    facts = {i: outcome for i, outcome in enumerate(outcomes) if isinstance(outcome, FileFacts)}
+    corrupt = [(Path(names[i]), outcome) for i, outcome in enumerate(outcomes) if isinstance(outcome, str)]
+    deep = [i for i, fact in facts.items() if fact.peak is not None]
+    taken, note = white_of([facts[i].peak or 0 for i in deep], white)
+    if white is None and taken != WHITE:
+        _decode([(i, names[i]) for i in deep], x, taken, workers, progress)
+    _report(corrupt, len(names), max_corrupt)
+    _warn_of_deep_colour(facts.values())
+    kept = np.array(sorted(facts), dtype=np.intp)
+    return Decoded(
+        x if len(kept) == len(names) else x[kept],
+        kept,
+        tuple(corrupt),
+        np.array([facts[i].format for i in kept], dtype=np.str_),
+        np.array([facts[i].size for i in kept], dtype=np.int64).reshape(-1, 2),
+        taken,
+        (note,) if note else (),
+    )
+
+
+def _decode(
+    files: list[tuple[int, str]], x: NDArray[np.uint8], white: int, workers: int | None, progress: bool
+) -> list[_Outcome]:
+    """Decode files into their rows of x (n, 3, size, size); what became of each."""
+    tasks = [files[start : start + CHUNK] for start in range(0, len(files), CHUNK)]
+    outcomes: list[_Outcome] = []
+    with (
+        _mapped(tasks, x, white, workers or _cores()) as results,
+        ProgressBar("decoding images", len(files), enabled=progress, delay=BAR_AFTER) as bar,
+    ):
+        for task, (images, found) in zip(tasks, results, strict=True):
             if images is not None:
-                x[start : start + len(chunk)] = images
-            for i, reason in failures:
-                readable[i] = False
-                corrupt.append((Path(paths[i]), reason))
-            advance(len(chunk))
-    _report(corrupt, len(paths), max_corrupt)
-    return Decoded(x if readable.all() else x[readable], np.flatnonzero(readable), tuple(corrupt))
+                x[[row for row, _ in task]] = images
+            outcomes.extend(found)
+            bar.advance(len(outcomes), {})
+    return outcomes
 
 
-def _to_rgb(image: Image.Image) -> Image.Image:
-    if image.mode == "RGB" and not image.has_transparency_data:
-        return image
-    if image.mode == "F":
-        raise ValueError("floating-point pixels have no agreed white; save the image with 8 or 16 bits")
-    if image.mode == "I" or image.mode.startswith("I;16"):
-        grey = np.clip(np.asarray(image, dtype=np.int64), 0, 65535) / 257
-        return Image.fromarray(np.rint(grey).astype(np.uint8)).convert("RGB")
-    if image.has_transparency_data:
-        image = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
-    return image.convert("RGB")
-
-
-def _fill(x: NDArray[np.uint8], task: _Task) -> list[tuple[int, str]]:
-    """Decode a task's files into their rows of x (n, 3, size, size); the rows that failed, and why."""
-    start, paths = task
-    failures = []
+def _fill(x: NDArray[np.uint8], task: _Task, white: int) -> list[_Outcome]:
+    """Decode a task's files into their rows of x (n, 3, size, size)."""
+    outcomes: list[_Outcome] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow's remarks on odd metadata
-        for i, path in enumerate(paths, start):
+        for row, path in task:
             try:
-                x[i] = decode_file(path, x.shape[-1])
+                x[row], facts = read_pixels(path, x.shape[-1], white)
+                outcomes.append(facts)
             except Exception as error:  # a damaged file can raise anything inside a decoder; the reason is reported
-                failures.append((i, f"{type(error).__name__}: {error}"))
-    return failures
+                outcomes.append(f"{type(error).__name__}: {error}")
+    return outcomes
 
 
 @contextmanager
-def _mapped(tasks: list[_Task], x: NDArray[np.uint8], workers: int) -> Iterator[Iterable[_Result]]:
+def _mapped(tasks: list[_Task], x: NDArray[np.uint8], white: int, workers: int) -> Iterator[Iterable[_Result]]:
     """Results of the tasks in order, from worker processes where more than one is of use."""
     if workers == 1 or len(tasks) == 1:
-        yield ((None, _fill(x, task)) for task in tasks)
+        yield ((None, _fill(x, task, white)) for task in tasks)
         return
     context = multiprocessing.get_context(START)
-    given = (x if SHARED else None, x.shape[-1])
+    given = (x if SHARED else None, x.shape[-1], white)
     with ProcessPoolExecutor(min(workers, len(tasks)), context, initializer=_attach, initargs=given) as pool:
         try:
             yield pool.map(_work, tasks)
@@ -144,41 +157,19 @@ def _mapped(tasks: list[_Task], x: NDArray[np.uint8], workers: int) -> Iterator[
 
 
 _rows: NDArray[np.uint8] | None = None  # in a worker: the parent's array, if they share memory
-_size = 0
+_size, _white = 0, WHITE
 
 
-def _attach(x: NDArray[np.uint8] | None, size: int) -> None:
-    global _rows, _size
-    _rows, _size = x, size
+def _attach(x: NDArray[np.uint8] | None, size: int, white: int) -> None:
+    global _rows, _size, _white
+    _rows, _size, _white = x, size, white
 
 
 def _work(task: _Task) -> _Result:
     if _rows is not None:
-        return None, _fill(_rows, task)
-    start, paths = task
-    images = np.zeros((len(paths), 3, _size, _size), dtype=np.uint8)
-    return images, [(start + i, reason) for i, reason in _fill(images, (0, paths))]
-
-
-@contextmanager
-def _bar(total: int, wanted: bool) -> Iterator[Callable[[int], None]]:
-    """A function to call with the number of images done; on a terminal it draws a bar if the work lasts."""
-    columns = (TextColumn("decoding images"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    bar = Progress(*columns, console=console, transient=True)
-    task = bar.add_task("", total=total)
-    begun = time.perf_counter()
-
-    def advance(count: int) -> None:
-        bar.advance(task, count)
-        if wanted and console.is_interactive and not bar.live.is_started and time.perf_counter() - begun > BAR_AFTER:
-            bar.start()
-
-    try:
-        yield advance
-    finally:
-        if bar.live.is_started:
-            bar.stop()
+        return None, _fill(_rows, task, _white)
+    images = np.zeros((len(task), 3, _size, _size), dtype=np.uint8)
+    return images, _fill(images, [(i, path) for i, (_, path) in enumerate(task)], _white)
 
 
 def _allocate(n: int, size: int) -> NDArray[np.uint8]:
@@ -204,6 +195,18 @@ def _report(corrupt: list[tuple[Path, str]], total: int, max_corrupt: float) -> 
     shown = "; ".join(f"{path} ({reason})" for path, reason in corrupt[:5])
     more = f"; and {len(corrupt) - 5:,} more" if len(corrupt) > 5 else ""
     text = f"{len(corrupt):,} of {total:,} image files cannot be read: {shown}{more}"
-    if len(corrupt) == total or len(corrupt) > max_corrupt * total:
+    if len(corrupt) > max_corrupt * total:
         raise ValueError(f"{text}. At most {max_corrupt:.1%} may fail (max_corrupt); remove or replace these files")
     warnings.warn(f"{text}. They are left out", UserWarning, stacklevel=3)
+
+
+def _warn_of_deep_colour(facts: Iterable[FileFacts]) -> None:
+    """Pillow keeps the upper eight of a colour channel's sixteen bits: where these are hardly used, little is left."""
+    peaks = [fact.colour_peak for fact in facts if fact.colour_peak is not None]
+    if peaks and max(peaks) < 64:
+        warnings.warn(
+            f"{len(peaks):,} colour images have 16 bits per channel of which the upper ones are hardly used: they come "
+            f"out nearly black (largest value {max(peaks)} of 255). Save them with 8 bits per channel",
+            UserWarning,
+            stacklevel=3,
+        )

@@ -97,8 +97,7 @@ def _require_file(path: Path) -> None:
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
-    header = _lines(path, last=False)
-    separator = next((s for s in ",;\t" if s in header), ",")
+    separator = _separator(_lines(path, last=False))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
@@ -117,6 +116,28 @@ def _read_csv(path: Path) -> pd.DataFrame:
             raise ValueError(
                 f"{path} is truncated: its last row has {fields} of {frame.shape[1]} columns; copy it again"
             )
+    return frame if separator == "," else _with_thousands_as_text(path, separator, frame)
+
+
+def _separator(header: str) -> str:
+    """The mark that splits the header into most columns; names in quotes may hold the others."""
+    return max(",;\t", key=lambda mark: len(next(csv.reader([header], delimiter=mark), [])))
+
+
+def _with_thousands_as_text(path: Path, separator: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """Columns in which every dot stands before three digits, as in 1.234, as text: it may be a thousand or a decimal.
+
+    Beside decimal commas it is a thousand; the table encoder decides, and asks the same of every later file.
+    """
+    decimals = [name for name in frame.columns if frame[name].dtype.kind == "f"]
+    if not decimals:
+        return frame
+    written = pd.read_csv(path, sep=separator, encoding="utf-8", index_col=False, usecols=decimals, dtype=str)
+    for name in decimals:
+        texts = written[name].dropna().str.strip()
+        dotted = texts[texts.str.contains(".", regex=False)]
+        if len(dotted) and dotted.str.fullmatch(r"[+-]?[1-9]\d{0,2}(?:\.\d{3})+").all():
+            frame[name] = written[name]
     return frame
 
 

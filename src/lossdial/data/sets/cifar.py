@@ -59,6 +59,14 @@ class CifarSource:
         """Whether `root` holds one of the versions."""
         return any(version.present(root) for version in self.versions)
 
+    def files(self, root: Path) -> tuple[Path, ...]:
+        """What `read` would read."""
+        version = next(v for v in self.versions if v.present(root))
+        folder = root / version.folder
+        if not folder.is_dir():
+            return (root / version.archive.file,)
+        return tuple(p for name in (*version.train, version.test) if (p := folder / name).is_file())
+
     def read(self, root: Path) -> CifarImages:
         """All images with their class numbers, from the first version found in `root`."""
         version = next(v for v in self.versions if v.present(root))

@@ -33,6 +33,11 @@ class CifarTask(ImageDataSet):
         root = Path(root)
         return self.cifar.present(root) or self._mosaics_present(root)
 
+    def files(self, root: Path) -> tuple[Path, ...]:
+        if self.cifar.present(root):
+            return self.cifar.files(root)
+        return tuple(self._mosaic(root, part, c[0]) for part in ("train", "test") for c in self.classes)
+
     def listing(self, root: Path, size: int | None, workers: int | None) -> Listing:  # noqa: ARG002 (nothing to decode)
         if size not in (None, self.image_size):
             raise ValueError(f"{self.name} has images of 32 px; got size={size}")

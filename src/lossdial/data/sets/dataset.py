@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,8 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lossdial.data.imbalance import count_copies, grouped_split, subsample_minority
+from lossdial.data.fingerprints import array_fingerprint, file_fingerprint
+from lossdial.data.imbalance import grouped_split, subsample_minority
+from lossdial.data.leaks import count_copies
 from lossdial.data.readers.decoding import decode_images
+from lossdial.data.readers.pixels import WHITE
 from lossdial.data.splits import ImageSplit
 
 __all__ = ["ImageDataSet", "Listing", "PaperCounts"]
@@ -71,6 +75,27 @@ class ImageDataSet(ABC):
     def listing(self, root: Path, size: int | None, workers: int | None) -> Listing:
         """All samples; called only where `present`."""
 
+    def files(self, root: Path) -> tuple[Path, ...] | None:  # noqa: ARG002 (others look there)
+        """The files that the data consist of; None where they are made otherwise."""
+        return None
+
+    def fingerprint(self, root: str | Path) -> str:
+        """A checksum of the data in the folder `root`, of file names, sizes and contents, computed once per process.
+
+        Where it is the same, `load` gives the same samples.
+        """
+        root = Path(root)
+        self._require(root)
+        files = self.files(root)
+        if files is None:
+            listing = self.listing(root, None, None)
+            if isinstance(listing.images, tuple):
+                files = listing.images
+            else:
+                arrays = (listing.images, listing.y, listing.strata, listing.groups, listing.test)
+                return _named(self.name, array_fingerprint(*arrays))
+        return _named(self.name, file_fingerprint(files, root))
+
     def load(
         self,
         root: str | Path,
@@ -85,13 +110,14 @@ class ImageDataSet(ABC):
         where files are decoded (None: `image_size`), in `workers` processes.
         """
         root = Path(root)
-        if not self.present(root):
-            raise FileNotFoundError(f"{self.name} is not in {root}. {self.how_to_get(root)}")
+        self._require(root)
         listing = self.listing(root, size, workers)
         train, test = self.choose(listing, beta, seed)
+        white = WHITE
         if isinstance(listing.images, tuple):
             paths = [listing.images[i] for i in np.concatenate([train, test])]
             decoded = decode_images(paths, size or self.image_size, workers=workers)
+            white = decoded.white
             n_train = int((decoded.kept < len(train)).sum())
             x_train, x_test = decoded.x[:n_train], decoded.x[n_train:]
             train, test = train[decoded.kept[:n_train]], test[decoded.kept[n_train:] - len(train)]
@@ -109,7 +135,12 @@ class ImageDataSet(ABC):
             y_test=y[test],
             groups_train=None if groups is None else groups[train],
             groups_test=None if groups is None else groups[test],
+            white=white,
         )
+
+    def _require(self, root: Path) -> None:
+        if not self.present(root):
+            raise FileNotFoundError(f"{self.name} is not in {root}. {self.how_to_get(root)}")
 
     def how_to_get(self, root: str | Path) -> str:
         """What to download, and where to put it."""
@@ -144,3 +175,8 @@ class ImageDataSet(ABC):
             return None
         printed = dict(self.paper.minority).get(beta)
         return None if printed is None else min(printed, positives)
+
+
+def _named(name: str, checksum: str) -> str:
+    """Several sets may be made of the same files."""
+    return hashlib.sha256(f"{name}\0{checksum}".encode()).hexdigest()

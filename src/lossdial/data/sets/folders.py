@@ -15,7 +15,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from lossdial.base.names import closest
-from lossdial.data.imbalance import pixel_groups
+from lossdial.data.leaks import pixel_groups
 from lossdial.data.readers.decoding import decode_images
 from lossdial.data.readers.tables import read_table
 from lossdial.data.sets.dataset import ImageDataSet, Listing, PaperCounts
@@ -46,6 +46,9 @@ class DogsVsCats(ImageDataSet):
     def present(self, root: str | Path) -> bool:
         return (Path(root) / self.folder).is_dir()
 
+    def files(self, root: Path) -> tuple[Path, ...]:
+        return tuple(find_images(root / self.folder).values())
+
     def listing(self, root: Path, size: int | None, workers: int | None) -> Listing:  # noqa: ARG002 (decoded later)
         label = {self.majority: 0, self.minority: 1}
         named = [(stem.split("."), path) for stem, path in sorted(find_images(root / self.folder).items())]
@@ -63,6 +66,9 @@ class Aptos(ImageDataSet):
 
     def present(self, root: str | Path) -> bool:
         return (Path(root) / self.folder / "train.csv").is_file() or _mosaic_present(Path(root), self.mosaic)
+
+    def files(self, root: Path) -> tuple[Path, ...]:
+        return _files(root, root / self.folder / "train.csv", self.mosaic)
 
     def listing(self, root: Path, size: int | None, workers: int | None) -> Listing:
         if (root / self.folder / "train.csv").is_file():
@@ -89,6 +95,9 @@ class Ham10000(ImageDataSet):
             Path(root), self.mosaic
         )
 
+    def files(self, root: Path) -> tuple[Path, ...]:
+        return _files(root, root / self.folder / "HAM10000_metadata.csv", self.mosaic)
+
     def listing(self, root: Path, size: int | None, workers: int | None) -> Listing:  # noqa: ARG002 (decoded later)
         images: NDArray[np.uint8] | tuple[Path, ...]
         if (root / self.folder / "HAM10000_metadata.csv").is_file():
@@ -113,6 +122,10 @@ class Melanoma(ImageDataSet):
 
     def present(self, root: str | Path) -> bool:
         return self._table_2020(Path(root)) is not None and self._truth_2019(Path(root)).is_file()
+
+    def files(self, root: Path) -> tuple[Path, ...]:
+        folders = (root / self.folder_2020, root / self.folder_2019)
+        return tuple(path for folder in folders for path in (*folder.glob("*.csv"), *find_images(folder).values()))
 
     def listing(self, root: Path, size: int | None, workers: int | None) -> Listing:  # noqa: ARG002 (decoded later)
         y_2020, groups_2020, names_2020 = self._read_2020(root)
@@ -157,6 +170,13 @@ class Melanoma(ImageDataSet):
 def find_images(folder: Path) -> dict[str, Path]:
     """Image files at any depth below `folder`, by their name without suffix."""
     return {path.stem: path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES}
+
+
+def _files(root: Path, table: Path, mosaic: str) -> tuple[Path, ...]:
+    """A table and the images below its folder, or the sheets that stand in for them."""
+    if table.is_file():
+        return (table, *find_images(table.parent).values())
+    return (root / f"{mosaic}_meta.npz", *root.glob(f"{mosaic}_*.webp"))
 
 
 def _paths(folder: Path, names: pd.Series[str]) -> tuple[Path, ...]:

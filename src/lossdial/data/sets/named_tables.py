@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lossdial.data.imbalance import grouped_split, subsample_minority
+from lossdial.data.fingerprints import file_fingerprint
+from lossdial.data.imbalance import subsample_minority
+from lossdial.data.leaks import split_rows
 from lossdial.data.readers.tables import read_table, split_target
 from lossdial.data.sets.dataset import SPLIT_SEED
 from lossdial.data.splits import TableSplit
@@ -17,7 +19,7 @@ __all__ = ["TABLES", "TableDataSet"]
 
 @dataclass(frozen=True, kw_only=True)
 class TableDataSet:
-    """A table by name, split 80/20 within each class; label 1 of the target is the minority."""
+    """A table by name, split 80/20 within each class, copies on one side; label 1 of the target is the minority."""
 
     name: str
     file: str
@@ -41,14 +43,17 @@ class TableDataSet:
         """Whether the file is in the folder `root` or in its folder `tables`."""
         return self._path(Path(root)) is not None
 
+    def fingerprint(self, root: str | Path) -> str:
+        """A checksum of the file, computed once per process."""
+        path = self._require(Path(root))
+        return file_fingerprint([path], path.parent)
+
     def load(self, root: str | Path, beta: float | None, seed: int = 0) -> TableSplit:
         """Training and test rows at ratio `beta`; None keeps the minority as it is. The test rows never change."""
-        path = self._path(Path(root))
-        if path is None:
-            raise FileNotFoundError(f"{self.name} is not in {root}. {self.how_to_get(root)}")
+        path = self._require(Path(root))
         features, labels = split_target(read_table(path), self.target, self.drop)
         y = labels.astype(np.int64)
-        test = grouped_split(y, None, self.test_share, SPLIT_SEED)
+        test = split_rows(features, y, None, self.test_share, SPLIT_SEED).test
         train = np.flatnonzero(~test)
         if beta is not None:
             train = train[subsample_minority(y[train], beta, seed)]
@@ -61,6 +66,12 @@ class TableDataSet:
             x_test=features[test].reset_index(drop=True),
             y_test=y[test],
         )
+
+    def _require(self, root: Path) -> Path:
+        path = self._path(root)
+        if path is None:
+            raise FileNotFoundError(f"{self.name} is not in {root}. {self.how_to_get(root)}")
+        return path
 
     def _path(self, root: Path) -> Path | None:
         return next((p for p in (root / self.file, root / "tables" / self.file) if p.is_file()), None)

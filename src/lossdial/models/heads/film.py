@@ -69,11 +69,11 @@ class FiLM(nn.Module):
 
     def forward(self, code: Tensor) -> tuple[Tensor, Tensor]:
         """σ (with its 1, if any) and μ of codes (k, d) or (k, n, d): two tensors (k, c) or (k, n, c)."""
-        rows = code if code.dim() == 3 else code[:, None]
+        rows = code if code.dim() == 3 else code.unsqueeze(1)
         sigma, mu = (second(first(rows).relu()) for first, second in (self.sigma, self.mu))
         if self._offset:
             sigma = sigma + self._offset
-        return (sigma, mu) if code.dim() == 3 else (sigma[:, 0], mu[:, 0])
+        return (sigma, mu) if code.dim() == 3 else (sigma.squeeze(1), mu.squeeze(1))
 
     @torch.no_grad()
     def zero(self, member: int) -> None:

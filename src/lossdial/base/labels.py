@@ -1,0 +1,103 @@
+"""Which of two labels is the one looked for."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lossdial.base.names import closest
+
+__all__ = ["distinct", "plain", "positive_class", "same_label"]
+
+#: pairs in which the second is by custom the one that is looked for
+_CUSTOMARY: Final = (("0", "1"), ("-1", "1"), ("false", "true"), ("no", "yes"), ("n", "y"), ("negative", "positive"))
+
+
+def positive_class(labels: ArrayLike, wanted: object = None, argument: str = "pos_label", stacklevel: int = 2) -> Any:
+    """The label that is looked for: ``wanted`` (compared as text, too), else the rarer of the two.
+
+    Where that is open to doubt (the two are equally frequent, or 0 is rarer than 1) a warning says which was taken.
+    ``argument`` is what the caller calls ``wanted``.
+
+    >>> positive_class(["well", "ill", "well"]), positive_class([0, 0, 1, 1, 1], wanted="1")
+    ('ill', 1)
+    """
+    values, counts = distinct(labels, argument)
+    if wanted is not None:
+        found = [value for value in values if same_label(value, wanted)]
+        if not found:
+            raise ValueError(f"{argument} must be one of the labels; got {wanted!r}, and {closest(wanted, values)}")
+        return found[0]
+    if len(values) != 2:
+        shown = ", ".join(str(value) for value in values[:10]) + (", …" if len(values) > 10 else "")
+        needed = "two classes are needed" if len(values) < 2 else f"{argument} must name the one to look for"
+        raise ValueError(f"there are {len(values)} classes ({shown}); {needed}")
+    usual = _customary(values)
+    taken = values[0] if counts[0] < counts[1] else values[1]
+    why = ""
+    if counts[0] == counts[1]:
+        taken = usual if usual is not None else values[1]
+        why = f"both labels, {values[0]!r} and {values[1]!r}, occur {counts[0]:,} times"
+    elif usual is not None and taken != usual:
+        why = f"{taken!r} is the rarer label ({min(counts):,} against {max(counts):,} of {usual!r})"
+    if why:
+        warnings.warn(
+            f"{why}: {taken!r} is taken as the one to look for. Choose with {argument}",
+            UserWarning,
+            stacklevel=stacklevel,
+        )
+    return taken
+
+
+def same_label(value: object, wanted: object) -> bool:
+    """Whether two spellings mean one label: 1, 1.0 and '1' do; so do 1 and True, but not 'True' and 1."""
+    if _text(value) == _text(wanted):
+        return True
+    numbers = isinstance(value, bool | int | float | np.number | np.bool_) and not isinstance(wanted, str)
+    return numbers and bool(value == wanted)
+
+
+def distinct(labels: ArrayLike, argument: str) -> tuple[list[Any], list[int]]:
+    """The labels that occur, sorted, as Python's own types, and how often."""
+    column = np.asarray(labels)
+    column = column if column.dtype.kind in "biufUS" else column.astype(object)
+    if column.dtype == object:
+        tally: Counter[Any] = Counter(plain(label) for label in column.tolist())
+    else:
+        found, times = np.unique(column, return_counts=True)  # a NaN counts as one label, and is refused below
+        tally = Counter(dict(zip(found.tolist(), times.tolist(), strict=True)))
+    gaps = sum(times for label, times in tally.items() if _missing(label))
+    if gaps:
+        raise ValueError(f"{gaps:,} of {column.size:,} labels are missing; remove or label those rows ({argument})")
+    values = sorted(tally, key=_order)
+    return values, [tally[value] for value in values]
+
+
+def _missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # the missing value of pandas is neither equal to itself nor not
+        return True
+
+
+def plain(value: Any) -> Any:
+    """A label as Python's own type: 'ill', where NumPy would say np.str_('ill')."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _order(value: Any) -> tuple[int, Any, str]:
+    return (0, value, "") if isinstance(value, bool | int | float) else (1, 0, str(value))
+
+
+def _text(value: Any) -> str:
+    value = plain(value)
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()
+
+
+def _customary(values: list[Any]) -> Any:
+    written = {_text(value).casefold(): value for value in values}
+    return next((written[second] for first, second in _CUSTOMARY if set(written) == {first, second}), None)

@@ -1,0 +1,6 @@
+"""Predictor and dial on disk: safetensors and JSON, nothing that can run code."""
+
+from lossdial.bundle.bundle import Bundle, Evidence, Training
+from lossdial.bundle.format import BundleError
+
+__all__ = ["Bundle", "BundleError", "Evidence", "Training"]

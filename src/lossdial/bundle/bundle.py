@@ -1,0 +1,317 @@
+"""A trained model on disk.
+
+A folder holds ``bundle.json`` and the files it names, each under a name made from its content. The JSON file is written
+last and by renaming, so at any moment the folder is either the old bundle or the new one. ``weights-….safetensors`` is
+the network. ``evidence-….safetensors`` keeps scores and labels of the samples held out in training, never the samples,
+so that the dial can be turned without data; a bundle is complete without it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from lossdial.base.files import write, write_json
+from lossdial.base.locks import exclusive
+from lossdial.bundle.format import FORMAT, JSON, BundleError, Content, describe, read_content, read_tensors
+from lossdial.bundle.models import model_from_json, model_to_json
+from lossdial.data.schema import schema_from_json
+from lossdial.dial import Dial, Envelope, OperatingPoint
+from lossdial.predictor import Predictor, class_array
+from lossdial.spaces import Lam
+
+__all__ = ["Bundle", "Evidence", "Training"]
+
+_LIBRARIES: Final = ("lossdial", "torch", "numpy", "scikit-learn", "safetensors")
+_NOTABLE: Final = 0.01  # share of samples that training has seen, above which figures are not to be trusted
+_DELETE: Final = "Delete that file: only tuning without data needs it."
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a model was trained, in JSON's own types."""
+
+    #: which loss, and its constants: {"name": "vs", "beta": 42.0}
+    loss: Mapping[str, Any]
+    #: the share of positives in training
+    prevalence: float
+    seconds: float
+    steps: int
+    #: one entry an epoch
+    history: tuple[Mapping[str, float], ...]
+    #: the estimator's own parameters
+    parameters: Mapping[str, Any]
+    #: what must be the same for a run to be this one
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    #: the column that the labels came from, where they had a name
+    target: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What held-out samples say of every λ, and short hashes of the training rows: no sample can be had from it."""
+
+    y: NDArray[np.uint8]
+    scores: NDArray[np.float32]  # (n, m)
+    lams: tuple[Mapping[str, float], ...]
+    groups: NDArray[np.int64] | None = None
+    sample_weight: NDArray[np.float64] | None = None
+
+    def dial(self) -> Dial:
+        """The dial over them."""
+        return Dial(self.y, self.scores, self.lams, groups=self.groups, sample_weight=self.sample_weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """All that is needed to predict, and to choose again how to predict."""
+
+    predictor: Predictor
+    training: Training
+    points: Mapping[str, OperatingPoint] = field(default_factory=dict)
+    #: what adapting to other costs and prevalences needs, where held-out samples gave it
+    envelope: Envelope | None = None
+    evidence: Evidence | None = None
+    #: hashes of the training rows, sorted
+    seen: NDArray[np.uint32] | None = None
+
+    def with_point(self, point: OperatingPoint) -> Bundle:
+        """The same bundle with one more operating point, or another one under that name."""
+        return replace(self, points={**self.points, point.name: point})
+
+    def dial(
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        lams: Lam | None = None,
+        features: Tensor | None = None,
+    ) -> Dial:
+        """The dial over raw rows and their labels; rows that were trained on are warned of.
+
+        lams: an even grid over the trained range unless given. features: of X, where they are known already.
+        """
+        labels = self.predictor.labels(y)
+        self._warn_of_training_rows(self.predictor.schema.fingerprints(X))
+        scores = self.predictor.scores(self.predictor.features(X) if features is None else features, lams)
+        return Dial(labels, scores, scores.lams, groups=groups, sample_weight=sample_weight)
+
+    def held_out(self) -> Dial:
+        """The dial over the samples that were held out in training."""
+        if self.evidence is None:
+            raise ValueError(
+                "there are no held-out data: training had none to spare, or the model was kept without them. "
+                "Give data that training has not seen."
+            )
+        return self.evidence.dial()
+
+    def _warn_of_training_rows(self, prints: NDArray[np.uint32]) -> None:
+        share = 0.0 if self.seen is None else float(np.isin(prints, self.seen).mean())
+        if share > _NOTABLE:
+            warnings.warn(
+                f"{round(share * len(prints)):,} of these {len(prints):,} samples ({share:.0%}) were trained on: "
+                "figures will be too good, and choices wrong. Give samples that training has not seen.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the bundle into the folder ``path``, in place of another that may be there.
+
+        Points that someone else has given the same model there in the meantime are kept.
+        """
+        folder = Path(path)
+        if folder.exists() and not folder.is_dir():
+            raise BundleError(f"{folder} is a file; a model is a folder. Choose another name.")
+        folder.mkdir(parents=True, exist_ok=True)
+        files = {"weights": self.predictor.model.state_dict(), **self._evidence()}
+        described = {kind: describe(kind, tensors) for kind, tensors in files.items()}
+        with exclusive(folder):
+            before = {file.name for file in folder.iterdir()}
+            points = {**_points_of(folder, described["weights"][0]["sha256"]), **self._points_to_json()}
+            content = self._to_json() | {kind: entry for kind, (entry, _) in described.items()} | {"points": points}
+            names = {entry["file"] for entry, _ in described.values()}
+            try:
+                for entry, data in described.values():
+                    if entry["file"] not in before:
+                        write(folder / entry["file"], data)
+                write_json(folder / JSON, content)
+            except BaseException:
+                for name in names - before:
+                    (folder / name).unlink(missing_ok=True)
+                raise
+            _remove_others(folder, names)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], network: nn.Module | None = None) -> Bundle:
+        """Read a bundle. ``network``: the module, where the model was trained with one of the user's own."""
+        folder = Path(path)
+        for last in (False, True):
+            content = read_content(folder)
+            try:
+                return cls._read(folder, content, network)
+            except BundleError:
+                # Another process may have committed a new bundle between the JSON and the files it names.
+                if last or read_content(folder).data == content.data:
+                    raise
+        raise AssertionError("unreachable")
+
+    @classmethod
+    def _read(cls, folder: Path, content: Content, network: nn.Module | None) -> Bundle:
+        model = model_from_json(content, folder, network)
+        try:
+            schema = schema_from_json(content.get("schema", dict))
+            envelope = content.optional("envelope")
+            tensors = _optional_tensors(folder, content, "evidence")
+            return cls(
+                predictor=Predictor(schema, model, _classes(content.part("classes"))),
+                training=_training(content.part("training")),
+                points=_points(content),
+                envelope=None if envelope is None else Envelope.from_json(envelope.data),
+                evidence=None if tensors is None or "y" not in tensors else _read_evidence(tensors, content),
+                seen=None if tensors is None or "seen" not in tensors else tensors["seen"].numpy().astype(np.uint32),
+            )
+        except BundleError:
+            raise
+        except (ValueError, KeyError, TypeError) as error:
+            raise BundleError(f"{folder / JSON}: {error}") from error
+
+    def _evidence(self) -> dict[str, dict[str, Tensor]]:
+        """The tensors of the evidence file, if there is any."""
+        tensors: dict[str, NDArray[Any]] = {}
+        if self.evidence is not None:
+            tensors |= {"y": self.evidence.y.astype(np.uint8), "scores": self.evidence.scores}
+            if self.evidence.groups is not None:
+                tensors["groups"] = self.evidence.groups
+            if self.evidence.sample_weight is not None:
+                tensors["sample_weight"] = self.evidence.sample_weight
+        if self.seen is not None:
+            tensors["seen"] = self.seen.astype(np.int64)
+        return (
+            {"evidence": {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in tensors.items()}} if tensors else {}
+        )
+
+    def _points_to_json(self) -> dict[str, Any]:
+        return {name: point.to_json() for name, point in self.points.items()}
+
+    def _to_json(self) -> dict[str, Any]:
+        training = self.training
+        classes = class_array(self.predictor.classes)
+        return {
+            "format": FORMAT,
+            **model_to_json(self.predictor.model),
+            "schema": self.predictor.schema.to_json(),
+            "classes": {
+                "values": classes.tolist(),
+                "dtype": "object" if classes.dtype == object else classes.dtype.str,
+            },
+            "training": {
+                name: list(value) if isinstance(value, tuple) else value for name, value in vars(training).items()
+            },
+            "envelope": None if self.envelope is None else self.envelope.to_json(),
+            "lams": None if self.evidence is None else [dict(lam) for lam in self.evidence.lams],
+            "evidence": None,
+            "versions": {"python": platform.python_version()} | {name: version(name) for name in _LIBRARIES},
+        }
+
+    @staticmethod
+    def delete_point(path: str | os.PathLike[str], name: str) -> None:
+        """Take one operating point out of the bundle in a folder."""
+        folder = Path(path)
+        with exclusive(folder):
+            content = read_content(folder)
+            points = content.get("points", dict)
+            if name not in points:
+                raise BundleError(f"there is no operating point {name!r}; there are {', '.join(points)}.")
+            if name == "default":
+                raise BundleError("'default' is what predict uses; tune or adapt without a name to change it.")
+            write_json(folder / JSON, {**content.data, "points": {k: v for k, v in points.items() if k != name}})
+
+
+def _points_of(folder: Path, weights: str) -> dict[str, Any]:
+    """The points, as JSON, of the bundle that is there, if it is of the same network."""
+    with suppress(BundleError, AttributeError):
+        content = read_content(folder)
+        if content.part("weights").get("sha256", str) == weights:
+            return dict(content.get("points", dict))
+    return {}
+
+
+def _remove_others(folder: Path, names: set[str]) -> None:
+    for old in (*folder.glob("weights-*.safetensors"), *folder.glob("evidence-*.safetensors")):
+        if old.name not in names:
+            old.unlink(missing_ok=True)
+
+
+def _points(content: Content) -> dict[str, OperatingPoint]:
+    points = {}
+    for name in content.get("points", dict):
+        try:
+            points[name] = OperatingPoint.from_json(content.part("points").get(name, dict))
+        except BundleError:
+            raise
+        except (ValueError, KeyError, TypeError) as error:
+            raise BundleError(f"the operating point {name!r} in {content.place} is damaged: {error}") from error
+    return points
+
+
+def _training(content: Content) -> Training:
+    return Training(
+        loss=content.get("loss", dict),
+        prevalence=content.get("prevalence", float),
+        seconds=content.get("seconds", float),
+        steps=content.get("steps", int),
+        history=tuple(content.get("history", list)),
+        parameters=content.get("parameters", dict),
+        identity=content.get("identity", dict),
+        target=content.get("target", str, type(None)),
+    )
+
+
+def _optional_tensors(folder: Path, content: Content, key: str) -> dict[str, Tensor] | None:
+    """The tensors of a file that predictions can do without: one that was removed is no error."""
+    entry = content.optional(key)
+    if entry is None or not (folder / Path(entry.get("file", str)).name).exists():
+        return None
+    try:
+        return read_tensors(folder, entry, _DELETE)
+    except BundleError as error:
+        warnings.warn(f"{error} Predictions are not touched.", UserWarning, stacklevel=4)
+        return None
+
+
+def _read_evidence(tensors: Mapping[str, Tensor], content: Content) -> Evidence:
+    lams = tuple({str(k): float(v) for k, v in lam.items()} for lam in content.get("lams", list))
+    scores = tensors["scores"].numpy()
+    if scores.shape != (len(tensors["y"]), len(lams)):
+        raise BundleError(f"the evidence has scores of shape {scores.shape} for {len(lams)} λ. {_DELETE}")
+    groups, weight = tensors.get("groups"), tensors.get("sample_weight")
+    return Evidence(
+        tensors["y"].numpy(),
+        scores,
+        lams,
+        None if groups is None else groups.numpy(),
+        None if weight is None else weight.numpy(),
+    )
+
+
+def _classes(content: Content) -> tuple[Any, Any]:
+    values, dtype = content.get("values", list), content.get("dtype", str)
+    if len(values) != 2:
+        raise BundleError(f"'values' in {content.place} must be the two labels; got {len(values)}.")
+    array = np.array(values, dtype=dtype)
+    return array[0], array[1]

@@ -1,0 +1,85 @@
+"""``lossdial points``: the operating points of a model, and how one is shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lossdial.cli.report import Sheet
+    from lossdial.dial import OperatingPoint
+
+__all__ = ["point_sheet", "points"]
+
+
+def points(run: str, /, delete: list[str] | None = None) -> None:
+    """List the operating points of a model, or delete some.
+
+    Of each: its aim, λ, the threshold as a margin and as a probability, and the figures that it was chosen by.
+
+    Parameters
+    ----------
+    run
+        The folder that `lossdial train` wrote.
+    delete
+        The points to delete, by name: --delete clinic,screening.
+    """
+    from rich.console import Console
+
+    from lossdial import Bundle
+    from lossdial.base.names import closest
+
+    console = Console(soft_wrap=True, highlight=False)
+    bundle = Bundle.load(run)
+    if delete:
+        for name in delete:  # all of them before the first is deleted
+            if name not in bundle.points:
+                raise ValueError(f"{run} has no operating point {name!r}; {closest(name, bundle.points)}")
+            if name == "default":
+                raise ValueError("default is the point that `predict` uses; it can be tuned anew, not deleted.")
+        for name in dict.fromkeys(delete):
+            Bundle.delete_point(run, name)
+        left = [name for name in bundle.points if name not in delete]
+        console.print(f"deleted from {run}: {', '.join(delete)}. Left: {', '.join(left)}", markup=False)
+        return
+    for point in bundle.points.values():
+        console.print(_listed(point))
+        console.print()
+    text = f"{len(bundle.points)} point(s) in {run}. Next: lossdial evaluate {run} --data … measures them all"
+    console.print(text, markup=False)
+
+
+def point_sheet(point: OperatingPoint) -> Sheet:
+    """A point's figures, on the data it was chosen on and cross-fitted."""
+    from lossdial.cli.report import Sheet
+
+    note = (
+        f"{point.n_positive} positives, {point.n_negative} negatives; 95 % intervals. "
+        "Cross-fitted: chosen on one half, measured on the other."
+    )
+    return Sheet(_title(point), _COLUMNS, _rows(point, list(point.metrics)), note)
+
+
+_COLUMNS = ("metric", "where it was chosen", "cross-fitted")
+
+
+def _listed(point: OperatingPoint) -> Sheet:
+    """The same in short: of the figures, those that the point was chosen by."""
+    from lossdial.cli.report import Sheet
+
+    return Sheet(_title(point), _COLUMNS, _rows(point, list(point.crossfit or point.metrics)))
+
+
+def _title(point: OperatingPoint) -> str:
+    lam = ", ".join(f"{name} {value:.3g}" for name, value in point.lam.items())
+    lines = [f"{point.name}: {point.objective}", *([f"λ: {lam}"] if lam else []), f"threshold: {_threshold(point)}"]
+    return "\n".join([*lines, *([point.note] if point.note else [])])
+
+
+def _threshold(point: OperatingPoint) -> str:
+    """As the score is, and as the probability that it states."""
+    at = "" if point.prevalence is None else f" at prevalence {point.prevalence:g}"
+    return f"margin {point.threshold:.4g}, probability {float(point.probability(point.threshold)):.3g}{at}"
+
+
+def _rows(point: OperatingPoint, metrics: list[str]) -> list[tuple[str, str, str]]:
+    return [(m, str(point.metrics.get(m, "")), str(point.crossfit.get(m, ""))) for m in metrics]

@@ -1,0 +1,89 @@
+"""Messages in the command's own words: rooms speak of arguments of Python, a command of its options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from importlib.metadata import PackageNotFoundError, requires
+from typing import Final
+
+from lossdial.cli.values import UsageError, dashed
+
+__all__ = ["in_words", "told"]
+
+#: arguments that an option goes by another name for
+_RENAMED: Final = {
+    "pos_label": "positive",
+    "random_state": "seed",
+    "run_dir": "out",
+    "test_size": "validation_fraction",
+}
+#: arguments that are no English, so that they mean the argument wherever they stand
+_NO_PROSE: Final = frozenset(("maximize", "minimize"))
+_CLAIM: Final = r"(?= (?:must|cannot|needs?|takes?|has to|is needed|is not|should)\b)"
+
+
+def in_words(message: str, options: Iterable[str]) -> str:
+    """A message with each argument that is an option named as one types it.
+
+    Where a word may be prose or a column, it is left alone: it is taken for the argument before `=`, in backticks, and
+    where the message begins with what it must be.
+
+    >>> in_words("pos_label must be 'a' or 'b'; got 'data'. See cost_fn.", ["positive", "cost_fn", "data"])
+    "--positive must be 'a' or 'b'; got 'data'. See --cost-fn."
+    """
+    names = {name: name for name in options}
+    names |= {old: new for old, new in _RENAMED.items() if new in names}
+    for name, option in names.items():
+        word, flag = re.escape(name), f"--{dashed(option)}"
+        message = re.sub(rf"^{word}{_CLAIM}", flag, message)
+        message = re.sub(rf"`{word}`", flag, message)
+        message = re.sub(rf"(?<![\w./'\"-]){word}=(?:(['\"])(\w+)\1|(?=\S))", _spelled(flag), message)
+        if "_" in name or name in _NO_PROSE:
+            message = re.sub(rf"(?<![\w./'\"-]){word}(?![\w/'\"=-]|\.\w)", flag, message)
+        if name in _RENAMED:
+            message = re.sub(rf"(['\"]){word}\1", flag, message)
+    return message
+
+
+def _spelled(flag: str) -> Callable[[re.Match[str]], str]:
+    """``maximize='f1'`` as ``--maximize f1``."""
+    return lambda found: f"{flag} {found[2]}" if found[2] else f"{flag}="
+
+
+def told(error: BaseException, options: Iterable[str]) -> str | None:
+    """What to tell of a mistake, or of what the machine lacks; None of what is a bug."""
+    if isinstance(error, UsageError):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError):
+        return _told_module(error)
+    if isinstance(error, OSError):
+        return _told_os(error)
+    if type(error).__name__ == "OutOfMemoryError" or isinstance(error, MemoryError):
+        return "there is not enough memory for this."
+    if isinstance(error, RecursionError):
+        return "something that was read is nested too deeply."
+    if isinstance(error, ValueError) or type(error).__module__.startswith("lossdial."):
+        return in_words(str(error), options)
+    return None
+
+
+def _told_os(error: OSError) -> str:
+    if error.strerror is None or error.filename is None:
+        return error.strerror or str(error)
+    return f"{error.filename}: {error.strerror}."
+
+
+def _told_module(error: ModuleNotFoundError) -> str | None:
+    """Which extra brings a package that is not there; without one its absence is a bug."""
+    if error.name is None:
+        return str(error)
+    package = re.escape(error.name.split(".")[0])
+    try:
+        needed = requires("lossdial") or []
+    except PackageNotFoundError:
+        return None
+    for entry in needed:
+        if match := re.match(rf"{package}(?![\w]).*extra == ['\"](\w+)['\"]", entry.replace("-", "_")):
+            return f"this needs {error.name}, which is not installed: pip install 'lossdial[{match[1]}]'"
+    return None

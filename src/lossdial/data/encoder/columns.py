@@ -1,0 +1,197 @@
+"""What becomes of one column: a number, days since a date, or one-hot categories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from numbers import Real
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api import types
+
+from lossdial.data.encoder.dates import ISO, days_since, is_date_type, read_dates, to_dates
+from lossdial.data.encoder.numbers import NumberFormat, is_placeholder
+
+__all__ = [
+    "DAYS",
+    "CategoryColumn",
+    "Column",
+    "DateColumn",
+    "NumericColumn",
+    "Reading",
+    "cells_of",
+    "is_numeric",
+    "text",
+]
+
+#: durations are numbers of days
+DAYS: Final = "days"
+_BOOLEANS: Final = {"true": 1.0, "false": 0.0}
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Values (n,), NaN for gaps, and the mask (n,) of cells that could not be understood, which are NaN too."""
+
+    values: NDArray[np.float64]
+    odd: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class NumericColumn:
+    """Numbers or booleans: the value, gaps filled with the training median, and an indicator if training had gaps."""
+
+    name: str
+    median: float
+    missing: bool
+    boolean: bool = False
+    format: NumberFormat = field(default_factory=NumberFormat)
+
+    def names(self) -> list[str]:
+        return [self.name, f"{self.name}=<missing>"] if self.missing else [self.name]
+
+    def read(self, column: pd.Series[Any]) -> Reading:
+        """The numbers of a column, whatever its type, by the format of training alone."""
+        if types.is_timedelta64_dtype(column):
+            days = column.dt.total_seconds().to_numpy(dtype=np.float64) / 86_400
+            return _reading(days, understood=self.format.suffix == DAYS)
+        if is_numeric(column):
+            numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
+            return self._finite(_reading(numbers, understood=self.format.bare))
+        codes, cells = cells_of(column)
+        found = [self._number(cell) for cell in cells]
+        odd = np.array([value is None for value in found], dtype=bool)
+        values = np.array([np.nan if value is None else value for value in found], dtype=np.float64)
+        return self._finite(_spread(codes, values, odd))
+
+    def write(self, reading: Reading, out: NDArray[np.float32]) -> None:
+        _fill(reading.values, self.median, self.missing, out)
+
+    def _number(self, cell: object) -> float | None:
+        if isinstance(cell, bool | np.bool_):
+            return float(cell)
+        if isinstance(cell, Real | Decimal):
+            return float(cell) if self.format.bare else None
+        if not isinstance(cell, str):
+            return None
+        if is_placeholder(cell):
+            return np.nan
+        return _BOOLEANS.get(cell.strip().casefold()) if self.boolean else self.format.read(cell)
+
+    def _finite(self, reading: Reading) -> Reading:
+        with np.errstate(invalid="ignore"):
+            infinite = int((np.abs(reading.values) > np.finfo(np.float32).max).sum())
+        if infinite:
+            raise ValueError(
+                f"column {self.name!r} is infinite, or too large for float32, in {infinite:,} of "
+                f"{len(reading.values):,} rows; remove these rows or leave the cells empty"
+            )
+        return reading
+
+
+@dataclass(frozen=True)
+class DateColumn:
+    """Dates as days since `origin`, an ISO date; gaps as with numbers. Text in `format` or as YYYY-MM-DD is read."""
+
+    name: str
+    origin: str
+    median: float
+    missing: bool
+    format: str = ISO
+
+    def names(self) -> list[str]:
+        return [self.name, f"{self.name}=<missing>"] if self.missing else [self.name]
+
+    def read(self, column: pd.Series[Any]) -> Reading:
+        """The days of a column of dates, or of text in the format of training."""
+        if is_date_type(column):
+            return _reading(days_since(to_dates(column), self.origin), understood=True)
+        codes, cells = cells_of(column)
+        texts = [cell if isinstance(cell, str) else "" for cell in cells]
+        dates = read_dates(texts, ISO)
+        if self.format != ISO:
+            dates = dates.where(dates.notna(), read_dates(texts, self.format))
+        days = days_since(dates, self.origin)
+        gap = np.array([isinstance(cell, str) and is_placeholder(cell) for cell in cells], dtype=bool)
+        return _spread(codes, days, np.isnan(days) & ~gap)
+
+    def write(self, reading: Reading, out: NDArray[np.float32]) -> None:
+        _fill(reading.values, self.median, self.missing, out)
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """Text: one column per frequent category, one for all rare ones, one for gaps if training had any.
+
+    A value never seen in training is zero in all of them.
+    """
+
+    name: str
+    categories: tuple[str, ...]
+    infrequent: tuple[str, ...]
+    missing: bool
+
+    def names(self) -> list[str]:
+        labels = [*self.categories, *(["<infrequent>"] if self.infrequent else [])]
+        return [f"{self.name}={c}" for c in [*labels, *(["<missing>"] if self.missing else [])]]
+
+    def write_text(self, column: pd.Series[Any], out: NDArray[np.float32]) -> None:
+        known = pd.Index([*self.categories, *self.infrequent], dtype=object)
+        codes = known.get_indexer(pd.Index(text(column), dtype=object))
+        codes = np.minimum(codes, len(self.categories))  # all rare ones share the column after the frequent ones
+        if self.missing:
+            codes[column.isna().to_numpy()] = out.shape[1] - 1
+        rows = np.flatnonzero(codes >= 0)
+        out[:] = 0
+        out[rows, codes[rows]] = 1
+
+
+Column = NumericColumn | DateColumn | CategoryColumn
+
+
+def is_numeric(column: pd.Series[Any]) -> bool:
+    """Whether pandas already knows that a column holds numbers or booleans."""
+    if types.is_complex_dtype(column) or isinstance(column.dtype, pd.CategoricalDtype):
+        return False
+    # A CSV's booleans with gaps, and a Parquet file's decimals, arrive as objects.
+    if types.is_object_dtype(column):
+        return types.infer_dtype(column, skipna=True) in {"boolean", "decimal"}
+    return bool(types.is_numeric_dtype(column))
+
+
+def cells_of(column: pd.Series[Any]) -> tuple[NDArray[np.intp], list[object]]:
+    """The distinct cells of a column, and for each row (n,) the position of its cell; −1 for a gap."""
+    plain = column.astype(object)
+    try:
+        codes, cells = pd.factorize(plain)
+    except TypeError:  # lists and the like have no hash
+        codes, cells = pd.factorize(plain.map(str, na_action="ignore"))
+    return codes, list(cells)
+
+
+def text(column: pd.Series[Any]) -> NDArray[Any]:
+    """Values as str (gaps as None); a whole float reads as an integer, since a gap turns a file's 1 into 1.0."""
+    codes, cells = cells_of(column)
+    written = [str(int(v)) if isinstance(v, float) and v.is_integer() else str(v) for v in cells]
+    return np.array([*written, None], dtype=object)[codes]  # −1 is the last
+
+
+def _reading(values: NDArray[np.float64], understood: bool) -> Reading:
+    if understood:
+        return Reading(values, np.zeros(len(values), dtype=bool))
+    return Reading(np.full(len(values), np.nan), ~np.isnan(values))
+
+
+def _spread(codes: NDArray[np.intp], values: NDArray[np.float64], odd: NDArray[np.bool_]) -> Reading:
+    """From distinct cells to rows; a code of −1 takes the last entry, a gap."""
+    return Reading(np.append(values, np.nan)[codes], np.append(odd, False)[codes])
+
+
+def _fill(values: NDArray[np.float64], median: float, missing: bool, out: NDArray[np.float32]) -> None:
+    gaps = np.isnan(values)
+    out[:, 0] = np.where(gaps, median, values)
+    if missing:
+        out[:, 1] = gaps

@@ -1,0 +1,222 @@
+"""Ways in which test data tell more than they should: copies of rows, and files that give their class away."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from lossdial.data.encoder.columns import cells_of, is_numeric
+from lossdial.data.encoder.inference import is_identifier
+from lossdial.data.imbalance import CoarseGroups, grouped_split
+
+__all__ = [
+    "RowSplit",
+    "count_copies",
+    "join_groups",
+    "pixel_groups",
+    "row_digests",
+    "row_groups",
+    "split_rows",
+    "warn_of_file_kinds",
+]
+
+Rows = pd.DataFrame | NDArray[Any]
+
+_WIDE: Final = 256  # columns; beyond, a row is hashed as bytes
+_SHARP: Final = 0.5  # difference between the classes' shares of a file format, or of their sizes, that is warned of
+_FEW: Final = 5  # files of a class that say nothing yet
+
+
+@dataclass(frozen=True, eq=False)
+class RowSplit:
+    """The mask (n,) of the rows held out, and the groups (n,) that were kept together."""
+
+    test: NDArray[np.bool_]
+    groups: NDArray[np.intp]
+
+
+def row_digests(x: Rows) -> NDArray[np.uint64]:
+    """A number (n,) per row of a table (n, d) or per image (n, c, h, w), the same for rows that are the same.
+
+    It does not depend on the process, the order of a data frame's columns, or whether 1 was stored as 1.0. Nothing is
+    copied but one column, or one image, at a time.
+    """
+    if isinstance(x, pd.DataFrame):
+        names = sorted(x.columns, key=str)
+        return _mixed([_bits(x[name]) for name in names], len(x))
+    x = np.asarray(x)
+    if x.ndim == 2 and x.dtype.kind in "fiub" and x.shape[1] <= _WIDE:
+        return _mixed([_float_bits(x[:, i]) for i in range(x.shape[1])], len(x))
+    if x.dtype == object:
+        return row_digests(pd.DataFrame(x.reshape(len(x), -1)))
+    digests = [hashlib.blake2b(np.ascontiguousarray(row).data, digest_size=8).digest() for row in x]
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+
+
+def row_groups(x: Rows, largest: float = 0.05) -> NDArray[np.intp]:
+    """Groups (n,) of rows that are exactly the same; numbered in the order in which they first occur.
+
+    Text columns that the table encoder takes for identifiers do not count. A row that makes up more than a share
+    `largest` of the data is what the data are made of and no copy: each of its occurrences is a group of its own.
+
+    >>> row_groups(np.array([[1, 2], [3, 4], [1, 2]]), largest=1).tolist()
+    [0, 1, 0]
+    """
+    if isinstance(x, pd.DataFrame):
+        x = x.loc[:, [not is_identifier(x.iloc[:, i]) for i in range(x.shape[1])]]
+    codes, uniques = pd.factorize(row_digests(x))
+    common = np.bincount(codes, minlength=len(uniques)) > max(5, largest * len(codes))
+    alone = np.flatnonzero(common[codes])
+    codes[alone] = len(uniques) + np.arange(len(alone))
+    return np.asarray(pd.factorize(codes)[0], dtype=np.intp)
+
+
+def join_groups(*groups: ArrayLike | None) -> NDArray[np.intp] | None:
+    """Groups (n,) in which two rows are together if any of the given groupings has them together; None for none.
+
+    >>> join_groups(["a", "a", "b", "c"], [0, 1, 1, 2])
+    array([0, 0, 0, 1])
+    """
+    given = [pd.factorize(np.asarray(g))[0] for g in groups if g is not None]
+    if not given:
+        return None
+    if any((codes < 0).any() for codes in given):
+        raise ValueError("groups must not have gaps; give each row without a group one of its own")
+    n = len(given[0])
+    if any(len(codes) != n for codes in given):
+        raise ValueError(f"groups must be of one length; got {', '.join(str(len(codes)) for codes in given)}")
+    starts = np.cumsum([n, *(codes.max(initial=-1) + 1 for codes in given)])
+    rows = np.tile(np.arange(n), len(given))
+    nodes = np.concatenate([codes + start for codes, start in zip(given, starts, strict=False)])
+    graph = coo_array((np.ones(len(rows), dtype=np.int8), (rows, nodes)), shape=(int(starts[-1]),) * 2)
+    _, component = connected_components(graph, directed=False)
+    return np.asarray(pd.factorize(component[:n])[0], dtype=np.intp)
+
+
+def split_rows(x: Rows, y: NDArray[Any], groups: ArrayLike | None, share: float, seed: int) -> RowSplit:
+    """Hold out a share of each class: copies of a row, and rows of a group, stay on one side.
+
+    At least one row of each class is held out where it has two. Where rows repeat so much that copies cannot be kept
+    together, only the groups are; rows that are then on both sides are counted in a warning.
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"share must lie strictly between 0 and 1; got {share:g}")
+    names, counts = np.unique(y, return_counts=True)
+    shares = {name: max(share, 1 / n) if n > 1 else share for name, n in zip(names.tolist(), counts, strict=True)}
+    given = join_groups(groups)
+    joined = join_groups(groups, row_groups(x))
+    try:
+        test, kept = grouped_split(y, joined, shares, seed), joined
+    except CoarseGroups:
+        test, kept = grouped_split(y, given, shares, seed), given
+    if isinstance(x, pd.DataFrame):
+        count_copies(x[~test], x[test], "held-out rows")
+    else:
+        digests = row_digests(x)  # not the rows themselves: images need not be copied for this
+        _warn_of_copies(digests[~test], digests[test], "held-out rows" if x.ndim == 2 else "held-out images")
+    return RowSplit(test, np.arange(len(y)) if kept is None else kept)
+
+
+def count_copies(train: Rows, other: Rows, what: str = "test images") -> int:
+    """How many rows (or images) of `other` are exact copies of training rows; warned of where there are any."""
+    if isinstance(train, pd.DataFrame) and isinstance(other, pd.DataFrame):
+        names = [name for name in train.columns if name in other.columns and not is_identifier(train[name])]
+        train, other = train[names], other[names]
+    return _warn_of_copies(row_digests(train), row_digests(other), what)
+
+
+def pixel_groups(images: NDArray[np.uint8]) -> NDArray[np.str_]:
+    """A name (n,) per image that two images share if and only if their pixels are the same."""
+    return np.array([hashlib.md5(image.tobytes(), usedforsecurity=False).hexdigest() for image in images], dtype="<U32")
+
+
+def warn_of_file_kinds(labels: Sequence[str], formats: NDArray[np.str_], sizes: NDArray[np.int64]) -> None:
+    """Warn if the files of one class are of another format, or of other sizes, than those of the rest.
+
+    A network learns to tell JPEG from PNG long before it learns a disease. labels, formats: (n,); sizes: (n, 2), the
+    width and height of each file.
+    """
+    kinds, pixels = np.asarray(labels), sizes.prod(axis=1)
+    formatted: list[tuple[float, str]] = []
+    sized: list[tuple[float, str]] = []
+    for name in sorted(set(labels)):
+        own, rest = kinds == name, kinds != name
+        if min(own.sum(), rest.sum()) < _FEW:
+            continue
+        for kind in np.unique(formats):
+            here, there = float((formats[own] == kind).mean()), float((formats[rest] == kind).mean())
+            text = (
+                f"{here:.0%} of the {own.sum():,} files of class {name!r} are {kind}, and {there:.0%} of the other "
+                f"{rest.sum():,}: a model can tell the classes by the file format. Save all files in one format"
+            )
+            formatted.append((here - there, text))
+        text = (
+            f"the files of class {name!r} are of another size ({_typical(sizes[own])} px, typically) than the others "
+            f"({_typical(sizes[rest])}): a model can tell the classes by their sharpness. Use one size for all"
+        )
+        sized.append((_distance(pixels[own], pixels[rest]), text))
+    for found in (formatted, sized):
+        difference, text = max(found, key=lambda pair: pair[0], default=(0.0, ""))
+        if difference >= _SHARP:
+            warnings.warn(text, UserWarning, stacklevel=3)
+
+
+def _typical(sizes: NDArray[np.int64]) -> str:
+    width, height = np.median(sizes, axis=0)
+    return f"{width:.0f} × {height:.0f}"
+
+
+def _distance(a: NDArray[Any], b: NDArray[Any]) -> float:
+    """The largest difference between two empirical distribution functions (Kolmogorov-Smirnov)."""
+    at = np.union1d(a, b)
+    first, second = (np.searchsorted(np.sort(v), at, side="right") / len(v) for v in (a, b))
+    return float(np.abs(first - second).max())
+
+
+def _warn_of_copies(train: NDArray[np.uint64], other: NDArray[np.uint64], what: str) -> int:
+    copies = int(np.isin(other, train).sum())
+    if copies:
+        repeated = 1 - len(np.unique(train)) / len(train)
+        itself = f" (in training itself {repeated:.0%} of the rows repeat others)" if repeated > 0.01 else ""
+        warnings.warn(
+            f"{copies:,} of {len(other):,} {what} are exact copies of training "
+            f"{'images' if what.endswith('images') else 'rows'}{itself}: scores on them will flatter",
+            UserWarning,
+            stacklevel=4,
+        )
+    return copies
+
+
+def _bits(column: pd.Series[Any]) -> NDArray[np.uint64]:
+    if is_numeric(column):
+        return _float_bits(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    codes, cells = cells_of(column)
+    digests = [hashlib.blake2b(str(cell).encode(), digest_size=8).digest() for cell in cells]
+    bits = np.frombuffer(b"".join(digests) + b"\xff" * 8, dtype="<u8").astype(np.uint64)
+    return bits[codes]  # −1, a gap, is the last
+
+
+def _float_bits(values: NDArray[Any]) -> NDArray[np.uint64]:
+    numbers = values.astype(np.float64) + 0.0  # −0 is 0
+    numbers[np.isnan(numbers)] = np.nan  # of one kind
+    return numbers.view(np.uint64)
+
+
+def _mixed(columns: list[NDArray[np.uint64]], n: int) -> NDArray[np.uint64]:
+    """Rows of numbers to one number each, by the mixing function of SplitMix64 (Steele et al. 2014)."""
+    state = np.full(n, len(columns), dtype=np.uint64)
+    for bits in columns:
+        state = state * np.uint64(0x9E3779B97F4A7C15) + bits
+        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        state = state ^ (state >> np.uint64(31))
+    return state

@@ -1,0 +1,105 @@
+"""One image file to pixels: every mode to RGB, and 16 bits to 8 by the bits that are really used."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+__all__ = ["WHITE", "FileFacts", "read_pixels", "white_of"]
+
+WHITE: Final = 65535  # of 16 bits
+_DEPTHS: Final = (8, 10, 12, 14, 16)
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """Of an image file: its format, its width and height, and the largest value where it has 16 bits per pixel.
+
+    colour_peak: the largest of the upper eight bits where each colour channel has 16.
+    """
+
+    format: str
+    size: tuple[int, int]
+    peak: int | None = None
+    colour_peak: int | None = None
+
+
+def read_pixels(path: str | Path, size: int, white: int = WHITE) -> tuple[NDArray[np.uint8], FileFacts]:
+    """One image file as uint8 (3, size, size): its centre square, scaled with an antialiasing bilinear filter.
+
+    That is the usual 'resize the shorter side, crop the centre' in one step. A camera's rotation tag is applied;
+    greyscale and palette become RGB; transparent pixels are laid on white; of 16 bits, `white` becomes 255 and what
+    is above it too. A large JPEG is decoded at a half, quarter or eighth of its scale as long as twice `size` remains.
+    """
+    with Image.open(path) as opened:
+        kind, dimensions = opened.format or "unknown", opened.size
+        deep_colour = opened.mode in ("RGB", "RGBA") and any(";16" in str(tile) for tile in opened.tile)
+        opened.draft(None, (2 * size, 2 * size))
+        ImageOps.exif_transpose(opened, in_place=True)
+        image, peak = _to_rgb(opened, white)
+        colour_peak = int(np.asarray(image).max()) if deep_colour else None
+        side = min(image.size)
+        left, top = (image.width - side) / 2, (image.height - side) / 2
+        box = (left, top, left + side, top + side)
+        pixels = np.asarray(image.resize((size, size), Image.Resampling.BILINEAR, box=box))
+    return np.ascontiguousarray(pixels.transpose(2, 0, 1)), FileFacts(kind, dimensions, peak, colour_peak)
+
+
+def white_of(peaks: Sequence[int], given: int | None) -> tuple[int, str]:
+    """The value that becomes 255, for 16-bit files with these largest values, and what to say of it.
+
+    It is the largest value of 8, 10, 12, 14 or 16 bits, whichever holds them all; or the `given` one, that of the
+    training images, with a warning where files exceed it or come nowhere near.
+
+    >>> white_of([4012, 77], None)
+    (4095, '2 image files of 16 bits use 12 of them (largest value 4,012): 4,095 is taken as white')
+    """
+    limit = WHITE if given is None else given
+    above = sum(peak > limit for peak in peaks)
+    if above:
+        _warn(
+            f"{above:,} of {len(peaks):,}", f"values up to {max(peaks):,}, above the {limit:,} that is white", "cut off"
+        )
+    if given is not None:
+        if peaks and given == WHITE and max(peaks) < WHITE // 16:
+            _warn(f"{len(peaks):,}", f"no value above {max(peaks):,}, where {given:,} is white", "nearly black")
+        return given, ""
+    bits = next((depth for depth in _DEPTHS if not peaks or max(peaks) < 1 << depth), 16)
+    if not peaks or bits == 16:
+        return WHITE, ""
+    white = (1 << bits) - 1
+    return white, (
+        f"{len(peaks):,} image files of 16 bits use {bits} of them (largest value {max(peaks):,}): "
+        f"{white:,} is taken as white"
+    )
+
+
+def _warn(files: str, what: str, outcome: str) -> None:
+    warnings.warn(
+        f"{files} image files of 16 bits have {what}: they come out {outcome}. Save them as the training images were",
+        UserWarning,
+        stacklevel=4,
+    )
+
+
+def _to_rgb(image: Image.Image, white: int) -> tuple[Image.Image, int | None]:
+    """As RGB, and the largest value of 16-bit greyscale."""
+    if image.mode == "RGB" and not image.has_transparency_data:
+        return image, None
+    if image.mode == "F":
+        raise ValueError("floating-point pixels have no agreed white; save the image with 8 or 16 bits")
+    if image.mode == "I" or image.mode.startswith("I;16"):
+        grey = np.asarray(image, dtype=np.int64)
+        scaled = np.rint(np.clip(grey, 0, white) * (255 / white)).astype(np.uint8)
+        return Image.fromarray(scaled).convert("RGB"), int(grey.max())
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB"), None
+    return image.convert("RGB"), None

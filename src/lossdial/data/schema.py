@@ -1,0 +1,226 @@
+"""What a raw row is, and how it becomes the network's input: a table's columns, an array's shape, an image's size.
+
+A schema is made from the training rows and kept with the network. Whoever asks afterwards, its code is the only one
+that looks at a raw row.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from lossdial.data.encoder.table import TableEncoder
+from lossdial.data.leaks import row_digests
+from lossdial.data.readers.decoding import Decoded, decode_images
+
+__all__ = [
+    "ArraySchema",
+    "ImageRows",
+    "ImageSchema",
+    "Schema",
+    "TableSchema",
+    "are_paths",
+    "schema_from_json",
+    "schema_of",
+]
+
+OWN_IMAGES: Final = 64  # px: the side to which image files are brought where neither network nor user names one
+
+
+@dataclass(frozen=True, eq=False)
+class ImageRows:
+    """Images (n, c, h, w) in memory, with what is known of them besides.
+
+    features: those (n, d) of a frozen network, which then need not run again.
+    white: the value of 16-bit files that became 255, where they came from files.
+    """
+
+    images: NDArray[np.uint8]
+    features: NDArray[np.float32] | None = None
+    white: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: Any) -> ImageRows:
+        return ImageRows(self.images[index], None if self.features is None else self.features[index], self.white)
+
+
+class Schema(ABC):
+    """Raw rows -> an array (n, …) that the network takes."""
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def encode(self, X: Any) -> NDArray[Any]:
+        """The network's input, float32 or uint8."""
+
+    def readable(self, X: Any) -> Any:
+        """The rows in memory: files are read here, once, and everything else is left as it is."""
+        return X
+
+    def fingerprints(self, X: Any) -> NDArray[np.uint32]:
+        """A short hash of each row, (n,): equal rows have equal ones, so that rows of the training can be known."""
+        return (row_digests(self._identifying(X)) >> np.uint64(32)).astype(np.uint32)
+
+    def _identifying(self, X: Any) -> NDArray[Any]:
+        """What tells one row from another."""
+        return self.encode(X)
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """All of it, in JSON's own types."""
+
+
+@dataclass(frozen=True, eq=False)
+class TableSchema(Schema):
+    """A data frame: columns by name, categories, gaps."""
+
+    kind: ClassVar[str] = "table"
+    encoder: TableEncoder
+
+    def encode(self, X: Any) -> NDArray[np.float32]:
+        if not isinstance(X, pd.DataFrame):
+            array = np.asarray(X)
+            names = self.encoder.feature_names_in_
+            if array.ndim != 2 or array.shape[1] != len(names):
+                raise ValueError(
+                    f"X must be a data frame with the columns seen in training, or an array of {len(names)} columns in "
+                    f"their order; got {type(X).__name__} of shape {array.shape}."
+                )
+            X = pd.DataFrame(array, columns=names)
+        return self.encoder.transform(X)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "encoder": self.encoder.to_json()}
+
+
+@dataclass(frozen=True)
+class ArraySchema(Schema):
+    """Numbers of a fixed shape: (d,) for the rows of a table, any other for a module of the user's own."""
+
+    kind: ClassVar[str] = "array"
+    shape: tuple[int, ...]
+
+    def encode(self, X: Any) -> NDArray[np.float32]:
+        array = np.asarray(X, dtype=np.float32)
+        if array.shape[1:] != self.shape:
+            raise ValueError(
+                f"X must have shape (n, {', '.join(map(str, self.shape))}), as in training; got {array.shape}."
+            )
+        return np.ascontiguousarray(array)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "shape": list(self.shape)}
+
+
+@dataclass(frozen=True)
+class ImageSchema(Schema):
+    """Images of one size: arrays (n, c, h, w), or files, which are brought to it as those of training were.
+
+    features: where the network is frozen, how many features it gives; rows of so many are taken for features.
+    white: the largest value a pixel of a 16-bit file can have; None: 65,535.
+    """
+
+    kind: ClassVar[str] = "images"
+    channels: int
+    height: int
+    width: int
+    features: int | None = None
+    white: int | None = None
+
+    def encode(self, X: Any) -> NDArray[Any]:
+        if isinstance(X, ImageRows):
+            X = X.images if X.features is None else X.features
+        array = np.asarray(self.readable(X))
+        if self.features is not None and array.ndim == 2 and array.shape[1] == self.features:
+            return np.ascontiguousarray(array, dtype=np.float32)
+        if array.ndim != 4 or array.shape[1:] != (self.channels, self.height, self.width):
+            also = f", or features (n, {self.features})" if self.features is not None else ""
+            raise ValueError(
+                f"images must have shape (n, {self.channels}, {self.height}, {self.width}), as in training, or be "
+                f"paths of files{also}; got shape {array.shape}."
+            )
+        return np.ascontiguousarray(array, dtype=None if array.dtype == np.uint8 else np.float32)
+
+    def readable(self, X: Any) -> Any:
+        return self.read(list(X), max_corrupt=0.0).x if are_paths(X) else X
+
+    def _identifying(self, X: Any) -> NDArray[Any]:
+        return X.images if isinstance(X, ImageRows) else self.encode(X)
+
+    def read(self, paths: Sequence[str | Path], max_corrupt: float = 1.0) -> Decoded:
+        """Files as images of this size; those that cannot be read are named, not guessed."""
+        if self.channels != 3 or self.height != self.width:
+            raise ValueError(
+                f"files are read as square images of three channels; this network takes {self.channels} of "
+                f"{self.height} × {self.width} px. Pass arrays."
+            )
+        return decode_images(paths, self.height, max_corrupt=max_corrupt, white=self.white)
+
+    def to_json(self) -> dict[str, Any]:
+        sizes = {"channels": self.channels, "height": self.height, "width": self.width}
+        return {"kind": self.kind, **sizes, "features": self.features, "white": self.white}
+
+
+def are_paths(X: Any) -> bool:
+    """Whether X is a sequence of file names."""
+    if not isinstance(X, (list, tuple, np.ndarray, pd.Series)) or getattr(X, "ndim", 1) != 1 or not len(X):
+        return False
+    return isinstance(X.iloc[0] if isinstance(X, pd.Series) else X[0], (str, Path))
+
+
+def read_images(paths: Sequence[str | Path], image_size: int | None = None) -> ImageRows:
+    """Files to train on, brought to ``image_size`` px; one that cannot be read is an error."""
+    decoded = decode_images(list(paths), OWN_IMAGES if image_size is None else image_size, max_corrupt=0.0)
+    return ImageRows(decoded.x, white=decoded.white)
+
+
+def schema_of(X: Any, image_size: int | None = None, features: int | None = None) -> Schema:
+    """The schema of training rows: a data frame's columns, an array's shape, images.
+
+    features: as in :class:`ImageSchema`, of a frozen network. image_size: where X are such features, the side to which
+    image files are brought afterwards.
+    """
+    if isinstance(X, pd.DataFrame):
+        return TableSchema(TableEncoder().fit(X))
+    if isinstance(X, ImageRows):
+        channels, height, width = X.images.shape[1:]
+        return ImageSchema(channels, height, width, features, X.white)
+    array = np.asarray(X)
+    if array.ndim == 4 and (array.dtype == np.uint8 or features is not None):
+        channels, height, width = array.shape[1:]
+        return ImageSchema(channels, height, width, features)
+    if features is not None and array.ndim == 2 and image_size is not None:
+        return ImageSchema(3, image_size, image_size, features)
+    return ArraySchema(array.shape[1:])
+
+
+def schema_from_json(data: Mapping[str, Any]) -> Schema:
+    """The schema that ``to_json`` described; a ValueError names what is wrong with it."""
+    kind = data.get("kind")
+    try:
+        if kind == "table":
+            return TableSchema(TableEncoder.from_json(data["encoder"]))
+        if kind == "array":
+            return ArraySchema(tuple(_whole(size, "shape") for size in data["shape"]))
+        if kind == "images":
+            sizes = [_whole(data[name], name) for name in ("channels", "height", "width")]
+            optional = (None if data[name] is None else _whole(data[name], name) for name in ("features", "white"))
+            return ImageSchema(*sizes, *optional)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"the schema of the inputs is damaged: {error!r}.") from error
+    raise ValueError(f"the schema of the inputs has kind {kind!r}; table, array and images are known.")
+
+
+def _whole(value: Any, name: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} in the schema of the inputs must be a positive whole number; got {value!r}.")
+    return value

@@ -1,0 +1,69 @@
+"""Scores of anybody's classifier: margins from `decision_function`, or else from `predict_proba`."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lossdial.base.labels import positive_class, same_label
+from lossdial.dial.checks import FloatArray
+
+_EDGE = float(np.finfo(np.float32).eps)
+
+
+def scores_of(classifier: Any, X: Any, y: Any, pos_label: Any = None) -> tuple[NDArray[np.uint8], FloatArray]:
+    """Labels (n,), 1 for the positive class, and margins (n,) of a fitted classifier with two classes."""
+    classes = np.asarray(getattr(classifier, "classes_", np.unique(np.asarray(y))))
+    if classes.shape != (2,):
+        raise ValueError(
+            f"the classifier must tell two classes apart; it has {classes.tolist()}. Choose one against the rest first."
+        )
+    labels = np.asarray(y)
+    unknown = np.setdiff1d(labels, classes)
+    if unknown.size:
+        raise ValueError(f"y holds {unknown.tolist()[0]!r}, which the classifier does not know: {classes.tolist()}.")
+    side = _positive_side(labels, classes, pos_label)
+    return (labels == classes[side]).astype(np.uint8), margins_of(classifier, X, side)
+
+
+def margins_of(classifier: Any, X: Any, side: int = 1) -> FloatArray:
+    """Margins (n,) that are large where `classes_[side]` is likely."""
+    if hasattr(classifier, "decision_function"):
+        margin = np.asarray(classifier.decision_function(X))
+        margin = margin if margin.dtype in (np.float32, np.float64) else margin.astype(np.float64)
+        return margin if side == 1 else -margin
+    if not hasattr(classifier, "predict_proba"):
+        raise ValueError(
+            f"{type(classifier).__name__} has neither decision_function nor predict_proba, hence no scores to dial. "
+            "Pass a classifier that has one, or Dial(y, scores)."
+        )
+    return margin_of_probability(np.asarray(classifier.predict_proba(X))[:, side])
+
+
+def margin_of_probability(probability: ArrayLike) -> FloatArray:
+    """The log-odds log p/(1-p) of probabilities (…), finite at 0 and 1, in strictly the same order.
+
+    Between 1.2e-7 and 1 - 1.2e-7 it is the log-odds. Beyond, where they tell of a classifier's rounding rather than of
+    the sample, what is left of the range, 0 and 1 included, is pressed into one unit.
+
+    >>> margin_of_probability([0.0, 1e-30, 0.5, 0.75, 1.0]).round(2).tolist()
+    [-16.94, -16.92, 0.0, 1.1, 16.94]
+    """
+    p = np.asarray(probability, dtype=np.float64)
+    if not ((p >= 0) & (p <= 1)).all():
+        raise ValueError(f"probabilities must lie in [0, 1]; got {p[~((p >= 0) & (p <= 1))][0]}.")
+    small = np.minimum(p, 1 - p)  # exact: for p >= 1/2 the difference has no rounding error
+    inner = np.maximum(small, _EDGE)
+    with np.errstate(divide="ignore"):
+        beyond = np.log(_EDGE) - np.log(np.minimum(small, _EDGE))
+    pressed = np.where(np.isinf(beyond), 1.0, beyond / (1 + np.where(np.isinf(beyond), 0.0, beyond)))
+    margin = np.log1p(-inner) - np.log(inner) + pressed
+    return np.asarray(np.where(p < 0.5, -margin, margin))
+
+
+def _positive_side(labels: NDArray[Any], classes: NDArray[Any], pos_label: Any) -> int:
+    taken = positive_class(labels, stacklevel=5) if pos_label is None else pos_label  # 5: the caller of Dial.of
+    sides = [side for side in (0, 1) if same_label(classes[side], taken)]
+    if not sides:
+        raise ValueError(f"pos_label={pos_label!r} is not one of the classes {classes.tolist()}.")
+    return sides[0]

@@ -1,0 +1,179 @@
+"""`Dial`: labels and scores in, decisions out; the public face of this room."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lossdial.base.names import closest
+from lossdial.dial.adapt import adapt
+from lossdial.dial.checks import FloatArray, require_positives, statable
+from lossdial.dial.classifiers import scores_of
+from lossdial.dial.envelope import Envelope, envelope
+from lossdial.dial.intervals import estimates
+from lossdial.dial.kinds import Metric
+from lossdial.dial.objectives import Objective, Target
+from lossdial.dial.points import Estimate, OperatingPoint
+from lossdial.dial.prevalence import estimate_prevalence
+from lossdial.dial.registry import PAPER_METRICS
+from lossdial.dial.scores import Scores
+from lossdial.dial.surface import Surface
+from lossdial.dial.tuning import at_point, choose
+from lossdial.dial.verdict import AIMS, Verdict, verdict
+
+
+class Dial:
+    """Labels y (n,) in {0, 1} and somebody's scores, and what can be asked of them.
+
+    `scores` are margins (n,), or (n, m) at m values of λ, which `lams` names (`{}` where there is but one column and
+    no λ), or lazy `Scores`. `groups` (n,) says which rows belong together (a patient's): they stay on one side of
+    every split and are resampled as wholes. `sample_weight` (n,) is how much each row counts.
+
+    >>> dial = Dial([0, 0, 1, 0, 1] * 30, [-2.0, -1.0, 1.0, 0.5, 2.0] * 30)
+    >>> point = dial.tune(maximize="f1")
+    >>> point.predict([0.4, 0.9]).tolist()
+    [False, True]
+    """
+
+    def __init__(
+        self,
+        y: ArrayLike,
+        scores: ArrayLike | Scores,
+        lams: Sequence[Mapping[str, float]] | None = None,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> None:
+        held: Any = scores if isinstance(scores, Scores) else np.asarray(scores)
+        if not isinstance(scores, Scores) and held.ndim == 1:
+            held = held[:, None]
+        if lams is None and held.shape[-1] != 1:
+            raise ValueError(f"lams must name the λ of each of the {held.shape[-1]} columns of scores; got none.")
+        self.y: NDArray[Any] = np.asarray(y)
+        self.scores: FloatArray | Scores = held
+        self.groups: NDArray[Any] | None = None if groups is None else np.asarray(groups)
+        self.sample_weight: FloatArray | None = None if sample_weight is None else np.asarray(sample_weight)
+        self._surface = Surface(self.y, held, ({},) if lams is None else tuple(lams), self.sample_weight, self.groups)
+        self._points: dict[str, OperatingPoint] = {}
+
+    @classmethod
+    def of(
+        cls,
+        classifier: Any,
+        X: Any,
+        y: Any,
+        *,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        pos_label: Any = None,
+    ) -> "Dial":
+        """The dial of any fitted classifier with `decision_function` or `predict_proba`, on data it has not seen.
+
+        Positive is `pos_label`, or else the rarer label of y; a tie or doubt is a warning that says which was taken.
+        """
+        labels, scores = scores_of(classifier, X, y, pos_label)
+        return cls(labels, scores, groups=groups, sample_weight=sample_weight)
+
+    @property
+    def lams(self) -> Sequence[Mapping[str, float]]:
+        """The m values of λ."""
+        return self._surface.lams
+
+    @property
+    def surface(self) -> Surface:
+        """Labels and scores as everything below the dial takes them, without samples of no weight."""
+        return self._surface
+
+    @property
+    def points(self) -> Mapping[str, OperatingPoint]:
+        """The operating points that `tune` and `adapt` gave so far, by name."""
+        return MappingProxyType(self._points)
+
+    def tune(
+        self,
+        *,
+        maximize: Target | None = None,
+        minimize: Target | None = None,
+        subject_to: Mapping[str, float] | None = None,
+        cost_fn: float | None = None,
+        cost_fp: float | None = None,
+        prevalence: float | None = None,
+        aim: Objective | None = None,
+        name: str = "default",
+        calibration: str | None = "auto",
+    ) -> OperatingPoint:
+        """The λ and threshold that serve an aim best, kept under `name`.
+
+        The aim is spelled out as in `Objective`, or is one: `tune(aim=Objective(...))`. The point's probabilities are
+        calibrated on these data: `calibration` is a kind (temperature, platt, beta, isotonic), "auto" for the one of
+        least cross-fitted log loss (none among them), or None for none. All but isotonic are strictly increasing, and
+        none changes a label.
+        """
+        spelled = (maximize, minimize, subject_to, cost_fn, cost_fp, prevalence)
+        if aim is None:
+            aim = Objective(maximize, minimize, subject_to or {}, cost_fn, cost_fp, prevalence)
+        elif any(part is not None for part in spelled):
+            raise ValueError("give aim, or maximize, minimize and so on; not both.")
+        point = choose(self._surface, aim, name, calibration=calibration)
+        self._points[name] = point
+        return point
+
+    def adapt(
+        self, *, prevalence: float | Estimate, cost_fn: float, cost_fp: float, name: str = "default"
+    ) -> OperatingPoint:
+        """The point of least expected cost where a share `prevalence` is positive, kept under `name`."""
+        require_positives(self._surface.samples.units[0])
+        point = adapt(self.envelope(), float(prevalence), cost_fn, cost_fp, name)
+        self._points[name] = point
+        return point
+
+    def envelope(self) -> Envelope:
+        """The ROC envelope over every λ and threshold: all that adapting needs."""
+        return envelope(self._surface)
+
+    def verdict(self, objectives: Sequence[Objective] = AIMS) -> Verdict:
+        """Does moving λ beat moving only the threshold at the best single λ, and by how much?"""
+        return verdict(self._surface, objectives)
+
+    @overload
+    def metrics(self, metrics: Sequence[str | Metric] = ..., point: None = None) -> dict[str, tuple[Estimate, ...]]: ...
+
+    @overload
+    def metrics(self, metrics: Sequence[str | Metric], point: str | OperatingPoint) -> dict[str, Estimate]: ...
+
+    @overload
+    def metrics(self, *, point: str | OperatingPoint) -> dict[str, Estimate]: ...
+
+    def metrics(
+        self, metrics: Sequence[str | Metric] = PAPER_METRICS, point: str | OperatingPoint | None = None
+    ) -> dict[str, Estimate] | dict[str, tuple[Estimate, ...]]:
+        """Figures with 95 % intervals: at every λ, name -> one `Estimate` each; or at a point, name -> `Estimate`.
+
+        At a point, figures at a threshold are at its own, figures of the probabilities of its calibrated ones, and all
+        at the prevalence it was made for, where that is another. At every λ, a figure that needs a threshold is at a
+        margin of 0, and probabilities are the scores' own.
+        """
+        reason = statable(*self._surface.samples.units)
+        if reason is not None:
+            raise ValueError(reason)
+        if point is None:
+            return estimates(self._surface, metrics)
+        chosen = self._point(point)
+        one, probable = at_point(self._surface, chosen)
+        found = estimates(one, metrics, chosen.threshold, probable=probable)
+        return {name: values[0] for name, values in found.items()}
+
+    def estimate_prevalence(self, score_new: ArrayLike, point: str | OperatingPoint = "default") -> Estimate:
+        """The share of positives among new, unlabelled scores (n,) at a point's λ, with a 95 % interval."""
+        samples, one = self._surface.samples, at_point(self._surface, self._point(point))[0]
+        return estimate_prevalence(
+            score_new, samples.labels, one.score(0), sample_weight=samples.weight, groups=samples.groups
+        )
+
+    def _point(self, point: str | OperatingPoint) -> OperatingPoint:
+        if isinstance(point, OperatingPoint):
+            return point
+        if point not in self._points:
+            raise ValueError(f"there is no operating point {point!r}; {closest(point, self._points)}")
+        return self._points[point]

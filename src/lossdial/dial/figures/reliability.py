@@ -1,0 +1,74 @@
+"""Do the probabilities keep their word?"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from lossdial.dial.checks import FloatArray
+from lossdial.dial.drawing import INK, Alike, at_prevalence, legend, panels, stating_alike
+from lossdial.dial.kinds import sigmoid
+from lossdial.dial.points import OperatingPoint
+from lossdial.dial.surface import Surface
+from lossdial.dial.tuning import at_point
+
+
+def reliability_figure(surface: Surface, points: Sequence[OperatingPoint], bins: int = 10) -> Figure:
+    """Share of positives against mean predicted probability, in bins of equal numbers, with 95 % intervals.
+
+    Points that were made for another prevalence are drawn as they would be there, in a panel of their own. Points that
+    state the same probabilities share a line.
+    """
+    places = stating_alike(points)
+    figure, every = panels([at_prevalence("Reliability of the probabilities", share) for share in places])
+    for axes, group in zip(every, places.values(), strict=True):
+        top = max((_draw(axes, surface, alike, bins) for alike in group), default=0.0)
+        limit = min(1.02, 1.08 * top) if top else 1.02
+        axes.plot([0, 1], [0, 1], color=INK, linewidth=0.9, linestyle=":", label="perfect", zorder=1)
+        axes.set(
+            xlabel="mean predicted probability",
+            ylabel="share of positives",
+            xlim=(-0.01 * limit, limit),
+            ylim=(-0.01 * limit, limit),
+        )
+    legend(figure, every)
+    return figure
+
+
+def _draw(axes: Axes, surface: Surface, alike: Alike, bins: int) -> float:
+    """Draw one line, and give the greatest value on it."""
+    one, probable = at_point(surface, alike.point)
+    probability = sigmoid(probable.score(0).astype(np.float64))
+    own, there = (np.ones(one.labels.size) if w is None else w for w in (surface.weight, one.weight))
+    groups = np.array_split(np.argsort(probability, kind="stable"), min(bins, probability.size))
+    mean = np.array([np.average(probability[group], weights=there[group]) for group in groups])
+    share = np.array([np.average(one.labels[group], weights=own[group]) for group in groups])
+    size = np.array([own[group].sum() ** 2 / np.square(own[group]).sum() for group in groups])
+    # How sure a share is, is a matter of the samples; at another prevalence the odds are that many times as large.
+    odds = one.prevalence / (1 - one.prevalence) * (1 - surface.prevalence) / surface.prevalence
+    share, low, high = (p * odds / (p * odds + 1 - p) for p in (share, *_wilson(share, size)))
+    colour, marker = alike.style
+    axes.errorbar(
+        mean,
+        share,
+        yerr=np.clip([share - low, high - share], 0, None),
+        color=colour,
+        marker=marker,
+        markersize=6,
+        markeredgecolor="white",
+        linewidth=1.2,
+        elinewidth=0.9,
+        capsize=2,
+        label=alike.label,
+        zorder=3,
+    )
+    return max(float(mean.max()), float(high.max()))
+
+
+def _wilson(share: FloatArray, size: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Wilson's interval of shares of so many trials."""
+    z = 1.96
+    centre = (share * size + z**2 / 2) / (size + z**2)
+    half = z * np.sqrt(share * (1 - share) * size + z**2 / 4) / (size + z**2)
+    return centre - half, centre + half

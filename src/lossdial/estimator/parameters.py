@@ -1,0 +1,161 @@
+"""The estimator's parameters: few, each one idea; those that are dataclasses are reached by nested names.
+
+``recipe__epochs=5`` replaces one field of the recipe, ``recipe__optimizer__lr`` one deeper, in ``set_params`` as in a
+grid search. A parameter that is None stands for its default, whose fields can be named too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Final, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from torch import nn
+
+from lossdial.base.names import closest
+from lossdial.base.records import from_json, to_json
+from lossdial.dial import Objective
+from lossdial.losses import ConditionalLoss, loss_from_recipe
+from lossdial.models import FiLMConfig, MLPConfig, PlainConfig
+from lossdial.spaces import Space
+from lossdial.training import Augment, Cosine, Flat, OptimizerConfig, Recipe, Steps
+
+__all__ = ["NestedParameters", "Run", "parameters_from_json", "parameters_to_json"]
+
+_KINDS: Final = (Recipe, OptimizerConfig, Cosine, Flat, Steps, Augment, MLPConfig, FiLMConfig, PlainConfig, Objective)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Where a training lives, and on what it runs: nothing here changes the model but for rounding.
+
+    Parameters
+    ----------
+    folder
+        Log, checkpoints and the finished model go here. A fit that was interrupted goes on when it is called again with
+        the same data and settings, one that had finished gives its model back.
+    accelerator
+        cpu, cuda, mps or auto.
+    precision
+        32-true, bf16-mixed, or another of Lightning Fabric's.
+    evidence
+        Keep scores and labels of the held-out samples with the model, so that it can be tuned without data.
+    logger
+        A logger of Lightning Fabric's, which receives the figures of each epoch.
+    progress
+        Show a progress bar on a terminal.
+    """
+
+    folder: str | os.PathLike[str] | None = None
+    accelerator: str = "auto"
+    precision: str = "32-true"
+    evidence: bool = True
+    logger: Any = None
+    progress: bool = True
+
+    @property
+    def path(self) -> Path | None:
+        return None if self.folder is None else Path(self.folder)
+
+
+class NestedParameters(BaseEstimator):
+    """scikit-learn's parameters, with those that are frozen dataclasses open to nested names."""
+
+    #: what a parameter that is None stands for
+    _defaults: ClassVar[Mapping[str, type]] = {}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        params: dict[str, Any] = super().get_params(deep)
+        if deep:
+            for name in list(super().get_params(False)):
+                params |= _spread(name, self._value(name))
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        nested: dict[str, dict[str, Any]] = {}
+        plain = {}
+        for key, value in params.items():
+            name, _, rest = key.partition("__")
+            if rest and is_dataclass(params.get(name, self._value(name))):
+                nested.setdefault(name, {})[rest] = value
+            else:
+                plain[key] = value
+        super().set_params(**plain)
+        for name, changes in nested.items():
+            setattr(self, name, _replaced(self._value(name), changes, name))
+        return self
+
+    def _value(self, name: str) -> Any:
+        """A parameter, or what stands for None."""
+        value = getattr(self, name, None)
+        return self._defaults[name]() if value is None and name in self._defaults else value
+
+
+def _spread(name: str, value: Any) -> dict[str, Any]:
+    if not is_dataclass(value) or isinstance(value, type):
+        return {}
+    found = {}
+    for f in fields(value):
+        inner = f"{name}__{f.name}"
+        found[inner] = getattr(value, f.name)
+        found |= _spread(inner, found[inner])
+    return found
+
+
+def _replaced(value: Any, changes: Mapping[str, Any], place: str) -> Any:
+    direct = {key: change for key, change in changes.items() if "__" not in key}
+    deeper: dict[str, dict[str, Any]] = {}
+    for key, change in changes.items():
+        name, _, rest = key.partition("__")
+        if rest:
+            deeper.setdefault(name, {})[rest] = change
+    names = [f.name for f in fields(value)]
+    for name in (*direct, *deeper):
+        if name not in names:
+            raise ValueError(f"Invalid parameter {place}__{name}; {closest(name, names)}")
+    value = replace(value, **direct)
+    return replace(
+        value, **{name: _replaced(getattr(value, name), rest, f"{place}__{name}") for name, rest in deeper.items()}
+    )
+
+
+def parameters_to_json(params: Mapping[str, Any]) -> dict[str, Any]:
+    """An estimator's own parameters as JSON; what cannot be written down (a module, a function) is said by its name."""
+    return {name: _to_json(value) for name, value in params.items()}
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, Space):
+        return {"space": value.to_json()}
+    if isinstance(value, ConditionalLoss):
+        return {"loss": value.recipe()}
+    if isinstance(value, Run):
+        value = replace(value, folder=None if value.folder is None else os.fspath(value.folder), logger=None)
+        return {"run": {f.name: getattr(value, f.name) for f in fields(value)}}
+    if isinstance(value, (nn.Module, np.random.RandomState)):
+        return {"object": type(value).__qualname__}
+    try:
+        return to_json(value)
+    except TypeError:
+        return {"object": str(value)}
+
+
+def parameters_from_json(data: Mapping[str, Any], objects: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that :func:`parameters_to_json` wrote; ``objects`` stand for those that could not be."""
+    found: dict[str, Any] = {}
+    for name, value in data.items():
+        if isinstance(value, dict) and "space" in value:
+            found[name] = Space.from_json(value["space"])
+        elif isinstance(value, dict) and "run" in value:
+            found[name] = Run(**value["run"])
+        elif isinstance(value, dict) and "loss" in value:
+            found[name] = loss_from_recipe(value["loss"])
+        elif isinstance(value, dict) and "object" in value:
+            found[name] = objects.get(name)
+        else:
+            found[name] = from_json(value, _KINDS)
+    return found

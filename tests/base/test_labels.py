@@ -1,0 +1,84 @@
+"""Which label is looked for: the rarer, unless said otherwise; doubt is a warning."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lossdial.base.labels import positive_class, same_label
+
+
+@pytest.mark.parametrize(
+    ("labels", "taken"),
+    [
+        ([0, 0, 1], 1),
+        (["ill", "well", "well"], "ill"),
+        (["well", "ill", "ill"], "well"),
+        ([False, True, False], True),
+        ([-1.0, 1.0, -1.0], 1.0),
+        ([2, 1, 2], 1),
+    ],
+)
+def test_the_rarer_is_taken_without_a_word(labels: list[Any], taken: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = positive_class(np.array(labels))
+    assert found == taken
+    assert type(found) is type(taken)
+
+
+@pytest.mark.parametrize(
+    ("labels", "taken", "message"),
+    [
+        ([0, 1, 1], 0, r"0 is the rarer label \(1 against 2 of 1\): 0 is taken as the one to look for.*with pos_label"),
+        (["0", "1", "1"], "0", "'0' is the rarer label"),
+        ([False, True, True], False, "False is the rarer label"),
+        ([1, -1, 1], -1, "-1 is the rarer label"),
+        (["yes", "no", "yes"], "no", "'no' is the rarer label"),
+        ([1, 0], 1, "both labels, 0 and 1, occur 1 times: 1 is taken"),
+        (["y", "n"], "y", "both labels, 'n' and 'y', occur"),
+        (["b", "a"], "b", "both labels, 'a' and 'b', occur"),
+    ],
+)
+def test_doubt_is_a_warning(labels: list[Any], taken: Any, message: str) -> None:
+    with pytest.warns(UserWarning, match=message) as caught:
+        assert positive_class(labels) == taken
+    assert caught[0].filename == __file__
+
+
+def test_what_is_wanted_is_taken() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert positive_class([0, 1, 1], 1) == 1
+        assert positive_class([0, 1, 1], "0") == 0
+        assert positive_class([0.0, 1.0, 1.0], "1") == 1
+        assert positive_class(["a", "b"], "a") == "a"
+        assert positive_class(["a", "b", "c"], "c") == "c"
+    with pytest.raises(ValueError, match=r"--positive must be one of the labels; got 'c', and there are 'a', 'b'"):
+        positive_class(["a", "b"], "c", "--positive")
+
+
+def test_labels_that_are_not_two() -> None:
+    with pytest.raises(ValueError, match=r"there are 1 classes \(a\); two classes are needed"):
+        positive_class(["a"])
+    with pytest.raises(ValueError, match=r"there are 3 classes \(0, 1, 2\); pos_label must name the one to look for"):
+        positive_class([0, 1, 2])
+    for gap in (None, np.nan):
+        with pytest.raises(ValueError, match="1 of 3 labels are missing"):
+            positive_class([1.0, 0.0, gap])
+    assert positive_class(np.array(["a", "b", "b"], dtype=object)) == "a"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [(1, "1", True), (1.0, "1", True), (1, 1.0, True), (True, 1, True), ("True", 1, False), ("a", "b", False)],
+)
+def test_spellings_of_a_label(one: Any, other: Any, same: bool) -> None:
+    assert same_label(one, other) is same
+
+
+def test_gaps_of_pandas_are_gaps() -> None:
+    with pytest.raises(ValueError, match="1 of 3 labels are missing"):
+        positive_class(pd.Series(["a", "b", pd.NA]))

@@ -1,0 +1,24 @@
+import subprocess
+import sys
+
+import pytest
+
+import lossdial.data
+import lossdial.estimator
+
+
+@pytest.mark.parametrize("package", [lossdial, lossdial.data, lossdial.estimator], ids=lambda p: p.__name__)
+def test_every_public_name_is_there(package: object) -> None:
+    for name in package.__all__:  # type: ignore[attr-defined]
+        assert getattr(package, name) is getattr(package, name)
+        assert name in dir(package)
+    with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute 'nothing'"):  # type: ignore[attr-defined]
+        package.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_room_that_is_not_asked_for_is_not_imported() -> None:
+    program = (
+        "import sys, lossdial.data; lossdial.data.TableEncoder; "
+        "sys.exit(bool({'PIL', 'lossdial.data.sets', 'torch'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

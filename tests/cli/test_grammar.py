@@ -1,0 +1,140 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lossdial.cli.commands import COMMANDS, Command
+from lossdial.cli.grammar import parse, print_config
+from lossdial.cli.values import UsageError
+from lossdial.training import Recipe, Steps
+
+TRAIN, TUNE, RESULTS = COMMANDS["train"], COMMANDS["tune"], COMMANDS["results"]
+PLACE = ["--data", "a.csv", "--out", "o"]
+
+
+def values(command: Command, *words: str) -> dict[str, Any]:
+    return parse(command, words).values
+
+
+def test_options_in_every_spelling() -> None:
+    wanted = {"data": "a.csv", "out": "o", "validation_fraction": 0.25, "drop": ["A", "B"], "tensorboard": True}
+    for fraction in (["--validation-fraction", "0.25"], ["--validation-fraction=0.25"], ["--validation_fraction=0.25"]):
+        for drop in (["--drop", "A", "--drop", "B"], ["--drop=A,B"], ["--drop", "A, B"]):
+            assert values(TRAIN, *PLACE, *fraction, *drop, "--tensorboard") == wanted
+
+
+def test_flags_are_bare() -> None:
+    assert values(RESULTS, "--failed") == {"failed": True}
+    assert values(RESULTS, "--failed", "--no-failed") == {"failed": False}
+    assert values(RESULTS, "--failed=false", "--limit", "3") == {"failed": False, "limit": 3}
+
+
+def test_places_and_options_mix() -> None:
+    assert values(TUNE, "--maximize", "f1", "RUN") == {"run": "RUN", "maximize": "f1"}
+    assert values(TUNE, "--maximize", "f1", "--", "--odd") == {"run": "--odd", "maximize": "f1"}
+    assert values(COMMANDS["data"], "fetch", "cifar10") == {"action": "fetch", "name": "cifar10"}
+
+
+def test_a_value_may_look_like_much() -> None:
+    assert values(TRAIN, "--data", "-", "--out=--o", "--beta", "-3", "--target", "a=b")["target"] == "a=b"
+    assert values(TRAIN, *PLACE, "--drop", '"A,B"')["drop"] == ["A,B"]
+
+
+def test_aims() -> None:
+    found = values(TUNE, "RUN", "--subject-to", "recall=0.9", "--subject-to", "fpr=0.2,precision@0.5=0.1")
+    assert found["subject_to"] == {"recall": 0.9, "fpr": 0.2, "precision@0.5": 0.1}
+    assert values(TUNE, "RUN", "--calibration", "none")["calibration"] is None
+    assert values(TRAIN, *PLACE, "--space", "tau=0,3,0.333", "--space", "gamma=0")["space"] == {
+        "tau": [0, 3, 0.333],
+        "gamma": [0],
+    }
+
+
+def test_parts_of_a_recipe() -> None:
+    found = values(
+        TRAIN, *PLACE, "--recipe.schedule", "steps", "--recipe.schedule.milestones", "4,5", "--recipe.epochs=6"
+    )
+    assert found["recipe"] == Recipe(epochs=6, schedule=Steps(milestones=(4.0, 5.0)))
+    other_way_round = values(TRAIN, *PLACE, "--recipe.schedule.milestones", "4,5", "--recipe.schedule", "steps")
+    assert other_way_round["recipe"] == Recipe(schedule=Steps(milestones=(4.0, 5.0)))
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "message"),
+    [
+        (TRAIN, [], "--data and --out are needed."),
+        (TRAIN, ["--data", "a.csv"], "--out is needed: the folder to write."),
+        (COMMANDS["points"], [], "RUN is needed: the folder that `lossdial train` wrote."),
+        (TRAIN, ["a.csv"], "'a.csv' is a word too many; options are given by name, as in --data a.csv."),
+        (TRAIN, ["--out"], "--out needs a value."),
+        (TRAIN, ["--out", "--epochs", "3"], "--out needs a value; --epochs is an option of its own."),
+        (TRAIN, ["--otu", "o"], "no option is called --otu; did you mean --out?"),
+        (TUNE, ["--subjct-to", "recall=0.9"], "no option is called --subjct-to; did you mean --subject-to?"),
+        (TUNE, ["--subject-to.recall", "0.9"], "no option is called --subject-to.recall; write --subject-to recall=…"),
+        (TUNE, ["--name.x", "0.9"], "no option is called --name.x."),
+        (TUNE, ["--zzzz"], "no option is called --zzzz; `lossdial tune --help` lists the options."),
+        (TUNE, ["-m", "f1"], "no option is called -m; they begin with two hyphens."),
+        (RESULTS, ["--failed", "true"], "--failed takes no value; got 'true'."),
+        (RESULTS, ["--no-limit"], "no option is called --no-limit"),
+        (TRAIN, [*PLACE, "--recipe.optimizer.lr", "0"], "--recipe.optimizer.lr must be greater than 0; got 0.0."),
+        (TRAIN, [*PLACE, "--recipe.optimizer.name", "foo"], "--recipe.optimizer.name must be one of sgd, adam, adamw"),
+        (COMMANDS["data"], ["lst"], "ACTION must be one of list, fetch; got 'lst'."),
+    ],
+)
+def test_mistakes_in_the_command_s_own_words(command: Command, words: list[str], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(command, words)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_config_file_and_what_is_typed(tmp_path: Path) -> None:
+    file = tmp_path / "train.yaml"
+    file.write_text(
+        "out: o\nvalidation-fraction: 0.3\ntarget: yes\npositive: '010'\ndrop: ['A,B', 7]\nbeta: null\n"
+        "tensorboard: true\nrecipe:\n  clip_norm: 1e-1\n  schedule: steps\n  optimizer: {lr: 1e-2, weight-decay: 3}\n"
+    )
+    words = ["--config", str(file), "--data", "a.csv", "--recipe.optimizer.lr", "0.5", "--recipe.schedule.factor=0.2"]
+    found = values(TRAIN, *words, "--validation-fraction", "0.1", "--no-tensorboard")
+    recipe = found.pop("recipe")
+    # `yes` and 010 are text, as they would be if typed.
+    assert found == {
+        **{"data": "a.csv", "out": "o", "validation_fraction": 0.1, "target": "yes", "positive": "010"},
+        **{"drop": ["A,B", "7"], "beta": None, "tensorboard": False},
+    }
+    assert (recipe.clip_norm, recipe.schedule, recipe.optimizer.lr) == (0.1, Steps(factor=0.2), 0.5)
+    assert recipe.optimizer.weight_decay == 3
+
+
+def test_what_is_printed_can_be_read(tmp_path: Path) -> None:
+    words = ["--data", "a: b.csv", "--out", "yes", "--drop", "A,null", "--space", "tau=0,3,0.333"]
+    words += ["--recipe.schedule.floor", "0.25", "--recipe.optimizer.lr", "1e-5", "--tensorboard"]
+    first = parse(TRAIN, [*words, "--print-config"])
+    assert first.print_config
+    printed = print_config(TRAIN, first.values)
+    assert "validation-fraction: 0.2" in printed
+    assert "_" not in printed
+    (tmp_path / "c.yaml").write_text(printed)
+    again = values(TRAIN, "--config", str(tmp_path / "c.yaml"))
+    assert {name: again[name] for name in first.values} == first.values
+    assert all(again[name] == TRAIN.options[name].default for name in again.keys() - first.values.keys())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("epoch: 3", "no option is called --epoch; did you mean --epochs?"),
+        ("epochs: [3]", "--epochs takes one value"),
+        ("- epochs", "must be a mapping of options to values"),
+        ("3: 4\n? [a]\n: b", "is not YAML"),
+        ("a: [", "is not YAML"),
+        ("[" * 5000, "nested too deeply"),
+        ("a: !!python/object/apply:os.system [echo]", "is not YAML"),
+    ],
+)
+def test_config_files_that_are_wrong(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(UsageError) as caught:
+        parse(TRAIN, [*PLACE, "--config", str(tmp_path / "c.yaml")])
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,46 @@
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lossdial import Bundle
+from lossdial.cli import main
+
+
+@pytest.fixture(scope="module")
+def tuned(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    own = Path(shutil.copytree(run, tmp_path_factory.mktemp("points") / "run"))
+    aim = ["--maximize", "precision", "--subject-to", "recall=0.9", "--name", "screening"]
+    assert main(["tune", str(own), *aim]) == 0
+    assert main(["adapt", str(own), "--prevalence", "0.01", "--cost-fn", "50", "--name", "clinic"]) == 0
+    return own
+
+
+def test_each_point_is_listed(tuned: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["points", str(tuned)]) == 0
+    out = capsys.readouterr().out
+    for name, point in Bundle.load(tuned).points.items():
+        block = out[out.index(f"{name}: ") :]
+        assert block.startswith(f"{name}: {point.objective}\n")
+        assert f"threshold: margin {point.threshold:.4g}, probability {point.probability(point.threshold):.3g}" in block
+        assert all(f"{lam} {value:.3g}" in block for lam, value in point.lam.items())
+        for metric, figure in point.crossfit.items():
+            row = next(line for line in block.splitlines() if line.startswith(f"{metric} "))
+            assert str(figure) in row
+            assert str(point.metrics[metric]) in row
+    assert "at prevalence 0.01" in out
+    assert max(len(line) for line in out.splitlines()[:-1]) <= 80
+    assert "3 point(s)" in out
+
+
+def test_points_are_deleted_by_name(tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = Path(shutil.copytree(tuned, tmp_path / "run"))
+    before = (own / "bundle.json").read_bytes()
+    assert main(["points", str(own), "--delete", "screning"]) == 2
+    assert "did you mean 'screening'?" in capsys.readouterr().err
+    assert main(["points", str(own), "--delete", "screening,default"]) == 2
+    assert "it can be tuned anew, not deleted" in capsys.readouterr().err
+    assert (own / "bundle.json").read_bytes() == before
+    assert main(["points", str(own), "--delete", "screening", "--delete", "clinic"]) == 0
+    assert "Left: default" in capsys.readouterr().out
+    assert list(Bundle.load(own).points) == ["default"]

@@ -1,0 +1,248 @@
+"""What a column of training data is taken for: each way in which numbers used to vanish, and what is said of it."""
+
+import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lossdial.data.encoder.table import TableEncoder
+from lossdial.data.readers.tables import read_table
+
+N = 600
+VALUES = np.round(np.random.default_rng(0).gamma(2.0, 40.0, N), 2)
+
+
+def fitted(column: Any, **others: Any) -> TableEncoder:
+    return TableEncoder().fit(pd.DataFrame({"a": column, **others}))
+
+
+def comma(value: float) -> str:
+    return f"{value:.2f}".replace(".", ",")
+
+
+@pytest.mark.parametrize(
+    ("texts", "note"),
+    [
+        ([comma(v) for v in VALUES], r"decimal commas\): '\d+,\d\d' is \d+\.\d+"),
+        ([f"${v:.2f}" for v in VALUES], r"the unit '\$'\): '\$\d+\.\d+' is \d+"),
+        ([f"{v:.2f} %" for v in VALUES], r"the unit '%'\)"),
+        ([f"{v:,.2f}" for v in 1000 * VALUES], r"commas in thousands\)"),
+        (["unknown", *(str(v) for v in VALUES[1:])], r"1 cell such as 'unknown' taken as missing"),
+        (
+            ["-", "?", "n/a!"[:3], *(comma(v) for v in VALUES[3:])],
+            r"decimal commas.*3 cells such as '-', '\?', 'n/a' taken",
+        ),
+    ],
+)
+def test_numbers_written_as_text_do_not_vanish(texts: list[str], note: str) -> None:
+    with pytest.warns(UserWarning, match=rf"1 column\(s\) were turned into numbers\. 'a': text as numbers.*{note}"):
+        encoder = fitted(texts, b=np.arange(N))
+    assert [(r.name, r.role) for r in encoder.report_] == [("a", "coerced"), ("b", "used")]
+    matrix = encoder.transform(pd.DataFrame({"a": texts, "b": np.arange(N)}))
+    scale = 1000 if "," in texts[5] and "." in texts[5] else 1
+    gaps = np.array([text in ("unknown", "-", "?", "n/a") for text in texts])
+    np.testing.assert_allclose(matrix[~gaps, 0], scale * VALUES[~gaps], rtol=1e-6)
+    assert np.median(scale * VALUES[~gaps]) == pytest.approx(encoder.columns_[0].median)  # type: ignore[union-attr]
+    if gaps.any():
+        np.testing.assert_array_equal(matrix[:, 1], gaps)
+
+
+def test_a_semicolon_file_with_decimal_commas_and_dots_in_thousands(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    rows = [f"{comma(v)};{1000 + i:,}".replace(",", ".", 2).replace(".", ",", 1) for i, v in enumerate(VALUES)]
+    path.write_text("price;mileage\n" + "\n".join(rows) + "\n")
+    frame = read_table(path)
+    with pytest.warns(UserWarning, match="turned into numbers"):
+        encoder = TableEncoder().fit(frame)
+    expected = np.stack([VALUES, 1000.0 + np.arange(N)], axis=1)
+    np.testing.assert_allclose(encoder.transform(frame), expected, rtol=1e-6)
+    # One row alone, whose price is a whole number: what training has learnt of the format holds.
+    path.write_text("price;mileage\n7;1.234\n")
+    np.testing.assert_array_equal(encoder.transform(read_table(path)), [[7, 1234]])
+
+
+def test_whole_numbers_beside_decimal_commas_may_have_decimals_later() -> None:
+    with pytest.warns(UserWarning, match="turned into numbers"):
+        encoder = TableEncoder().fit(pd.DataFrame({"dose": [1, 2, 3], "a": ["1,5", "2,5", "3"]}))
+    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"dose": ["1,5"], "a": ["2"]})), [[1.5, 2]])
+
+
+def test_an_open_question_is_asked_aloud() -> None:
+    with pytest.warns(
+        UserWarning, match=r"'a' is read with commas in thousands, '1,234' as 1234; it could be read otherw"
+    ):
+        fitted(["1,234", "2,345", "999"])
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (
+            [*(str(v) for v in VALUES[2:]), "abc", "<5"],
+            r"'a' is a number in 598 of 600 cells, but not 'abc', '<5'\. .*leave",
+        ),
+        (
+            [f"{v} kg" if i % 3 else f"{v} g" for i, v in enumerate(VALUES)],
+            r"600 of 600 cells, but .* different units, as .* g', .* kg'",
+        ),
+        ([f"${v}" if i % 3 else f"{v}" for i, v in enumerate(VALUES)], r"600 of 600 cells, but .* different units"),
+        ([str(v) if i % 3 else comma(v) for i, v in enumerate(VALUES)], r"600 of 600 cells, but .* different ways"),
+        (
+            [str(v) if i % 3 else "word" for i, v in enumerate(VALUES)],
+            r"'a' is a number in 400 of 600 cells, but not 'word'",
+        ),
+        (
+            [f"2020-01-{i % 28 + 1:02d}" if i > 5 else f"soon {i}" for i in range(N)],
+            r"'a' is a date in 594 of 600 cells, but",
+        ),
+    ],
+)
+def test_what_is_nearly_all_numbers_stops(texts: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        fitted(texts)
+    assert "--" not in str(caught.value)
+    assert fitted(pd.Series(texts, dtype="category").iloc[:15]).report_[0].role == "used"  # the remedy for codes
+
+
+def test_codes_may_be_named_as_text() -> None:
+    codes = [f"{i % 40:03d}" if i % 40 else "V58" for i in range(N)]
+    with pytest.raises(ValueError, match="'a' is a number in 585 of 600 cells"):
+        fitted(codes)
+    encoder = TableEncoder(text=["a"]).fit(pd.DataFrame({"a": codes}))
+    assert encoder.report_[0].note == "text, 40 categories"
+    assert encoder.get_feature_names_out()[1] == "a=002"
+    with pytest.raises(ValueError, match="text names column 'b', which X lacks; there are 'a'"):
+        TableEncoder(text=["b"]).fit(pd.DataFrame({"a": codes}))
+
+
+def test_mostly_words_stay_text() -> None:
+    texts = [str(i) if i % 3 == 0 else "word" for i in range(100)]
+    assert fitted(texts).report_[0].note == "text, 35 categories"
+    assert fitted(["1", "2", "x"]).report_[0].note == "text, 3 categories"
+    assert fitted(["unknown", "-"]).report_[0].role == "used"  # nothing but words for 'missing'
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        [f"{i % 28 + 1:02d}.{i % 12 + 1:02d}.2021" for i in range(N)],
+        [f"2021-{i % 12 + 1:02d}-{i % 28 + 1:02d}" for i in range(N)],
+        [f"{i % 12 + 1}/{i % 28 + 1}/2021" for i in range(N)],
+        [datetime.date(2021, i % 12 + 1, i % 28 + 1) for i in range(N)],
+        pd.to_datetime([f"2021-{i % 12 + 1:02d}-{i % 28 + 1:02d}" for i in range(N)]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:1 column.s. were turned")
+def test_dates_become_days(column: Any) -> None:
+    encoder = fitted(column)
+    expected = [(datetime.date(2021, i % 12 + 1, i % 28 + 1) - datetime.date(2021, 1, 1)).days for i in range(N)]
+    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"a": column}))[:, 0], expected)
+    assert "as days since 2021-01-01" in encoder.report_[0].note
+    later = pd.DataFrame({"a": [datetime.date(2021, 2, 1)]})  # another type, the same day
+    for frame in (later, pd.DataFrame({"a": ["2021-02-01"]}), pd.DataFrame({"a": pd.to_datetime(["2021-02-01"])})):
+        np.testing.assert_array_equal(encoder.transform(frame), [[31]])
+
+
+def test_dates_keep_gaps_and_odd_ones_are_counted() -> None:
+    with pytest.warns(
+        UserWarning, match=r"dates such as '01\.02\.2021'; 1 cell such as 'unknown' .* as days since 2021-02-01"
+    ):
+        encoder = fitted(["01.02.2021", "unknown", "13.02.2021", None])
+    assert encoder.get_feature_names_out().tolist() == ["a", "a=<missing>"]
+    with pytest.warns(
+        UserWarning, match=r"'a': 2 of 4 cells cannot be understood .* '02/13/2021', 5 \(in training: dates"
+    ):
+        matrix = encoder.transform(pd.DataFrame({"a": ["02/13/2021", 5, "n/a", "03.02.2021"]}))
+    np.testing.assert_array_equal(matrix, [[6, 1], [6, 1], [6, 1], [2, 0]])
+
+
+def test_day_and_month_that_cannot_be_told_apart_stop() -> None:
+    with pytest.raises(ValueError, match=r"'a' holds dates whose day and month .*'01/02/2021'.*%d/%m/%Y or %m/%d/%Y"):
+        fitted(["01/02/2021", "03/04/2021"])
+
+
+def test_durations_are_days_and_nothing_else() -> None:
+    encoder = fitted(pd.to_timedelta(["1 day", "36 hours"]))
+    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"a": pd.to_timedelta(["12 hours"])})), [[0.5]])
+    with pytest.warns(UserWarning, match="1 of 1 cells cannot be understood"):
+        encoder.transform(pd.DataFrame({"a": [3.0]}))
+    with pytest.warns(UserWarning, match="1 of 1 cells cannot be understood"):
+        fitted([1.0, 2.0]).transform(pd.DataFrame({"a": pd.to_timedelta(["12 hours"])}))
+
+
+def test_booleans_as_text_and_decimals() -> None:
+    with pytest.warns(UserWarning, match="text as booleans: 'True' is 1"):
+        encoder = fitted(["True", "unknown", "False"])
+    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"a": [True, False]})), [[1, 0], [0, 0]])
+    boolean = fitted([True, False])
+    np.testing.assert_array_equal(boolean.transform(pd.DataFrame({"a": ["True", "n/a"]})), [[1], [0.5]])
+    decimals = fitted([Decimal("1.50"), None, Decimal("2.50")])
+    assert decimals.report_[0].role == "used"
+    np.testing.assert_array_equal(decimals.transform(pd.DataFrame({"a": [Decimal("3")]})), [[3, 0]])
+
+
+def test_objects_of_numbers_and_words() -> None:
+    with pytest.warns(UserWarning, match="turned into numbers"):
+        encoder = fitted(pd.Series([1, 2.5, "unknown", "3"], dtype=object))
+    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"a": [4]})), [[4, 0]])
+
+
+def test_transform_reads_the_format_of_training_and_no_other() -> None:
+    with pytest.warns(UserWarning, match="turned into numbers"):
+        encoder = fitted(["$12.50", "$3.00", "$1.50"])
+    with pytest.warns(
+        UserWarning, match=r"'a': 3 of 5 cells cannot be understood .*for example '12\.50', '€3', 'cheap' "
+    ):
+        matrix = encoder.transform(pd.DataFrame({"a": ["$7", "12.50", "€3", "cheap", "n/a"]}))
+    np.testing.assert_array_equal(matrix[:, 0], [7, 3, 3, 3, 3])  # the median
+    with pytest.warns(UserWarning, match="2 of 2 cells cannot be understood"):
+        encoder.transform(pd.DataFrame({"a": [1.0, 2.0]}))  # in what currency?
+    plain = fitted([1.0, 2.0])
+    with pytest.warns(
+        UserWarning, match=r"'a': 2 of 4 cells cannot be understood .*'1,5', 'n/a!' \(in training: number\)"
+    ):
+        matrix = plain.transform(pd.DataFrame({"a": ["1,5", "2.5", "n/a!", "?"]}))
+    np.testing.assert_array_equal(matrix[:, 0], [1.5, 2.5, 1.5, 1.5])
+
+
+@given(st.lists(st.none() | st.floats(-1e6, 1e6).map(lambda v: round(v, 2)), min_size=25, max_size=60, unique=True))
+@settings(max_examples=40, deadline=None)
+@pytest.mark.filterwarnings("ignore")
+def test_text_and_numbers_give_the_same_matrix(values: list[float | None]) -> None:
+    numbers = pd.DataFrame({"a": np.array(values, dtype=float)})
+    texts = pd.DataFrame({"a": ["?" if v is None else f"€ {v:,.2f}".translate({44: 46, 46: 44}) for v in values]})
+    one, two = TableEncoder().fit(numbers), TableEncoder().fit(texts)
+    np.testing.assert_array_equal(one.transform(numbers), two.transform(texts))
+
+
+def test_every_column_is_reported() -> None:
+    frame = pd.DataFrame(
+        {
+            "n": np.arange(50.0),
+            "s": [f"{i},5" for i in range(50)],
+            "t": ["x", "y"] * 25,
+            "id": [f"u{i}" for i in range(50)],
+            "e": [None] * 50,
+            "b": [True, False] * 25,
+            "d": pd.date_range("2020-01-01", periods=50),
+        }
+    )
+    with pytest.warns(UserWarning, match="turned into numbers") as caught:
+        encoder = TableEncoder().fit(frame)
+    assert len(caught) == 3  # the identifier, the empty column, what was coerced
+    assert {r.name: (r.role, r.note) for r in encoder.report_} == {
+        "n": ("used", "number"),
+        "s": ("coerced", "text as numbers (decimal commas): '10,5' is 10.5"),
+        "t": ("used", "text, 2 categories"),
+        "id": ("left out", "50 distinct values in 50 rows: an identifier or free text"),
+        "e": ("left out", "it is empty in training"),
+        "b": ("used", "boolean"),
+        "d": ("used", "dates, as days since 2020-01-01"),
+    }
+    assert encoder.dropped_ == ("id", "e")

@@ -1,0 +1,173 @@
+"""Copies on both sides of a split, and files that give their class away."""
+
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lossdial.data.leaks import (
+    count_copies,
+    join_groups,
+    pixel_groups,
+    row_digests,
+    row_groups,
+    split_rows,
+    warn_of_file_kinds,
+)
+from lossdial.data.sets.named_tables import TABLES
+
+cells = st.none() | st.sampled_from([0.0, -0.0, 1.0, 2.5])
+words = st.none() | st.sampled_from(["a", "b", "1"])
+
+
+@given(st.lists(st.tuples(cells, words, st.booleans()), min_size=1, max_size=40))
+@settings(max_examples=80, deadline=None)
+def test_rows_are_of_one_group_if_and_only_if_they_are_equal(rows: list[tuple[float | None, str | None, bool]]) -> None:
+    frame = pd.DataFrame(rows, columns=["n", "w", "b"]).astype({"n": float, "w": object})
+    groups = row_groups(frame, largest=1)
+    for i, one in enumerate(rows):
+        for j, other in enumerate(rows):
+            if len(rows) <= 5 or max(np.bincount(groups)) <= len(rows):
+                assert (groups[i] == groups[j]) == (one == other)
+    assert sorted(set(groups)) == list(range(groups.max() + 1))
+
+
+def test_digests_know_no_order_of_columns_and_no_type_of_numbers() -> None:
+    frame = pd.DataFrame({"a": [1, 2], "w": ["x", None]})
+    other = pd.DataFrame({"w": pd.Series(["x", None], dtype="string"), "a": [1.0, 2.0]})
+    np.testing.assert_array_equal(row_digests(frame), row_digests(other))
+    matrix = np.array([[1, 2], [3, 4]])
+    np.testing.assert_array_equal(row_digests(matrix), row_digests(matrix.astype(np.float32)))
+    assert row_digests(np.array([[1.0, 2.0]])) != row_digests(np.array([[2.0, 1.0]]))
+    wide = np.arange(2000.0).reshape(2, 1000)
+    assert len(set(row_digests(np.vstack([wide, wide])))) == 2
+    assert row_digests(np.array([[1.5, -2.0]])).tolist() == [10715209847297633058]  # on every machine, in every version
+
+
+def test_an_identifier_does_not_hide_a_copy() -> None:
+    frame = pd.DataFrame(
+        {"id": [f"p{i}" for i in range(60)], "a": np.arange(60) % 30, "s": [f"{i % 30},5" for i in range(60)]}
+    )
+    assert len(set(row_groups(frame))) == 30
+    assert len(set(row_groups(frame.drop(columns="a")))) == 30  # numbers written as text are no identifiers
+
+
+def test_what_most_rows_are_is_no_copy() -> None:
+    x = np.r_[np.zeros((60, 1)), np.arange(1, 41)[:, None] // 2]
+    groups = row_groups(x)
+    assert len(set(groups[:60])) == 60
+    assert len(set(groups[60:])) == 21
+
+
+def test_joined_groups() -> None:
+    assert join_groups(None, None) is None
+    assert join_groups(["x", "y", "x"], None).tolist() == [0, 1, 0]  # type: ignore[union-attr]
+    assert join_groups([0, 0, 1, 2, 3], [0, 1, 1, 2, 3]).tolist() == [0, 0, 0, 1, 2]  # type: ignore[union-attr]
+    with pytest.raises(ValueError, match="must not have gaps"):
+        join_groups([None, "a"])
+    with pytest.raises(ValueError, match="of one length; got 2, 3"):
+        join_groups([0, 1], [0, 1, 2])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_copies_and_groups_stay_on_one_side(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(500, 3)), columns=list("abc"))
+    frame = pd.concat([frame, frame.iloc[:100]], ignore_index=True)
+    y = rng.random(600) < 0.2
+    patients = rng.integers(0, 250, 600)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        split = split_rows(frame, y, patients, 0.25, seed)
+    assert not set(patients[split.test]) & set(patients[~split.test])
+    assert not set(row_digests(frame[split.test])) & set(row_digests(frame[~split.test]))
+    assert not set(split.groups[split.test]) & set(split.groups[~split.test])
+    assert split.test[y].mean() == pytest.approx(0.25, abs=0.02)
+    assert split.test[~y].mean() == pytest.approx(0.25, abs=0.01)
+
+
+def test_rows_that_repeat_by_nature_are_counted_in_a_warning() -> None:
+    x = np.arange(400).reshape(-1, 1) % 4
+    y = np.arange(400) % 7 == 0
+    with pytest.warns(
+        UserWarning, match=r"79 of 79 held-out rows are exact copies of training rows \(in training itself 99%"
+    ):
+        split = split_rows(x, y, None, 0.2, 0)
+    assert split.test.sum() == 79
+    few = np.arange(24).reshape(-1, 1) % 6  # groups of four, all too coarse for three positives of one row each
+    with pytest.warns(UserWarning, match="held-out rows are exact copies"):
+        assert split_rows(few, few[:, 0] == 0, None, 0.25, 0).test.sum() == 6
+
+
+def test_at_least_one_of_each_class_is_held_out() -> None:
+    y = np.arange(100) < 3
+    split = split_rows(np.random.default_rng(0).normal(size=(100, 2)), y, None, 0.2, 0)
+    assert split.test[y].sum() == 1
+    with pytest.raises(ValueError, match="share must lie strictly between 0 and 1; got 1"):
+        split_rows(np.zeros((4, 1)), y[:4], None, 1, 0)
+
+
+def test_images_are_rows_too() -> None:
+    x = np.random.default_rng(0).integers(0, 256, (40, 3, 4, 4), dtype=np.uint8)
+    x[20:] = x[:20]
+    split = split_rows(x, np.arange(40) % 4 == 0, None, 0.3, 0)
+    assert not set(pixel_groups(x[split.test])) & set(pixel_groups(x[~split.test]))
+
+
+def test_copies_of_training_rows_are_counted() -> None:
+    train = pd.DataFrame({"id": [f"t{i}" for i in range(50)], "a": range(50)})
+    other = pd.DataFrame({"extra": 1, "a": [3.0, 4.0, 99.0], "id": ["x", "y", "z"]})
+    with pytest.warns(UserWarning, match="2 of 3 validation rows are exact copies of training rows: scores"):
+        assert count_copies(train, other, "validation rows") == 2
+    images = np.random.default_rng(0).integers(0, 256, (6, 3, 4, 4), dtype=np.uint8)
+    images[4], images[5] = images[1], images[2]
+    assert len(set(pixel_groups(images))) == 4
+    with pytest.warns(UserWarning, match="2 of 3 test images are exact copies of training images"):
+        assert count_copies(images[:3], images[3:]) == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert count_copies(images[:1], images[1:]) == 0
+
+
+@pytest.mark.parametrize("name", ["credit_default", "keel_winequality_red_4", "keel_yeast4"])
+def test_named_tables_have_no_copy_on_both_sides(real_data: Path, name: str) -> None:
+    entry = next(e for e in TABLES if e.name == name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        split = entry.load(real_data, None)
+        assert count_copies(split.x_train, split.x_test) == 0
+
+
+def test_a_million_rows_take_seconds() -> None:
+    x = np.random.default_rng(0).normal(size=(1_000_000, 5)).astype(np.float32)
+    x[500_000:500_100] = x[:100]
+    start = time.perf_counter()
+    split = split_rows(x, np.arange(len(x)) % 50 == 0, None, 0.2, 0)
+    assert time.perf_counter() - start < 30
+    assert split.test.sum() == 200_000
+
+
+def test_formats_that_tell_the_class() -> None:
+    labels = ["ill"] * 20 + ["well"] * 80
+    sizes = np.full((100, 2), 64)
+    formats = np.array(["PNG"] * 20 + ["JPEG"] * 80)
+    with pytest.warns(
+        UserWarning, match=r"100% of the 20 files of class 'ill' are PNG, and 0% of the other 80"
+    ) as caught:
+        warn_of_file_kinds(labels, formats, sizes)
+    assert len(caught) == 1  # and not of the other class again
+    mixed = np.array((["PNG"] * 1 + ["JPEG"] * 4) * 20)
+    larger = np.where(np.arange(100)[:, None] < 20, [1024, 768], [600, 450])
+    with pytest.warns(
+        UserWarning, match=r"class 'ill' are of another size \(1024 × 768 px, typically\) than the others \(600 × 450\)"
+    ):
+        warn_of_file_kinds(labels, mixed, larger)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_file_kinds(labels, mixed, np.random.default_rng(0).integers(100, 900, (100, 2)))
+        warn_of_file_kinds(["a"] * 3 + ["b"] * 97, np.array(["PNG"] * 3 + ["JPEG"] * 97), sizes)  # too few to say

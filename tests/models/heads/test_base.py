@@ -1,0 +1,137 @@
+"""Heads as values and as members: configs to JSON and back, building by name, stacking and taking out."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+from lossdial.models import FiLMConfig, FiLMHead, Head, HeadConfig, PlainConfig, build_head, register_head
+from lossdial.models.heads import MemberLinear, base
+
+C, D = 12, 2
+CONFIGS = [FiLMConfig(), FiLMConfig((9,), 16, "sigma", members=2), FiLMConfig(zero_start=True), PlainConfig(members=3)]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=repr)
+def test_a_config_is_its_json(config: HeadConfig) -> None:
+    data = config.to_json()
+    assert type(config).from_json(data) == config
+    head = build_head(data, C, D)
+    assert head.config == config
+    assert head.recipe() == data
+    again = build_head(head.recipe(), C, D)
+    again.load_state_dict(head.state_dict())
+    features, codes = torch.randn(5, C), torch.randn(4, D)
+    assert torch.equal(again.margins(features, codes), head.margins(features, codes))
+
+
+def test_json_reads_as_it_should() -> None:
+    assert FiLMConfig((9,), 16, "sigma").to_json() == {
+        "name": "film",
+        "widths": [9],
+        "hidden": 16,
+        "scale": "sigma",
+        "zero_start": False,
+        "members": 1,
+    }
+    with pytest.raises(ValueError, match="FiLMConfig has no field 'width'; did you mean 'widths'"):
+        FiLMConfig.from_json({"name": "film", "width": [9]})
+    with pytest.raises(ValueError, match="members must be a whole number"):
+        build_head({"name": "plain", "members": "many"}, C, D)
+
+
+def test_by_name_or_by_default() -> None:
+    assert build_head("plain", C, D).config == PlainConfig()
+    assert build_head(None, C, D).config == FiLMConfig()
+    assert build_head(None, C, 0).config == PlainConfig()
+    with pytest.raises(ValueError, match="unknown head 'flim'; did you mean 'film'"):
+        build_head("flim", C, D)
+    with pytest.raises(ValueError, match=r"head must be a HeadConfig such as FiLMConfig\(\)"):
+        build_head(3, C, D)  # type: ignore[arg-type]  # the wrong type is the point
+
+
+def test_the_first_member_has_the_first_weights_of_a_single_head() -> None:
+    """And the others have others."""
+    for config, single in ((FiLMConfig((9,), members=3), FiLMConfig((9,))), (PlainConfig(members=3), PlainConfig())):
+        torch.manual_seed(1)
+        many = config.build(C, D)
+        torch.manual_seed(1)
+        one = single.build(C, D)
+        for p, q in zip(many.parameters(), one.parameters(), strict=True):
+            assert torch.equal(p[:1], q)
+            assert not torch.equal(p[1], p[0])
+            assert not torch.equal(p[2], p[1])
+
+
+@pytest.mark.parametrize("config", [FiLMConfig((9,)), FiLMConfig(), PlainConfig()], ids=repr)
+def test_stacked_and_taken_out_again(config: HeadConfig) -> None:
+    singles = [config.build(C, D).double() for _ in range(3)]
+    features, codes = torch.randn(6, C, dtype=torch.float64), torch.randn(3, D, dtype=torch.float64)
+    state = torch.get_rng_state()
+    stack = Head.stack(singles)
+    assert stack.members == 3
+    together = stack(features, codes)
+    for i, single in enumerate(singles):
+        torch.testing.assert_close(together[i], single(features, codes[i : i + 1])[0])
+        out = stack.member(i)
+        assert out.config == config
+        assert all(torch.equal(p, q) for p, q in zip(out.parameters(), single.parameters(), strict=True))
+    assert torch.equal(torch.get_rng_state(), state)
+    with torch.no_grad():
+        next(singles[0].parameters()).add_(1)  # copies: the stack does not follow
+    torch.testing.assert_close(stack(features, codes), together)
+
+
+def test_only_single_heads_of_one_kind_can_be_stacked() -> None:
+    for heads in (
+        [FiLMConfig().build(C, D), PlainConfig().build(C, D)],
+        [FiLMConfig().build(C, D), FiLMConfig((9,)).build(C, D)],
+        [PlainConfig().build(C, D), PlainConfig().build(C + 1, D)],
+        [PlainConfig(members=2).build(C, D)],
+    ):
+        with pytest.raises(ValueError, match="only single heads of one kind can be stacked"):
+            Head.stack(heads)
+
+
+def test_a_new_head_is_one_config_and_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    """W(λ) = W₀ + Σ λ_k W_k, with members, in a dozen lines; all that works on heads works on it."""
+    monkeypatch.setattr(base, "_HEADS", dict(base._HEADS))
+
+    @register_head
+    @dataclass(frozen=True)
+    class LinearConfig(HeadConfig):
+        name: ClassVar[str] = "linear-in-lambda"
+
+        def build(self, n_features: int, dim: int) -> "LinearHead":
+            return LinearHead(self, n_features, dim)
+
+    class LinearHead(Head):
+        def __init__(self, config: LinearConfig, n_features: int, dim: int) -> None:
+            super().__init__(config, n_features, dim)
+            self.terms = MemberLinear(config.members, n_features, 2 * (1 + dim))
+            self.reset_parameters()
+
+        def forward(self, features: Tensor, code: Tensor) -> Tensor:
+            code = code if code.dim() == 3 else code[:, None]
+            phi = torch.cat([torch.ones_like(code[..., :1]), code], -1)  # (k, n or 1, 1 + d)
+            return (self.terms(features).unflatten(-1, (-1, 2)) * phi[..., None]).sum(2)
+
+        def fold(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+            phi = torch.cat([torch.ones_like(codes[:, :1]), codes], -1)  # (m, 1 + d)
+            weight = self.terms.weight.unflatten(-1, (-1, 2)).diff(dim=-1)[..., 0]  # (k, c, 1 + d)
+            bias = self.terms.bias.unflatten(-1, (-1, 2)).diff(dim=-1)[..., 0]
+            return torch.einsum("mp,kcp->kmc", phi, weight), torch.einsum("mp,kp->km", phi, bias)
+
+    head: Any = build_head({"name": "linear-in-lambda", "members": 2}, C, D)
+    features, codes = torch.randn(5, C), torch.randn(3, D)
+    weights, biases = head.fold(codes)
+    for j, code in enumerate(codes):
+        logits = head(features, code.expand(2, -1))
+        torch.testing.assert_close(head(features, code.expand(2, 5, -1)), logits)
+        folded = torch.stack([features @ weights[k, j] + biases[k, j] for k in range(2)])
+        torch.testing.assert_close(folded, logits[..., 1] - logits[..., 0], atol=1e-5, rtol=1e-5)
+    assert head.margins(features, codes).shape == (5, 3)
+    assert Head.stack([head.member(0), head.member(1)]).config == head.config
+    assert isinstance(build_head("film", C, D), FiLMHead)

@@ -1,0 +1,206 @@
+"""FiLM and its head against their formula in NumPy: one member and many, one λ and one per sample, folded and not."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.autograd import gradcheck
+
+from lossdial.models import FiLM, FiLMConfig, FiLMHead, Head, PlainConfig, Scale
+from lossdial.models.heads import base
+
+C, D = 12, 2
+SCALES: list[Scale] = ["sigma", "1+sigma"]
+
+
+def arrays(module: nn.Module, member: int) -> list[np.ndarray]:
+    return [p.detach().numpy()[member] for p in module.parameters()]
+
+
+def coefficients(film: FiLM, code: np.ndarray, scale: Scale, member: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two affine maps with a ReLU between, twice, from the branches' own arrays."""
+    s1, sb1, s2, sb2, m1, mb1, m2, mb2 = arrays(film, member)
+    sigma = np.maximum(code @ s1 + sb1, 0) @ s2 + sb2 + (1 if scale == "1+sigma" else 0)
+    return sigma, np.maximum(code @ m1 + mb1, 0) @ m2 + mb2
+
+
+def naive_head(head: FiLMHead, features: np.ndarray, code: np.ndarray, scale: Scale, member: int = 0) -> np.ndarray:
+    """FiLM, linear, ReLU, FiLM, linear, …, with no ReLU after the last: one member's logits at one λ."""
+    h = features
+    for i, (film, linear) in enumerate(zip(head.films, head.linears, strict=True)):
+        assert isinstance(film, FiLM)
+        sigma, mu = coefficients(film, code, scale, member)
+        weight, bias = arrays(linear, member)
+        h = (np.maximum(h, 0) if i else h) * sigma + mu
+        h = h @ weight + bias
+    return h
+
+
+def double(*shape: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("members", [1, 3])
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("widths", [(), (9,), (9, 5)])
+def test_film_head_is_its_formula(widths: tuple[int, ...], scale: Scale, members: int) -> None:
+    head = FiLMConfig(widths, hidden=16, scale=scale, members=members).build(C, D).double()
+    features, codes = double(6, C), double(members, 6, D)
+    one_each, per_sample = head(features, codes[:, 0]), head(features, codes)
+    assert one_each.shape == per_sample.shape == (members, 6, 2)
+    for k in range(members):
+        expected = naive_head(head, features.numpy(), codes[k, 0].numpy(), scale, k)
+        np.testing.assert_allclose(one_each[k].detach(), expected)
+        looped = [naive_head(head, features[i : i + 1].numpy(), codes[k, i].numpy(), scale, k) for i in range(6)]
+        np.testing.assert_allclose(per_sample[k].detach(), np.concatenate(looped))
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_gradients(members: int) -> None:
+    """Of one λ per batch, where FiLM is folded into the layer and the outer product is written by hand."""
+    head = FiLMConfig((3,), hidden=5, members=members).build(4, D).double()
+    names = [name for name, _ in head.named_parameters()]
+
+    def apply(features: Tensor, code: Tensor, *values: Tensor) -> Tensor:
+        return torch.func.functional_call(head, dict(zip(names, values, strict=True)), (features, code))
+
+    values = [p.detach().requires_grad_() for p in head.parameters()]
+    features = double(6, 4).requires_grad_()
+    for code in (double(members, D), double(members, 6, D)):
+        assert gradcheck(apply, (features, code.requires_grad_(), *values))
+
+
+def looped_margins(head: Head, features: Tensor, codes: Tensor) -> Tensor:
+    """The mean probability of the members at each λ, as log-odds, written out."""
+    logits = torch.stack([head(features, code.expand(head.members, -1)) for code in codes], dim=2)  # (k, n, m, 2)
+    p = (logits[..., 1] - logits[..., 0]).double().sigmoid().mean(0)
+    return torch.logit(p).to(features.dtype)
+
+
+@pytest.mark.parametrize("members", [1, 3])
+@pytest.mark.parametrize("scale", SCALES)
+def test_folded_head_is_the_full_forward(scale: Scale, members: int) -> None:
+    head = FiLMConfig(scale=scale, members=members).build(C, D)
+    features, codes = torch.randn(50, C), torch.rand(20, D) * 2 - 1
+    weights, biases = head.fold(codes)
+    assert weights.shape == (members, 20, C)
+    assert biases.shape == (members, 20)
+    for k in range(members):
+        logits = torch.stack([head(features, code.expand(members, -1))[k] for code in codes], dim=1)
+        torch.testing.assert_close(
+            features @ weights[k].T + biases[k], logits[..., 1] - logits[..., 0], atol=1e-5, rtol=0
+        )
+    torch.testing.assert_close(
+        head.margins(features, codes), looped_margins(head, features, codes), atol=1e-5, rtol=1e-5
+    )
+
+
+@given(st.integers(1, 400), st.integers(0, 7), st.integers(0, 6), st.integers(1, 3), st.sampled_from([(), (9, 20)]))
+@settings(max_examples=40, deadline=None)
+def test_margins_in_blocks_are_the_loop_over_lambda(
+    block: int, n: int, m: int, members: int, widths: tuple[int, ...]
+) -> None:
+    """Blocks from one row and one λ at a time to everything at once, and sizes that no block divides."""
+    head = FiLMConfig(widths, hidden=8, members=members).build(C, D).double()
+    features, codes = double(n, C), double(m, D)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(base, "_BLOCK", block)
+        got = head.margins(features, codes)
+    assert got.shape == (n, m)
+    if n and m:
+        torch.testing.assert_close(got, looped_margins(head, features, codes))
+
+
+def test_a_block_holds_no_more_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound is on rows × members × widest layer of a head that does not fold."""
+    head = FiLMConfig((9,), hidden=8, members=2).build(C, D)
+    seen: list[int] = []
+    head.register_forward_hook(lambda _m, inputs, _o: seen.append(len(inputs[0])))
+    monkeypatch.setattr(base, "_BLOCK", 10 * 2 * C)
+    for n, m in ((3, 4), (40, 3), (1, 1)):
+        seen.clear()
+        head.margins(torch.randn(n, C), torch.randn(m, D))
+        assert max(seen) == min(n, 10)
+        assert sum(seen) == n * m
+
+
+@pytest.mark.parametrize("members", [1, 2])
+@pytest.mark.parametrize("widths", [(), (9,)])
+def test_margins_carry_gradients(widths: tuple[int, ...], members: int) -> None:
+    head = FiLMConfig(widths, members=members).build(C, D)
+    features = torch.randn(4, C, requires_grad=True)
+    head.margins(features, torch.randn(3, D)).sum().backward()
+    assert features.grad is not None
+    assert bool((features.grad != 0).any())
+    assert all(p.grad is not None and bool((p.grad != 0).any()) for p in head.parameters())
+    if members == 1:  # the last bias cancels nothing: z₊ − z₋ pulls its two halves apart
+        assert head.linears[-1].bias.grad.tolist() == [[-12.0, 12.0]]
+
+
+def test_the_documented_parameter_count() -> None:
+    assert sum(p.numel() for p in FiLM(FiLMConfig(), dim=2, n_channels=64).parameters()) == 17_280
+    assert sum(p.numel() for p in FiLM(FiLMConfig(members=3), dim=2, n_channels=64).parameters()) == 3 * 17_280
+    assert sum(p.numel() for p in FiLMConfig().build(1280, 2).parameters()) == 333_570
+
+
+@given(st.integers(1, 4), st.integers(1, 80), st.integers(1, 40))
+@settings(max_examples=15, deadline=None)
+def test_the_parameter_count_of_the_docstring(d: int, c: int, hidden: int) -> None:
+    film = FiLM(FiLMConfig(hidden=hidden), d, c)
+    assert sum(p.numel() for p in film.parameters()) == 2 * (d + 1) * hidden + 2 * (hidden + 1) * c
+
+
+def test_one_plus_sigma_starts_near_the_identity() -> None:
+    """What the two choices are for: at initialisation one passes the features on, the other nearly wipes them out."""
+    code = torch.tensor([[0.3, -0.7]])
+    near_one, near_zero = (FiLMConfig(scale=scale).build(64, 2).films[0](code)[0] for scale in ("1+sigma", "sigma"))
+    assert near_one.sub(1).square().mean().sqrt() < 0.5
+    assert near_zero.square().mean().sqrt() < 0.5
+
+
+def test_a_start_at_zero_is_the_plain_head_whatever_lambda() -> None:
+    """And trains: the gradient of FiLM's last layers is not zero."""
+    head = FiLMConfig(zero_start=True, members=2).build(C, D)
+    plain = PlainConfig(members=2).build(C, D)
+    with torch.no_grad():
+        plain.linear.weight.copy_(head.linears[0].weight)
+        plain.linear.bias.copy_(head.linears[0].bias)
+    features, code = torch.randn(5, C), torch.randn(2, D)
+    torch.testing.assert_close(head(features, code), plain(features, code))
+    head(features, code).square().sum().backward()
+    film = head.films[0]
+    assert bool((film.sigma[1].weight.grad != 0).any())
+    assert bool((film.mu[1].weight.grad != 0).any())
+
+
+def test_a_head_with_hidden_layers_does_not_fold() -> None:
+    head = FiLMConfig((9,)).build(C, D)
+    assert not head.foldable
+    with pytest.raises(ValueError, match=r"hidden layers \(9,\) is not linear .* use margins\(features, lams\)"):
+        head.fold(torch.randn(3, D))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"widths": (9, 0)}, r"widths must be positive, or \(\) .*; got \(9, 0\)"),
+        ({"widths": (9, 2.5)}, r"widths must be positive, or \(\) .*; got \(9, 2.5\)"),
+        ({"hidden": 0}, "hidden must be a whole number of at least 1; got 0"),
+        ({"scale": "tanh"}, r"scale must be 'sigma' or '1\+sigma'; got 'tanh'"),
+        ({"members": 0}, "members must be a whole number of at least 1; got 0"),
+        ({"members": True}, "members must be a whole number of at least 1; got True"),
+        ({"scale": "sigma", "zero_start": True}, r"would multiply every feature by 0; use scale='1\+sigma'"),
+    ],
+)
+def test_wrong_settings(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        FiLMConfig(**wrong)
+
+
+def test_film_needs_a_lambda_that_varies() -> None:
+    with pytest.raises(ValueError, match="FiLM has nothing to be told; use PlainConfig"):
+        FiLMConfig().build(C, 0)
