@@ -5,6 +5,7 @@ from lossdial.models.heads.film import FiLM, FiLMConfig, FiLMHead, Scale
 from lossdial.models.heads.members import MemberLinear, mean_log_odds, mean_log_probability
 from lossdial.models.heads.path import PathConfig, PathHead
 from lossdial.models.heads.plain import PlainConfig, PlainHead
+from lossdial.models.heads.polynomial import PolynomialConfig, PolynomialHead
 
 __all__ = [
     "FiLM",
@@ -17,6 +18,8 @@ __all__ = [
     "PathHead",
     "PlainConfig",
     "PlainHead",
+    "PolynomialConfig",
+    "PolynomialHead",
     "Scale",
     "build_head",
     "mean_log_odds",
