@@ -6,6 +6,7 @@ from lossdial.training.environment import make_fabric
 from lossdial.training.exact import Exact, ExactFit, exact_space, fit_exact, refit_head
 from lossdial.training.loop import FitResult, fit
 from lossdial.training.recipe import LamPer, OptimizerConfig, Recipe
+from lossdial.training.ridge import standing_lam
 from lossdial.training.sam import SAM
 from lossdial.training.schedules import Cosine, Flat, Schedule, Steps
 from lossdial.training.step import DivergedError
@@ -33,4 +34,5 @@ __all__ = [
     "fit_exact",
     "make_fabric",
     "refit_head",
+    "standing_lam",
 ]

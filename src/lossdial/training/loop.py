@@ -33,6 +33,7 @@ from lossdial.training.environment import (
     threads_for,
 )
 from lossdial.training.recipe import Recipe
+from lossdial.training.ridge import Ridge
 from lossdial.training.source import Source, warn_of_empty_batches
 from lossdial.training.step import DivergedError, Place, Step
 
@@ -95,6 +96,7 @@ def fit(
     """
     for space in model.spaces:
         loss.check_space(space)
+    ridge = Ridge.of(model, loss, batches)
     warn_of_empty_batches(batches)
     fabric = fabric or make_fabric("cpu")
     if fabric.strategy.precision.precision == "16-mixed":
@@ -117,6 +119,7 @@ def fit(
             optimizer=optimizer if plain else through_fabric[1],
             clip_norm=recipe.clip_norm,
             world=fabric.world_size,
+            ridge=ridge,
         )
         average = get_ema_multi_avg_fn(recipe.ema_decay) if recipe.ema_decay else None
         return _Run(

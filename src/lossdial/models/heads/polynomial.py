@@ -92,3 +92,6 @@ class PolynomialHead(Head):
         weight, bias = self.linear.margin()
         weights = weight[:, None] + phi @ (self.weight[..., 1] - self.weight[..., 0])
         return weights, bias[:, None] + (self.bias[..., 1] - self.bias[..., 0]) @ phi.T
+
+    def logit_weights(self, codes: Tensor) -> Tensor:
+        return self.linear.weight[:, None] + torch.einsum("kmt,ktco->kmco", self.products(codes), self.weight)
