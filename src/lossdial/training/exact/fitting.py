@@ -78,8 +78,7 @@ def fit_exact(
     weight, total = checked_weights(sample_weight, sign)
     if device is None:
         device = found.device if isinstance(found, Tensor) else "cpu"
-    single = found.dtype not in (torch.float64, np.dtype(np.float64))
-    rows = Rows(found, sign, weight, torch.device(device), torch.float32 if single else torch.float64)
+    rows = Rows(found, sign, weight, torch.device(device), torch.float32)
     config = _config(loss, solved_space, exact)
     total = total if "ridge" in solved_space.names else math.inf  # an infinite C is no ridge
     walk = Walk(rows, config, exact, total, progress)
@@ -103,7 +102,8 @@ def fit_exact(
         )
         return replace(again, seconds=time.monotonic() - started)
     _warn_of_norms(walk, config, exact)
-    head = config.build(rows.c, space.dim).to(rows.device, rows.dtype)
+    double = found.dtype in (torch.float64, np.dtype(np.float64))
+    head = config.build(rows.c, space.dim).to(rows.device, rows.precise if double else rows.dtype)
     head.weights.copy_(walk.theta[None, ..., :-1])
     head.biases.copy_(walk.theta[None, ..., -1])
     return ExactFit(head.eval(), walk.norms.cpu(), walk.iterations.cpu(), time.monotonic() - started)

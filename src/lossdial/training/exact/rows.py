@@ -49,7 +49,7 @@ class Rows:
     ) -> None:
         self.n, self.c = int(features.shape[0]), int(features.shape[1])
         self.device, self.dtype = device, dtype
-        self._labels = (sign, weight)  # as they came: another precision starts from these
+        self._source = (features, sign, weight)  # as they came: another precision starts from these
         self._sign, self._weight = sign.to(device, dtype), weight.to(device, dtype)
         fits = self.n * self.c * dtype.itemsize <= resident
         self._features = self._bring(features) if fits else features
@@ -81,7 +81,7 @@ class Rows:
 
     def shares(self) -> tuple[float, float]:
         """The weight of the positives, and of the negatives."""
-        sign, weight = self._labels
+        _, sign, weight = self._source
         positive = sign > 0
         return weight[positive].sum().item(), weight[~positive].sum().item()
 
@@ -94,4 +94,4 @@ class Rows:
 
     def at(self, dtype: torch.dtype) -> Rows:
         """The same rows at another precision, to which features are brought block by block, at each pass anew."""
-        return self if dtype == self.dtype else Rows(self._features, *self._labels, self.device, dtype, resident=0)
+        return self if dtype == self.dtype else Rows(*self._source, self.device, dtype, resident=0)
