@@ -99,8 +99,8 @@ def test_its_own_space_is_accepted(kind: type[ConditionalLoss], arguments: dict[
 @pytest.mark.parametrize(
     ("loss", "space", "message"),
     [
-        (FocalLoss(), VS, r"FocalLoss has no hyperparameter 'gamma'; its λ is \(alpha, phi\)"),
-        (VSLoss(9.0), FOCAL, r"VSLoss has no hyperparameter 'alpha'; its λ is \(gamma, tau\)"),
+        (FocalLoss(), VS, r"FocalLoss has no hyperparameter 'gamma'; its λ is \(alpha, phi, ridge\)"),
+        (VSLoss(9.0), FOCAL, r"VSLoss has no hyperparameter 'alpha'; its λ is \(gamma, tau, ridge\)"),
         (VSLoss(9.0), Space(tau=Linear(0, 3, 0)), r"VSLoss needs 'gamma' in its λ; add gamma=Constant\(0\)"),
         (FocalLoss(), Space(phi=Constant(1)), r"FocalLoss needs 'alpha' in its λ; add alpha=Constant\(0.5\)"),
         (

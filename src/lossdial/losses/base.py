@@ -42,6 +42,8 @@ class ConditionalLoss(nn.Module, ABC):
     lam_constraints: ClassVar[Mapping[str, constraints.Constraint]]
     #: the λ at which the loss is cross entropy, up to a factor
     neutral: ClassVar[Mapping[str, float]]
+    #: that factor, by which a ridge is multiplied so that it means the same for every loss; None: no ridge in its λ
+    ridge_factor: ClassVar[float | None] = None
 
     def __init__(self, reduction: Reduction = "mean") -> None:
         super().__init__()
@@ -68,12 +70,15 @@ class ConditionalLoss(nn.Module, ABC):
         return losses.sum() if self.reduction == "sum" else losses
 
     def check_space(self, space: Space) -> None:
-        """Refuse a space whose names are not this loss's own, or that reaches outside the legal range."""
+        """Refuse a space whose names are not this loss's own, or that reaches outside the legal range.
+
+        ``ridge``, log₁₀ C, may stand beside them where the loss has a :attr:`ridge_factor`.
+        """
         kind = type(self).__name__
-        legal = ", ".join(self.lam_constraints)
+        known = [*self.lam_constraints, *(["ridge"] if self.ridge_factor is not None else [])]
         for name in space.names:
-            if name not in self.lam_constraints:
-                raise ValueError(f"{kind} has no hyperparameter {name!r}; its λ is ({legal}).")
+            if name not in known:
+                raise ValueError(f"{kind} has no hyperparameter {name!r}; its λ is ({', '.join(known)}).")
         for name, constraint in self.lam_constraints.items():
             if name not in space.names:
                 raise ValueError(f"{kind} needs {name!r} in its λ; add {name}=Constant({self.neutral[name]:g}).")

@@ -46,6 +46,7 @@ class FocalLoss(ConditionalLoss):
         "phi": constraints.nonnegative,
     }
     neutral: ClassVar[Mapping[str, float]] = {"alpha": 0.5, "phi": 0.0}
+    ridge_factor: ClassVar[float | None] = 0.5
 
     def per_sample(self, logits: Tensor, y: Tensor, lam: Lam) -> Tensor:
         return focal_loss(logits, y, alpha=lam["alpha"], phi=lam["phi"])

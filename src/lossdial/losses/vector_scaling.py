@@ -88,6 +88,7 @@ class VSLoss(ConditionalLoss):
 
     lam_constraints: ClassVar[Mapping[str, constraints.Constraint]] = _CONSTRAINTS
     neutral: ClassVar[Mapping[str, float]] = _NEUTRAL
+    ridge_factor: ClassVar[float | None] = 1.0
 
     def __init__(self, beta: float, reduction: Reduction = "mean") -> None:
         super().__init__(reduction)

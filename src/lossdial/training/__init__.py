@@ -3,8 +3,10 @@
 from lossdial.training.batches import ArrayBatches, Augment, Batch
 from lossdial.training.checkpoint import Checkpoint, CheckpointError
 from lossdial.training.environment import make_fabric
+from lossdial.training.exact import Exact, ExactFit, exact_space, fit_exact, refit_head
 from lossdial.training.loop import FitResult, fit
 from lossdial.training.recipe import LamPer, OptimizerConfig, Recipe
+from lossdial.training.ridge import standing_lam
 from lossdial.training.sam import SAM
 from lossdial.training.schedules import Cosine, Flat, Schedule, Steps
 from lossdial.training.step import DivergedError
@@ -18,6 +20,8 @@ __all__ = [
     "CheckpointError",
     "Cosine",
     "DivergedError",
+    "Exact",
+    "ExactFit",
     "FitResult",
     "Flat",
     "LamPer",
@@ -25,6 +29,10 @@ __all__ = [
     "Recipe",
     "Schedule",
     "Steps",
+    "exact_space",
     "fit",
+    "fit_exact",
     "make_fabric",
+    "refit_head",
+    "standing_lam",
 ]

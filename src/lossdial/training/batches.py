@@ -114,6 +114,8 @@ class ArrayBatches:
             raise ValueError(f"batch_size must be at least 1; got {batch_size}.")
         self.x, self.y, self.batch_size, self.augment = x, y, batch_size, augment
         self.weight = None if weight is None else _mean_one(weight, len(y))
+        #: what the weights sum to, as they came
+        self.total = float(len(y) if weight is None else weight.double().sum())
 
     def __len__(self) -> int:
         """Batches per epoch."""

@@ -25,6 +25,7 @@ from lossdial.training import environment
 from lossdial.training.batches import ArrayBatches
 from lossdial.training.checkpoint import Checkpoint, CheckpointError
 from lossdial.training.recipe import Recipe
+from lossdial.training.ridge import Ridge
 from lossdial.training.source import Source, warn_of_empty_batches
 from lossdial.training.step import DivergedError, Forward, Place, Step
 
@@ -87,6 +88,7 @@ def fit(
     """
     for space in model.spaces:
         loss.check_space(space)
+    ridge = Ridge.of(model, loss, batches)
     warn_of_empty_batches(batches)
     fabric = fabric or environment.make_fabric("cpu")
     if fabric.strategy.precision.precision == "16-mixed":
@@ -109,6 +111,7 @@ def fit(
             optimizer=optimizer if plain else through_fabric[1],
             clip_norm=recipe.clip_norm,
             world=fabric.world_size,
+            ridge=ridge,
         )
         average = get_ema_multi_avg_fn(recipe.ema_decay) if recipe.ema_decay else None
         return _Run(

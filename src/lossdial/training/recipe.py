@@ -49,7 +49,13 @@ class OptimizerConfig:
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
         """The optimiser over every parameter of the model that asks for a gradient."""
-        base = self.build_base([p for p in model.parameters() if p.requires_grad])
+        parameters = [p for p in model.parameters() if p.requires_grad]
+        if not parameters:
+            raise ValueError(
+                "there is nothing to train: no parameter of the model asks for a gradient. A path is solved, not "
+                "trained; use fit_exact() or refit_head()."
+            )
+        base = self.build_base(parameters)
         return base if self.sam_rho is None else SAM(base, self.sam_rho, model)
 
     def build_base(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:

@@ -14,6 +14,7 @@ from lossdial.models import Network, SettingsStack
 from lossdial.spaces import Lam
 from lossdial.training.batches import Batch
 from lossdial.training.norms import Parts
+from lossdial.training.ridge import Ridge
 
 __all__ = ["DivergedError", "Forward", "Place", "Step", "member_losses"]
 
@@ -70,6 +71,7 @@ class Step:
     optimizer: Optimizer
     clip_norm: float | None
     world: int
+    ridge: Ridge | None = None
     #: of a stack, by member: why it has been left behind
     diverged: dict[int, str] = field(default_factory=dict)
 
@@ -88,6 +90,8 @@ class Step:
             # weighted so, the average is the mean over the whole batch.
             whole = self.world == 1 or size is None
             means = losses.mean(1) if whole else losses.sum(1) * (self.world / (size or 1))
+            if self.ridge is not None:
+                means = means + self.ridge(self.model.head, lam, code)
             self.backward(means.sum() if len(means) > 1 else means)
             value = self._check(means.detach().tolist(), lam, place)  # only now, so that a GPU is waited for once
             if self.clip_norm is not None:

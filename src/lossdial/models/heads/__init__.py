@@ -3,7 +3,9 @@
 from lossdial.models.heads.base import Head, HeadConfig, build_head, register_head
 from lossdial.models.heads.film import FiLM, FiLMConfig, FiLMHead, Scale
 from lossdial.models.heads.members import MemberLinear, mean_log_odds, mean_log_probability
+from lossdial.models.heads.path import PathConfig, PathHead
 from lossdial.models.heads.plain import PlainConfig, PlainHead
+from lossdial.models.heads.polynomial import PolynomialConfig, PolynomialHead
 
 __all__ = [
     "FiLM",
@@ -12,8 +14,12 @@ __all__ = [
     "Head",
     "HeadConfig",
     "MemberLinear",
+    "PathConfig",
+    "PathHead",
     "PlainConfig",
     "PlainHead",
+    "PolynomialConfig",
+    "PolynomialHead",
     "Scale",
     "build_head",
     "mean_log_odds",

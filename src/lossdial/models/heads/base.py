@@ -70,6 +70,22 @@ class Head(nn.Module, ABC):
     def fold(self, codes: Tensor) -> tuple[Tensor, Tensor]:
         """Weights (k, m, c) and biases (k, m): ``features @ W[i].T + b[i]`` is member i's z₊ − z₋ at codes (m, d)."""
 
+    def logit_weights(self, codes: Tensor) -> Tensor:
+        """The weights (k, m, c, 2) of z₋ and z₊ that each member of a head that folds has at its own codes (k, m, d).
+
+        Found by asking for every feature by itself; a head that knows them better should say so.
+        """
+        none = codes.new_zeros(1, self.n_features)
+        rows = torch.cat([none, torch.eye(self.n_features, device=codes.device, dtype=codes.dtype)])
+        logits = torch.stack([self(rows, code) for code in codes.unbind(1)], 1)  # (k, m, 1 + c, 2)
+        return logits[:, :, 1:] - logits[:, :, :1]
+
+    def squared_norms(self, code: Tensor) -> Tensor:
+        """‖w₋‖² + ‖w₊‖² of each member: (k,) at one λ each, code (k, d), or (k, n) at one per sample, (k, n, d)."""
+        if code.dim() == 2:
+            return self.logit_weights(code[:, None]).square().sum((1, 2, 3))
+        return self.logit_weights(code).square().sum((2, 3))
+
     def reset(self, member: int) -> None:
         """First weights for one member, from torch's global generator."""
         for layer in self.modules():

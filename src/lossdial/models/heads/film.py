@@ -126,11 +126,19 @@ class FiLMHead(Head):
         return max(self.n_features, *self.config.widths, 1)
 
     def fold(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        self._check_folds()
+        sigma, mu = self._film(0)(codes.expand(self.members, -1, -1))  # (k, m, c) each
+        weight, bias = cast(MemberLinear, self.linears[0]).margin()
+        return sigma * weight[:, None], torch.baddbmm(bias[:, None, None], mu, weight[:, :, None])[..., 0]
+
+    def logit_weights(self, codes: Tensor) -> Tensor:
+        self._check_folds()
+        sigma, _ = self._film(0)(codes)
+        return sigma[..., None] * cast(MemberLinear, self.linears[0]).weight[:, None]
+
+    def _check_folds(self) -> None:
         if not self.foldable:
             raise ValueError(
                 f"A head with hidden layers {self.config.widths} is not linear in its features, so it does not fold; "
                 "use margins(features, lams), which works for every head."
             )
-        sigma, mu = self._film(0)(codes.expand(self.members, -1, -1))  # (k, m, c) each
-        weight, bias = cast(MemberLinear, self.linears[0]).margin()
-        return sigma * weight[:, None], torch.baddbmm(bias[:, None, None], mu, weight[:, :, None])[..., 0]

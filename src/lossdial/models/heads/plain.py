@@ -38,3 +38,6 @@ class PlainHead(Head):
     def fold(self, codes: Tensor) -> tuple[Tensor, Tensor]:
         weight, bias = self.linear.margin()
         return weight[:, None].expand(-1, len(codes), -1), bias[:, None].expand(-1, len(codes))
+
+    def logit_weights(self, codes: Tensor) -> Tensor:
+        return self.linear.weight[:, None].expand(-1, codes.shape[1], -1, -1)

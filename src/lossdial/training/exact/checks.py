@@ -1,0 +1,154 @@
+"""What a solve is given, looked at before anything is computed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
+from lossdial.spaces import Constant, Linear, Space
+from lossdial.training.exact.rows import Features
+
+__all__ = ["Exact", "checked_features", "checked_labels", "checked_space", "checked_weights", "exact_space"]
+
+_WIDEST = 12.0  # |log10 C|, beyond which double precision has nothing to say
+
+
+@dataclass(frozen=True)
+class Exact:
+    """How a path is solved: where nodes lie, and how exactly. Nothing here is random, and nothing needs a search.
+
+    ridges: nodes of log₁₀ C; None for two in each decade of the space's range.
+    alphas, phis: nodes of the class weight α and of the focus φ, where the space lets them vary.
+    tol: the largest entry that the gradient of a node's mean loss, ridge included, may keep; scikit-learn's ``tol``.
+    max_iterations: for each node. One that stops short is named in a warning, with its gradient's norm.
+    C: the strength of the ridge, as scikit-learn's, where the space has no ``ridge``; None for no ridge at all.
+    """
+
+    ridges: int | None = None
+    alphas: int = 4
+    phis: int = 4
+    tol: float = 1e-7
+    max_iterations: int = 2000
+    C: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("ridges", 2), ("alphas", 2), ("phis", 2), ("max_iterations", 1)):
+            value: Any = getattr(self, name)
+            if value is None and name == "ridges":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
+        if not (math.isfinite(self.tol) and self.tol > 0):
+            raise ValueError(f"tol must be a positive number, such as 1e-7; got {self.tol}.")
+        if self.C is not None and not (math.isfinite(self.C) and self.C > 0):
+            raise ValueError(
+                f"C must be a positive number; got {self.C}. It divides the ridge: a small C is a strong one. "
+                "None is no ridge. In a space, ridge is log₁₀ C, which may be negative."
+            )
+
+
+def checked_space(loss: ConditionalLoss, space: Space, exact: Exact) -> Space:
+    """The space with a ridge in it where ``exact.C`` gives one; refused where the loss cannot be solved over it."""
+    if not isinstance(loss, (VSLoss, FocalLoss)):
+        raise ValueError(
+            f"fit_exact solves VSLoss and FocalLoss; got {type(loss).__name__}. Train any other loss with fit()."
+        )
+    loss.check_space(space)
+    if "ridge" in space.names:
+        low, high = space.bounds("ridge")
+        if max(abs(low), abs(high)) > _WIDEST:
+            raise ValueError(
+                f"ridge must lie in [{-_WIDEST:g}, {_WIDEST:g}]: it is log₁₀ C, so that 3 means C = 1,000; "
+                f"the space draws it from [{low:g}, {high:g}]."
+            )
+        if exact.C is not None:
+            raise ValueError(
+                f"C={exact.C:g} is given, and the space has a ridge of its own, {space['ridge']!r}; use one of the two."
+            )
+    elif exact.C is not None:
+        space = Space(**{name: space[name] for name in space.names}, ridge=Constant(math.log10(exact.C)))
+    if isinstance(loss, FocalLoss):
+        low, high = space.bounds("alpha")
+        if low <= 0 or high >= 1:
+            raise ValueError(
+                f"alpha must lie between 0 and 1, which are none: there one class has no weight, and no bias is best; "
+                f"the space draws it from [{low:g}, {high:g}]. Use alpha=Linear(0.1, 0.9, 1.25)."
+            )
+    return space
+
+
+def checked_features(features: Features | ArrayLike) -> Features:
+    """Features (n, c) of some floating type, finite, with something to learn from."""
+    found: Features = features if isinstance(features, (Tensor, np.ndarray)) else np.asarray(features)
+    kind = found.dtype.is_floating_point if isinstance(found, Tensor) else np.issubdtype(found.dtype, np.floating)
+    if not kind:
+        found = found.float() if isinstance(found, Tensor) else found.astype(np.float32)
+    if found.ndim != 2 or 0 in found.shape:
+        raise ValueError(f"features must have shape (n, c), one row per sample; got {tuple(found.shape)}.")
+    low = high = None
+    for start in range(0, len(found), 65536):  # one part at a time: it may be a file
+        rows = found[start : start + 65536]
+        part = rows if isinstance(rows, Tensor) else torch.from_numpy(np.array(rows))
+        smallest, largest = part.amin(0), part.amax(0)
+        if not bool((smallest.isfinite() & largest.isfinite()).all()):
+            row, column = (~part.isfinite()).nonzero()[0].tolist()
+            raise ValueError(
+                f"features must be finite; row {start + row}, column {column} is {part[row, column].item()}."
+            )
+        low = smallest if low is None else torch.minimum(low, smallest)
+        high = largest if high is None else torch.maximum(high, largest)
+    if low is not None and high is not None and bool((low == high).all()):
+        raise ValueError(
+            f"features are constant: {found.shape[1]} columns with one value each tell no row from another. "
+            "Look at what computed them."
+        )
+    return found
+
+
+def checked_labels(y: ArrayLike | Tensor, n: int) -> Tensor:
+    """Labels (n,) as signs ±1 of float64."""
+    labels = torch.as_tensor(y if isinstance(y, Tensor) else np.asarray(y)).cpu()
+    if labels.shape != (n,):
+        raise ValueError(f"y must have shape ({n},), one label per row of the features; got {tuple(labels.shape)}.")
+    values = labels.unique().tolist()
+    if sorted(values) != [0, 1]:
+        raise ValueError(f"y must hold both labels, 0 and 1; got {', '.join(map(str, values[:5]))}.")
+    return 2 * labels.double() - 1
+
+
+def checked_weights(sample_weight: ArrayLike | Tensor | None, sign: Tensor) -> tuple[Tensor, float]:
+    """Weights (n,) of float64 that sum to one, and what they summed to."""
+    if sample_weight is None:
+        return torch.full_like(sign, 1 / len(sign)), float(len(sign))
+    given = sample_weight if isinstance(sample_weight, Tensor) else np.asarray(sample_weight)
+    weight = torch.as_tensor(given).double().cpu()
+    if weight.shape != sign.shape:
+        raise ValueError(f"sample_weight must have shape ({len(sign)},), as y; got {tuple(weight.shape)}.")
+    if not bool((weight.isfinite() & (weight >= 0)).all()):
+        raise ValueError("sample_weight must be finite and not negative.")
+    for label, of_class in ((1, sign > 0), (0, sign < 0)):
+        if not bool((weight[of_class] > 0).any()):
+            raise ValueError(f"sample_weight is zero for every row with y = {label}; both classes are needed.")
+    total = float(weight.sum())
+    return weight / total, total
+
+
+def exact_space(loss: ConditionalLoss, low: float = -5.0, high: float = 1.0) -> Space:
+    """The coordinates that matter on fixed features: the ridge, log₁₀ C in [low, high], and a focal loss's α.
+
+    γ and τ of a VS loss are 0: they change nothing there that the ridge and a threshold do not.
+
+    >>> exact_space(FocalLoss()).free
+    ('alpha', 'ridge')
+    """
+    ridge = Linear(low, high, 1 / (high - low))
+    if isinstance(loss, FocalLoss):
+        return Space(alpha=loss.default_space()["alpha"], phi=Constant(0.0), ridge=ridge)
+    return Space(**{name: Constant(value) for name, value in loss.neutral.items()}, ridge=ridge)

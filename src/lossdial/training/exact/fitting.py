@@ -1,0 +1,172 @@
+"""The exact path: solutions at all nodes of λ on fixed features, and the head that interpolates them."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
+from lossdial.models import ConditionalClassifier, PathConfig, PathHead
+from lossdial.spaces import Space
+from lossdial.training.exact.checks import Exact, checked_features, checked_labels, checked_space, checked_weights
+from lossdial.training.exact.rows import Features, Rows
+from lossdial.training.exact.walk import Walk
+
+__all__ = ["ExactFit", "fit_exact", "refit_head"]
+
+_PER_DECADE: Final = 2
+_WEAK: Final = 1e4  # C where a ridge must be, and none was asked for
+
+
+@dataclass(frozen=True)
+class ExactFit:
+    """A path, and how exactly it was solved.
+
+    norms, iterations: (ridge, alpha, phi), the largest entry of each node's gradient at float64, and what it took.
+    """
+
+    head: PathHead
+    norms: Tensor
+    iterations: Tensor
+    seconds: float
+
+
+def fit_exact(
+    features: Features | ArrayLike,
+    y: ArrayLike | Tensor,
+    loss: ConditionalLoss,
+    space: Space,
+    exact: Exact | None = None,
+    *,
+    sample_weight: ArrayLike | Tensor | None = None,
+    device: torch.device | str | None = None,
+    progress: bool = False,
+) -> ExactFit:
+    """Solve a VS or focal loss on fixed features at all nodes of λ's space, to a gradient norm.
+
+    A node minimises ``½‖w‖² + C Σ loss`` over weights and a free bias: at γ = τ = 0, and at α = ½ with φ = 0, that is
+    scikit-learn's ``LogisticRegression(C)``, with log₁₀ C the coordinate ``ridge`` of the space. All nodes share the
+    products with the features; along the ridge each starts from its neighbours. φ > 0 is not convex: its nodes are
+    stationary points, reached from φ = 0 step by step.
+
+    features: (n, c), a tensor or an array, which may be mapped from a file larger than memory.
+    y: (n,) of 0 and 1.
+    exact: where nodes lie and how exactly they are solved.
+    device: where to compute; where the features are unless given.
+
+    >>> from lossdial.losses import VSLoss
+    >>> from lossdial.spaces import Constant, Linear
+    >>> x, y = torch.randn(60, 3, generator=torch.Generator().manual_seed(0)), torch.arange(60) % 4 == 0
+    >>> space = Space(gamma=Constant(0), tau=Constant(0), ridge=Linear(-2, 1, 1 / 3))
+    >>> fit = fit_exact(x, y, VSLoss(beta=3.0), space)
+    >>> fit.head.config.shape, bool((fit.norms <= 1e-7).all())
+    ((7, 1, 1), True)
+    """
+    started = time.monotonic()
+    exact = exact or Exact()
+    solved_space = checked_space(loss, space, exact)
+    found = checked_features(features)
+    sign = checked_labels(y, len(found))
+    weight, total = checked_weights(sample_weight, sign)
+    if device is None:
+        device = found.device if isinstance(found, Tensor) else "cpu"
+    rows = Rows(found, sign, weight, torch.device(device), torch.float32)
+    config = _config(loss, solved_space, exact)
+    total = total if "ridge" in solved_space.names else math.inf  # an infinite C is no ridge
+    walk = Walk(rows, config, exact, total, progress)
+    if not walk.solve():
+        warnings.warn(
+            "the features separate the two classes perfectly, so that without a ridge the best weights are infinite; "
+            f"solved with a weak ridge, C = {_WEAK:,.0f}, instead. Put ridge=Linear(-5, 1, 1/6) into the space, or "
+            "choose C.",
+            UserWarning,
+            stacklevel=2,
+        )
+        again = fit_exact(
+            found,
+            y,
+            loss,
+            space,
+            replace(exact, C=_WEAK),
+            sample_weight=sample_weight,
+            device=device,
+            progress=progress,
+        )
+        return replace(again, seconds=time.monotonic() - started)
+    _warn_of_norms(walk, config, exact)
+    double = found.dtype in (torch.float64, np.dtype(np.float64))
+    head = config.build(rows.c, space.dim).to(rows.device, rows.precise if double else rows.dtype)
+    head.weights.copy_(walk.theta[None, ..., :-1])
+    head.biases.copy_(walk.theta[None, ..., -1])
+    return ExactFit(head.eval(), walk.norms.cpu(), walk.iterations.cpu(), time.monotonic() - started)
+
+
+def refit_head(
+    model: ConditionalClassifier,
+    x: Tensor,
+    y: ArrayLike | Tensor,
+    loss: ConditionalLoss,
+    space: Space,
+    exact: Exact | None = None,
+    *,
+    sample_weight: ArrayLike | Tensor | None = None,
+    progress: bool = False,
+) -> ConditionalClassifier:
+    """A dial for any trained network: its features of x, computed once, and a new head from :func:`fit_exact`.
+
+    The backbone is the given model's own, and is not trained; its head is left as it is.
+    """
+    device = next(model.head.parameters()).device
+    features = model.embed(x, progress=progress)
+    fit = fit_exact(features, y, loss, space, exact, sample_weight=sample_weight, device=device, progress=progress)
+    return ConditionalClassifier(model.backbone, model.n_features, space, fit.head).eval()
+
+
+def _config(loss: ConditionalLoss, solved: Space, exact: Exact) -> PathConfig:
+    names = solved.names
+    low, high = (tuple(solved.bounds(name)[end] for name in names) for end in (0, 1))
+    if "ridge" not in names:
+        ridge: tuple[float, ...] = (0.0,)
+    else:
+        first, last = solved.bounds("ridge")
+        if isinstance(loss, VSLoss):
+            a = math.exp(-abs(math.log(loss.beta)) * solved.bounds("gamma")[1])
+            first += math.log10((1 + a * a) / 2)
+        ridge = _even(first, last, exact.ridges or max(4, math.ceil(_PER_DECADE * (last - first)) + 1))
+    alpha: tuple[float, ...] = (0.5,)
+    phi: tuple[float, ...] = (0.0,)
+    beta = loss.beta if isinstance(loss, VSLoss) else None
+    if isinstance(loss, FocalLoss):
+        odds = [math.log(end / (1 - end)) for end in solved.bounds("alpha")]
+        alpha = tuple(1 / (1 + math.exp(-value)) for value in _even(odds[0], odds[1], exact.alphas))
+        phi = _even(*solved.bounds("phi"), exact.phis)
+    return PathConfig(names, low, high, ridge, alpha, phi, beta)
+
+
+def _even(low: float, high: float, count: int) -> tuple[float, ...]:
+    return tuple(np.linspace(low, high, count).tolist()) if low < high else (low,)
+
+
+def _warn_of_norms(walk: Walk, config: PathConfig, exact: Exact) -> None:
+    short = walk.norms > exact.tol
+    if not bool(short.any()):
+        return
+    worst = torch.where(short, walk.norms, 0.0).argmax()
+    i, j, k = (int(index) for index in torch.unravel_index(worst, walk.norms.shape))
+    norm, taken = walk.norms[i, j, k].item(), int(walk.iterations[i, j, k])
+    remedy = "Raise max_iterations" if taken >= exact.max_iterations else "Rounding allows no more: raise tol"
+    warnings.warn(
+        f"{int(short.sum())} of {short.numel()} nodes stopped short of the gradient norm {exact.tol:g}; the worst, at "
+        f"C = {10 ** config.ridge[i]:.3g}, α = {config.alpha[j]:.3g}, φ = {config.phi[k]:.3g}, has {norm:.2g} after "
+        f"{taken} iterations. {remedy}, standardise the features, or stop at a smaller C.",
+        UserWarning,
+        stacklevel=3,
+    )

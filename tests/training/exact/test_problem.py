@@ -1,0 +1,99 @@
+import pytest
+import torch
+from torch import Tensor
+
+from lossdial.losses import focal_loss
+from lossdial.training.exact import rows as rows_module
+from lossdial.training.exact.problem import Nodes, Problem, pointwise
+from lossdial.training.exact.rows import Rows
+
+
+def problem_of(made, phi: float = 0.0, dtype=torch.float64) -> tuple[Problem, Tensor]:
+    x, y, weight = made
+    k = 3
+    double = torch.float64
+    nodes = Nodes(
+        torch.tensor([0.1, 0.01, 0.0], dtype=double),
+        torch.tensor([1.0, 1.6, 0.4], dtype=double),
+        torch.tensor([1.0, 0.4, 1.6], dtype=double),
+        torch.full((k,), phi, dtype=double),
+    )
+    rows = Rows(
+        torch.from_numpy(x),
+        torch.from_numpy(2.0 * y - 1),
+        torch.from_numpy(weight / weight.sum()),
+        torch.device("cpu"),
+        dtype,
+    )
+    theta = torch.randn(k, x.shape[1] + 1, dtype=double, generator=torch.Generator().manual_seed(1))
+    return Problem(rows, nodes), theta
+
+
+def naive(made, problem: Problem, theta: Tensor, j: int) -> Tensor:
+    """The objective of node j, by the loss's own function."""
+    x, y, weight = (torch.from_numpy(part) for part in made)
+    nodes = problem.nodes
+    score = x @ theta[:-1] + theta[-1]
+    alpha = nodes.positive[j] / 2
+    losses = 2 * focal_loss(torch.stack([-score / 2, score / 2], 1), y, alpha, nodes.phi[j])
+    return (weight / weight.sum() * losses).sum() + nodes.strength[j] / 2 * theta[:-1].square().sum()
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.7, 2.0])
+def test_derivatives_of_the_loss_are_those_of_autograd(phi: float) -> None:
+    margin = torch.linspace(-30, 30, 121, dtype=torch.float64, requires_grad=True)
+    value, first, second = pointwise(margin, torch.tensor(phi, dtype=torch.float64) if phi else None)
+    logits = torch.stack([-margin / 2, margin / 2], 1)
+    loss = 2 * focal_loss(logits, torch.ones(121, dtype=torch.long), 0.5, phi)
+    (slope,) = torch.autograd.grad(loss.sum(), margin, create_graph=True)
+    (bend,) = torch.autograd.grad(slope.sum(), margin)
+    for ours, theirs in ((value, loss), (first, slope), (second, bend)):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
+    assert bool((second < 0).any()) == (phi > 0)  # not convex: below a margin of about -3
+
+
+@pytest.mark.parametrize("phi", [0.0, 1.5])
+def test_gradient_and_line_are_those_of_the_objective(make, phi: float, monkeypatch) -> None:
+    monkeypatch.setattr(rows_module, "_FEWEST", 32)
+    monkeypatch.setattr(rows_module, "_BLOCK", 128)
+    made = make()
+    problem, theta = problem_of(made, phi)
+    direction, t = torch.randn_like(theta), torch.tensor([0.3, 1.0, -0.5], dtype=torch.float64)
+    gradient = problem.gradient(theta, problem.rows.scores(theta))
+    along = problem.along(theta, problem.rows.scores(theta), direction, problem.rows.scores(direction), t)
+    for j in range(3):
+        here = theta[j].clone().requires_grad_(True)
+        (expected,) = torch.autograd.grad(naive(made, problem, here, j), here)
+        torch.testing.assert_close(gradient[j], expected, rtol=1e-9, atol=1e-12)
+        step = t[j].clone().requires_grad_(True)
+        value = naive(made, problem, theta[j] + step * direction[j], j)
+        (slope,) = torch.autograd.grad(value, step, create_graph=True)
+        (bend,) = torch.autograd.grad(slope, step)
+        for ours, theirs in zip(along, (value, slope, bend), strict=True):
+            torch.testing.assert_close(ours[j], theirs.detach(), rtol=1e-9, atol=1e-12)
+
+
+def test_factors_and_diagonal_are_those_of_the_hessian(make) -> None:
+    made = make()
+    problem, theta = problem_of(made)
+    scores = problem.rows.scores(theta)
+    factors, diagonal = problem.factors(scores), problem.diagonal(scores)
+    for j in range(3):
+        expected = torch.autograd.functional.hessian(lambda v, j=j: naive(made, problem, v, j), theta[j])
+        torch.testing.assert_close(factors[j] @ factors[j].T, expected, rtol=1e-5, atol=1e-8)
+        torch.testing.assert_close(diagonal[j], expected.diagonal(), rtol=1e-9, atol=1e-12)
+
+
+def test_columns_of_zeros_do_not_stop_the_factor(make) -> None:
+    made = make()
+    made.x[:, 2] = 0
+    problem, theta = problem_of(made, phi=2.0)  # the last node has no ridge
+    assert problem.factors(problem.rows.scores(theta)).isfinite().all()
+
+
+def test_nodes_are_taken_with_all_that_is_theirs(make) -> None:
+    problem, theta = problem_of(make())
+    chosen = torch.tensor([2, 0])
+    scores = problem.rows.scores(theta)
+    taken = problem.take(chosen).gradient(theta[chosen], scores[chosen])
+    torch.testing.assert_close(taken, problem.gradient(theta, scores)[chosen])

@@ -1,0 +1,156 @@
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
+from lossdial.models import FiLMConfig, Head, HeadConfig, PlainConfig, PolynomialConfig, SettingsStack, build_model
+from lossdial.spaces import Constant, Linear, Space
+from lossdial.training import ArrayBatches, Exact, OptimizerConfig, Recipe, fit, fit_exact, refit_head, standing_lam
+from lossdial.training.ridge import Ridge
+
+RIDGE = Linear(-2, 0, 1 / 2)
+VS = Space(gamma=Constant(0), tau=Constant(0), ridge=RIDGE)
+FOCAL = Space(alpha=Constant(0.5), phi=Constant(0), ridge=RIDGE)
+
+
+def problem(n: int = 200, c: int = 4) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(n, c, generator=generator)
+    y = (x[:, 0] + torch.randn(n, generator=generator) > 1).long()
+    return x, y, 0.5 + torch.rand(n, generator=generator)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [PlainConfig(members=2), FiLMConfig(members=2), PolynomialConfig(3, members=2), PolynomialConfig(members=1)],
+)
+def test_norms_are_those_of_the_weights_of_both_logits(config: HeadConfig) -> None:
+    head = config.build(5, 2).double()
+    for p in head.parameters():
+        nn.init.normal_(p)
+    codes = torch.rand(config.members, 4, 2, dtype=torch.float64)
+    naive = Head.logit_weights(head, codes)  # by asking for every feature by itself
+    torch.testing.assert_close(head.logit_weights(codes), naive)
+    torch.testing.assert_close(head.squared_norms(codes), naive.square().sum((2, 3)))
+    torch.testing.assert_close(head.squared_norms(codes[:, 0]), naive[:, 0].square().sum((1, 2)))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("loss", "names"), [(VSLoss(5.0), ("gamma", "tau")), (FocalLoss(), ("alpha", "phi"))])
+def test_a_trained_head_is_logistic_regression(loss: ConditionalLoss, names, weighted: bool) -> None:
+    """Whole batches and many steps of a convex problem: the solution itself, for unit and other weights alike."""
+    x, y, weight = problem()
+    sample = weight if weighted else None
+    space = Space(**{name: Constant(loss.neutral[name]) for name in names}, ridge=Constant(-1.5))
+    model = build_model(nn.Identity(), "plain", space, x, seed=0)
+    recipe = Recipe(400, len(y), OptimizerConfig("sgd", 1.0 / loss.ridge_factor, momentum=0.9))
+    fit(model, loss, recipe.batches(x, y, sample), recipe, progress=False)
+    reference = LogisticRegression(C=10**-1.5, tol=1e-10, max_iter=1000).fit(x, y, sample_weight=sample)
+    weights, biases = model.fold(space.point().at(None))
+    np.testing.assert_allclose(weights[0, 0].detach(), reference.coef_[0], atol=2e-4)
+    np.testing.assert_allclose(biases[0, 0].detach(), reference.intercept_[0], atol=2e-4)
+
+
+@pytest.mark.parametrize("lam_per", ["batch", "sample"])
+@pytest.mark.parametrize("members", [1, 3])
+def test_one_training_follows_the_path(lam_per, members: int) -> None:
+    """The norm of the weights at either end of the ridge is near that of the exact solution there."""
+    x, y, _ = problem(400)
+    model = build_model(nn.Identity(), PolynomialConfig(3, members=members), VS, x, seed=0)
+    recipe = Recipe(500, 400, OptimizerConfig("adam", 0.03), lam_per=lam_per)
+    fit(model, VSLoss(5.0), recipe.batches(x, y), recipe, progress=False)
+    exact = refit_head(model, x, y, VSLoss(5.0), VS)
+    lams = VS.grid(ridge=[-2.0, -1.0, 0.0])
+    ours = model.fold(lams)[0].mean(0).norm(dim=1)
+    theirs = exact.fold(lams)[0][0].norm(dim=1)
+    np.testing.assert_allclose(ours.detach(), theirs, rtol=0.2)
+    assert (theirs.diff() > 0).all()
+
+
+def test_settings_of_a_stack_have_each_its_own_ridge() -> None:
+    x, y, _ = problem()
+    spaces = [Space(gamma=Constant(0), tau=Constant(0), ridge=Constant(r)) for r in (-2.0, 0.0)]
+    recipe = Recipe(100, 200, OptimizerConfig("adam", 0.03))
+    stack = SettingsStack([build_model(nn.Identity(), "plain", space, x, seed=0) for space in spaces])
+    fit(stack, VSLoss(5.0), recipe.batches(x, y), recipe, progress=False)
+    for i, space in enumerate(spaces):
+        alone = build_model(nn.Identity(), "plain", space, x, seed=0)
+        fit(alone, VSLoss(5.0), recipe.batches(x, y), recipe, progress=False)
+        lam = space.point().at(None)
+        torch.testing.assert_close(stack.member(i).fold(lam)[0], alone.fold(lam)[0], rtol=1e-3, atol=1e-4)
+
+
+def test_n_is_the_sum_of_weights_or_the_size_of_the_loaders_data() -> None:
+    x, y, weight = problem()
+    model = build_model(nn.Identity(), "polynomial", VS, x, seed=0)
+    found = [
+        Ridge.of(model, VSLoss(5.0), batches)
+        for batches in (ArrayBatches(x, y), ArrayBatches(x, y, weight=weight), DataLoader(TensorDataset(x, y), 10))
+    ]
+    assert [ridge.total for ridge in found] == pytest.approx([200, weight.sum().item(), 200])
+    assert Ridge.of(model, FocalLoss(), ArrayBatches(x, y)).factor == 0.5
+    without = build_model(nn.Identity(), "plain", Space(gamma=Constant(0), tau=Constant(0)), x, seed=0)
+    assert Ridge.of(without, VSLoss(5.0), ArrayBatches(x, y)) is None
+
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter([])
+
+    with pytest.raises(ValueError, match="a ridge must know how many samples there are"):
+        Ridge.of(model, VSLoss(5.0), DataLoader(Stream(), 10))
+
+
+def test_a_head_that_does_not_fold_refuses_a_ridge() -> None:
+    x, y, _ = problem()
+    model = build_model(nn.Identity(), FiLMConfig(widths=(8,)), VS, x, seed=0)
+    recipe = Recipe(1)
+    with pytest.raises(
+        ValueError, match=r"the space has a ridge, a penalty on the weights of a head that folds.*hidden"
+    ):
+        fit(model, VSLoss(5.0), recipe.batches(x, y), recipe, progress=False)
+
+
+def test_a_path_is_not_trained() -> None:
+    x, y, _ = problem()
+    model = refit_head(build_model(nn.Identity(), "plain", VS, x, seed=0), x, y, VSLoss(5.0), VS)
+    recipe = Recipe(1)
+    with pytest.raises(ValueError, match="nothing to train"):
+        fit(model, VSLoss(5.0), recipe.batches(x, y), recipe, progress=False)
+
+
+@pytest.mark.parametrize(("loss", "space"), [(VSLoss(5.0), VS), (FocalLoss(), FOCAL)])
+def test_until_it_is_tuned_it_stands_at_the_least_log_loss(loss: ConditionalLoss, space: Space) -> None:
+    x, y, _ = problem(120, 60)
+    held_out, labels, _ = problem(400, 60)
+    wide = Space(**{name: space[name] for name in loss.neutral}, ridge=Linear(-4, 2, 1 / 6))
+    model = refit_head(build_model(nn.Identity(), "plain", wide, x, seed=0), x, y, loss, wide, Exact(ridges=13))
+    lam = standing_lam(model, loss, held_out[120:], labels[120:])
+    losses = []
+    for ridge in np.linspace(-4, 2, 25):
+        p = torch.sigmoid(model.margins(held_out[120:], wide.grid(ridge=[ridge]))[:, 0])
+        losses.append(-torch.where(labels[120:] == 1, p.log(), (1 - p).log()).mean().item())
+    assert lam["ridge"].item() == pytest.approx(np.linspace(-4, 2, 25)[int(np.argmin(losses))], abs=1e-5)
+    assert -4 < lam["ridge"].item() < 2
+    assert {name: lam[name].item() for name in loss.neutral} == pytest.approx(dict(loss.neutral))
+
+
+def test_weights_move_where_it_stands() -> None:
+    x, y, _ = problem(120, 60)
+    model = refit_head(build_model(nn.Identity(), "plain", VS, x, seed=0), x, y, VSLoss(5.0), VS)
+    flipped = torch.cat([y, 1 - y])
+    both = torch.cat([x, x])
+    easy = standing_lam(model, VSLoss(5.0), both, flipped, torch.cat([torch.ones(120), torch.zeros(120)]))
+    hard = standing_lam(model, VSLoss(5.0), both, flipped, torch.cat([torch.zeros(120), torch.ones(120)]))
+    assert (easy["ridge"].item(), hard["ridge"].item()) == (0.0, -2.0)
+
+
+def test_where_the_ridge_does_not_vary_the_neutral_point_is_all() -> None:
+    x, y, _ = problem()
+    space = Space(gamma=Linear(0, 0.3, 0), tau=Linear(0, 3, 1 / 3))
+    fitted = fit_exact(x, y, VSLoss(5.0), space, Exact(C=1.0))
+    assert fitted.head.config.names == ("gamma", "tau", "ridge")
+    model = build_model(nn.Identity(), "film", space, x, seed=0)
+    assert standing_lam(model, VSLoss(5.0), x, y).as_dict() == {"gamma": 0, "tau": 0}
