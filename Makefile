@@ -7,7 +7,7 @@ ifneq ($(wildcard ../shared/data),)
 export LOSSDIAL_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: install demo test lint bench results clean
+.PHONY: install demo test lint browser bench results clean
 
 install: $(VENV)/.installed
 
@@ -25,12 +25,16 @@ lint: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: install lint
+# The explorer page is tried in a real browser: Debian's, where it may be installed.
+browser:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || true
+
+test: install lint browser
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
 # Ratios against named peers; each exits with 1 when its bar is missed.
 bench: install
-	for name in training fit stacked sweep pipeline decode aims adaptation dialed startup; do $(BIN)/python benchmarks/$$name.py; done
+	for name in training fit stacked sweep pipeline decode aims adaptation dialed startup memory exact certificates explorer; do $(BIN)/python benchmarks/$$name.py; done
 
 # The tables and figures of results/, from the rows that are there; docs/results.md tells what they say.
 results: install

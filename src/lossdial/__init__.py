@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lossdial.bundle import Bundle
     from lossdial.dial import Dial, Objective
     from lossdial.estimator import DialedClassifier, LCTClassifier, Run
+    from lossdial.explorer import explore
     from lossdial.losses import FocalLoss, VSLoss
     from lossdial.models import ConditionalClassifier
     from lossdial.predictor import Predictor
@@ -35,6 +36,7 @@ __all__ = [
     "Run",
     "Space",
     "VSLoss",
+    "explore",
     "fit",
     "register_distribution",
 ]
@@ -49,6 +51,7 @@ __getattr__, __dir__ = lazily(
         "dial": "Dial Objective dial",
         "estimator": "DialedClassifier LCTClassifier Run estimator",
         "experiments": "experiments",
+        "explorer": "explore explorer",
         "losses": "FocalLoss VSLoss losses",
         "models": "ConditionalClassifier models",
         "predictor": "Predictor predictor",

@@ -9,9 +9,9 @@ from lossdial.cli.values import UsageError
 
 if TYPE_CHECKING:
     from lossdial import Bundle, Dial
-    from lossdial.dial import Estimate
+    from lossdial.dial import Estimate, OperatingPoint
 
-__all__ = ["adapt", "labelled_dial", "tune"]
+__all__ = ["adapt", "dial_with_points", "labelled_dial", "tune"]
 
 
 def tune(
@@ -26,6 +26,7 @@ def tune(
     prevalence: float | None = None,
     name: str = "default",
     calibration: Literal["auto", "temperature", "platt", "beta"] | None = "auto",
+    confidence: float | None = None,
     target: str | None = None,
     group: str | None = None,
     path_column: str | None = None,
@@ -64,6 +65,8 @@ def tune(
         What to call the point; `lossdial predict --point NAME` uses it.
     calibration
         The map that makes probabilities of scores, kept with the point: by name, auto for the best, or none.
+    confidence
+        Certify the floor on recall: it holds on new data with this probability, such as 0.95.
     target
         The column with the labels. By default that of training.
     group
@@ -95,7 +98,7 @@ def tune(
         columns = Columns(target, score, score_is, positive, group, weight)
         aim = {"maximize": maximize, "minimize": minimize, "subject_to": subject_to, "cost_fn": cost_fn}
         aim |= {"cost_fp": cost_fp, "prevalence": prevalence}
-        tune_scores(scores, columns, aim, name, calibration, out or "point.json")
+        tune_scores(scores, columns, aim | {"confidence": confidence}, name, calibration, out or "point.json")
         return
     if run is None:
         raise UsageError("RUN is needed, the folder that `lossdial train` wrote; or --scores, a file of scores.")
@@ -108,7 +111,7 @@ def tune(
     bundle = Bundle.load(run)
     dial = labelled_dial(bundle, data, target, group, path_column)
     started = time.perf_counter()
-    point = dial.tune(aim=aim_, name=name, calibration=calibration)
+    point = dial.tune(aim=aim_, name=name, calibration=calibration, confidence=confidence)
     sheet = point_sheet(point)  # computes the figures, which are part of the time
     elapsed = time.perf_counter() - started
     bundle.with_point(point).save(run)
@@ -197,6 +200,32 @@ def labelled_dial(
         return bundle.held_out()
     inputs = read_inputs(bundle, data, Columns(target, group, path_column), labelled=True)
     return bundle.dial(inputs.X, inputs.labels, groups=inputs.groups)
+
+
+def dial_with_points(
+    bundle: Bundle, data: str | None, target: str | None, group: str | None, path_column: str | None
+) -> tuple[Dial, list[OperatingPoint]]:
+    """The dial over the grid of λ and those of the points, and the points that it can judge."""
+    import json
+
+    from lossdial.cli.inputs import Columns, read_inputs
+    from lossdial.cli.report import note
+    from lossdial.predictor import dial_grid
+
+    points = list(bundle.points.values())
+    if data is None:
+        dial = labelled_dial(bundle, None, target, group, path_column)
+        known = [dict(lam) for lam in dial.lams]
+        for point in points:
+            if dict(point.lam) not in known:
+                note(f"{point.name} is left out: of held-out samples no scores at its λ are kept. Give --data.")
+        return dial, [point for point in points if dict(point.lam) in known]
+    space = bundle.predictor.space
+    grid = [lam.as_dict() for lam in dial_grid(space)]
+    own = [dict(point.lam) for point in points if dict(point.lam) not in grid]
+    lams = space.stack([*grid, *{json.dumps(lam): lam for lam in own}.values()])
+    inputs = read_inputs(bundle, data, Columns(target, group, path_column), labelled=True)
+    return bundle.dial(inputs.X, inputs.labels, groups=inputs.groups, lams=lams), points
 
 
 def _estimate(bundle: Bundle, dial: Dial, unlabelled: str, path_column: str | None) -> Estimate:

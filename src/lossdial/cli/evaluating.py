@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lossdial.base.files import write
 
 if TYPE_CHECKING:
-    from lossdial import Bundle, Dial
+    from lossdial import Dial
     from lossdial.cli.report import Sheet
     from lossdial.dial import Evaluation, OperatingPoint
 
@@ -53,12 +53,13 @@ def evaluate(
     from rich.console import Console
 
     from lossdial import Bundle
+    from lossdial.cli.dialing import dial_with_points
     from lossdial.cli.report import write_report
     from lossdial.dial import as_metric, evaluate_points, statable
 
     as_metric(heat_map, "heat_map")  # a wrong name is told before anything is computed
     bundle = Bundle.load(run)
-    dial, points = _dial(bundle, data, target, group, path_column)
+    dial, points = dial_with_points(bundle, data, target, group, path_column)
     found = evaluate_points(dial, points)
     counts = (dial.surface.n_positive, dial.surface.n_negative)
     reason = statable(*counts)
@@ -82,31 +83,6 @@ def evaluate(
         console.print(sheet)
     console.print(verdict, markup=False)
     console.print(f"look at: {written[0]}", markup=False)
-
-
-def _dial(
-    bundle: Bundle, data: str | None, target: str | None, group: str | None, path_column: str | None
-) -> tuple[Dial, list[OperatingPoint]]:
-    """The dial over the grid of λ and those of the points, and the points that it can judge."""
-    from lossdial.cli.dialing import labelled_dial
-    from lossdial.cli.inputs import Columns, read_inputs
-    from lossdial.cli.report import note
-    from lossdial.predictor import dial_grid
-
-    points = list(bundle.points.values())
-    if data is None:
-        dial = labelled_dial(bundle, None, target, group, path_column)
-        known = [dict(lam) for lam in dial.lams]
-        for point in points:
-            if dict(point.lam) not in known:
-                note(f"{point.name} is left out: of held-out samples no scores at its λ are kept. Give --data.")
-        return dial, [point for point in points if dict(point.lam) in known]
-    space = bundle.predictor.space
-    grid = [lam.as_dict() for lam in dial_grid(space)]
-    own = [dict(point.lam) for point in points if dict(point.lam) not in grid]
-    lams = space.stack([*grid, *{json.dumps(lam): lam for lam in own}.values()])
-    inputs = read_inputs(bundle, data, Columns(target, group, path_column), labelled=True)
-    return bundle.dial(inputs.X, inputs.labels, groups=inputs.groups, lams=lams), points
 
 
 def _pictures(dial: Dial, points: Sequence[OperatingPoint], heat_map: str) -> Mapping[str, Any]:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 __all__ = ["point_sheet", "points"]
 
 
-def points(run: str, /, delete: list[str] | None = None) -> None:
-    """List the operating points of a model, or delete some.
+def points(run: str, /, delete: list[str] | None = None, import_: str | None = None) -> None:
+    """List the operating points of a model, delete some, or take up those of a page.
 
     Of each: its aim, λ, the threshold as a margin and as a probability, and the figures that it was chosen by.
 
@@ -22,6 +22,8 @@ def points(run: str, /, delete: list[str] | None = None) -> None:
         The folder that `lossdial train` wrote.
     delete
         The points to delete, by name: --delete clinic,screening.
+    import_
+        A file of points that an explorer page saved. They are somebody's choice: none is certified by that.
     """
     from rich.console import Console
 
@@ -30,6 +32,16 @@ def points(run: str, /, delete: list[str] | None = None) -> None:
 
     console = Console(soft_wrap=True, highlight=False)
     bundle = Bundle.load(run)
+    if import_ is not None:
+        from lossdial.explorer import read_points
+
+        taken = read_points(import_)
+        for point in taken:
+            bundle.predictor.lam(point.lam)  # a λ of another model is an error
+            bundle = bundle.with_point(point)
+        bundle.save(run)
+        console.print(f"taken into {run}: {', '.join(point.name for point in taken)}", markup=False)
+        return
     if delete:
         for name in delete:  # all of them before the first is deleted
             if name not in bundle.points:

@@ -38,7 +38,7 @@ class Words(tuple[str, ...]):
 
 def dashed(name: str) -> str:
     """``subject_to`` as it is typed: ``subject-to``."""
-    return name.replace("_", "-")
+    return name.rstrip("_").replace("_", "-")
 
 
 def convert(raw: Any, kind: Any, flag: str, default: Any = None) -> Any:

@@ -42,13 +42,14 @@ class DialMixin:
         aim: Objective | None = None,
         name: str = "default",
         calibration: str | None = "auto",
+        confidence: float | None = None,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> OperatingPoint:
         """Choose the operating point for an aim, spelled out as in :class:`~lossdial.dial.Objective` or given as one.
 
         The point is kept under ``name``, with the calibration of its probabilities. Without data, on the held-out
-        scores of ``fit``.
+        scores of ``fit``. With ``confidence`` the bound on recall is certified to hold on new data, so often.
         """
         point = self.dial(X, y, groups=groups, sample_weight=sample_weight).tune(
             maximize=maximize,
@@ -60,6 +61,7 @@ class DialMixin:
             aim=aim,
             name=name,
             calibration=calibration,
+            confidence=confidence,
         )
         return self.keep(point)
 

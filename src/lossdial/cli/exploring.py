@@ -1,0 +1,56 @@
+"""``lossdial explore``: a page on which people turn the dial themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["explore"]
+
+
+def explore(
+    run: str,
+    /,
+    data: str | None = None,
+    target: str | None = None,
+    group: str | None = None,
+    path_column: str | None = None,
+    out: str = "explorer.html",
+    noun: str = "people",
+) -> None:
+    """Write a page on which people move λ, threshold, prevalence and costs.
+
+    It is one file that works from a disk, offline; it holds what decisions need, no row and no image.
+
+    Parameters
+    ----------
+    run
+        The folder that `lossdial train` wrote.
+    data
+        Labelled data: a table, a folder with one folder of images per class, a table of image paths, or a data set by
+        name. By default the samples held out in training.
+    target
+        The column with the labels. By default that of training.
+    group
+        A column that says which rows belong together, such as a patient's.
+    path_column
+        In a table of image files: the column with their paths. By default path.
+    out
+        The file to write.
+    noun
+        What a row is, in the page's sentences.
+    """
+    from rich.console import Console
+
+    from lossdial import Bundle
+    from lossdial.cli.dialing import dial_with_points
+    from lossdial.explorer import explore as page_of
+
+    if Path(out).suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"out must end in .html; got {out!r}.")
+    bundle = Bundle.load(run)
+    dial, points = dial_with_points(bundle, data, target, group, path_column)
+    negative, positive = (str(name) for name in bundle.predictor.classes)
+    title = f"{Path(run).name} on {data or 'samples held out in training'}"
+    page_of(dial, out, points=points, title=title, classes=(negative, positive), noun=noun)
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(f"look at: {out} ({Path(out).stat().st_size / 1e6:.1f} MB)", markup=False)
