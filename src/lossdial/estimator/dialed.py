@@ -157,7 +157,10 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
             return None
         rows, scores = cross_fitted(self.estimator, X, y, self.pos_label_, splits, given.fit, self.n_jobs)
         kept = [None if part is None else np.asarray(part)[rows] for part in (groups, weight)]
-        return Dial((y == self.pos_label_)[rows].astype(np.uint8), scores, None, *kept)
+        labels = (y == self.pos_label_)[rows].astype(np.uint8)
+        return Dial(
+            labels, scores, None, *kept, spent="their scores are those of one model per fold, which is not used"
+        )
 
     def dial(
         self, X: Any = None, y: Any = None, *, groups: ArrayLike | None = None, sample_weight: ArrayLike | None = None
