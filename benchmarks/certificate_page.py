@@ -162,7 +162,7 @@ brackets.
 COST = """## What it costs
 Mean true precision, at the prevalence of the data, of the answers to 'the most precision with this recall', and how
 often they break the floor. *Uncertified* is `tune` without confidence. MAPIE's `BinaryClassificationController` sees
-the same draws as probabilities, with its default grid of a hundred thresholds: with its default correction
+the same draws as sigmoid(score - 1), spread over its default grid of a hundred thresholds, with its default correction
 (Bonferroni-Holm), and with its fixed sequence of tests. *Ahead* is the mean of recall alone less MAPIE, over the draws
 that MAPIE answers.
 """.splitlines()

@@ -214,6 +214,18 @@ def test_tuning_on_data_of_its_own(data: tuple[np.ndarray, np.ndarray]) -> None:
         clone(dialed).tune(**AIM)
 
 
+def test_fresh_rows_certify_and_cross_fitted_ones_do_not() -> None:
+    X, y = make_classification(4000, weights=[0.8], class_sep=1.5, random_state=0)
+    classifier = DialedClassifier(LogisticRegression()).fit(X[:2000], y[:2000])
+    floor: dict[str, Any] = {"maximize": "precision", "subject_to": {"recall": 0.9}, "confidence": 0.95}
+    with pytest.raises(ValueError, match="those of one model per fold"):
+        classifier.tune(**floor)
+    point = classifier.tune(X[2000:], y[2000:], **floor, by=np.arange(2000) % 2)
+    assert point.certificate is not None
+    assert point.certificate.recall == 0.9
+    assert classifier.points["default"] is point
+
+
 def test_an_aim_works_in_pipelines_searches_and_cross_validation(data: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = data
     dialed = DialedClassifier(LogisticRegression(), aim=Objective(**AIM), cv=3)

@@ -156,10 +156,10 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
             )
             return None
         rows, scores = cross_fitted(self.estimator, X, y, self.pos_label_, splits, given.fit, self.n_jobs)
-        groups, weight = (None if part is None else np.asarray(part)[rows] for part in (groups, weight))
         labels = (y == self.pos_label_)[rows].astype(np.uint8)
-        why = "their scores are those of one model a fold, and not of the one that predicts"
-        return Dial(labels, scores, None, groups, weight, spent=why)
+        names, weights = (None if part is None else np.asarray(part)[rows] for part in (groups, weight))
+        spent = "their scores are those of one model per fold, which is not used"
+        return Dial(labels, scores, groups=names, sample_weight=weights, spent=spent)
 
     def dial(
         self, X: Any = None, y: Any = None, *, groups: ArrayLike | None = None, sample_weight: ArrayLike | None = None

@@ -43,13 +43,15 @@ class DialMixin:
         name: str = "default",
         calibration: str | None = "auto",
         confidence: float | None = None,
+        by: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> OperatingPoint:
         """Choose the operating point for an aim, spelled out as in :class:`~lossdial.dial.Objective` or given as one.
 
         The point is kept under ``name``, with the calibration of its probabilities. Without data, on the held-out
-        scores of ``fit``. With ``confidence`` the bound on recall is certified to hold on new data, so often.
+        scores of ``fit``. With a ``confidence`` its bounds hold on new data with that probability, in every part that
+        ``by`` names, and the point carries the certificate.
         """
         point = self.dial(X, y, groups=groups, sample_weight=sample_weight).tune(
             maximize=maximize,
@@ -62,6 +64,7 @@ class DialMixin:
             name=name,
             calibration=calibration,
             confidence=confidence,
+            by=by,
         )
         return self.keep(point)
 
