@@ -22,8 +22,8 @@ from rich.table import Table
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from lossdial import LCTClassifier
-from lossdial.models import CifarResNet
+from lossdial import LCTClassifier, Recipe, Run
+from lossdial.models import CifarResNet, FiLMConfig
 
 TABLES = ("mammography", "wilt", "satimage_2", "keel_yeast4", "keel_page_blocks0", "keel_abalone19")
 SEEDS = range(5)
@@ -50,13 +50,13 @@ def measure(x: np.ndarray, y: np.ndarray, scale: str, seed: int) -> dict[str, fl
         x_train, y_train = x_train[keep], y_train[keep]
     torch.manual_seed(seed)  # of the ResNet's first weights
     classifier = LCTClassifier(
-        film_scale=scale,
-        backbone=CifarResNet(8, 8, in_channels=1) if images else None,
-        epochs=30,
+        head=FiLMConfig(scale=scale),
+        network=CifarResNet(8, 8, in_channels=1) if images else None,
+        recipe=Recipe(epochs=30),
         random_state=seed,
-        progress=False,
+        run=Run(progress=False),
     ).fit(x_train, y_train)
-    chosen, test = classifier.surface(), classifier.surface(x_test, y_test)
+    chosen, test = classifier.dial().surface, classifier.dial(x_test, y_test).surface
     return {m: float(test.metric(m)[np.argmax(chosen.metric(m))]) for m in METRICS}
 
 

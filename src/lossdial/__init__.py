@@ -12,11 +12,11 @@ from lossdial.base.lazy import lazily
 if TYPE_CHECKING:
     from lossdial.bundle import Bundle
     from lossdial.dial import Dial, Objective
-    from lossdial.estimator import DialedClassifier, LCTClassifier
+    from lossdial.estimator import DialedClassifier, LCTClassifier, Run
     from lossdial.losses import FocalLoss, VSLoss
     from lossdial.models import ConditionalClassifier
     from lossdial.predictor import Predictor
-    from lossdial.spaces import Constant, Linear, Space
+    from lossdial.spaces import Constant, Linear, Space, register_distribution
     from lossdial.training import SAM, Recipe, fit
 
 __all__ = [
@@ -32,9 +32,11 @@ __all__ = [
     "Objective",
     "Predictor",
     "Recipe",
+    "Run",
     "Space",
     "VSLoss",
     "fit",
+    "register_distribution",
 ]
 
 __getattr__, __dir__ = lazily(
@@ -45,12 +47,12 @@ __getattr__, __dir__ = lazily(
         "cli": "cli",
         "data": "data",
         "dial": "Dial Objective dial",
-        "estimator": "DialedClassifier LCTClassifier estimator",
+        "estimator": "DialedClassifier LCTClassifier Run estimator",
         "experiments": "experiments",
         "losses": "FocalLoss VSLoss losses",
         "models": "ConditionalClassifier models",
         "predictor": "Predictor predictor",
-        "spaces": "Constant Linear Space spaces",
+        "spaces": "Constant Linear Space register_distribution spaces",
         "training": "SAM Recipe fit training",
     },
 )

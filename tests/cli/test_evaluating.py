@@ -8,7 +8,7 @@ import pytest
 from matplotlib.image import imread
 from sklearn.metrics import brier_score_loss, f1_score, roc_auc_score
 
-from lossdial import Bundle, LCTClassifier
+from lossdial import LCTClassifier
 from lossdial.cli import main
 
 
@@ -22,15 +22,16 @@ def evaluated(run: Path, tables: Path, tmp_path_factory: pytest.TempPathFactory)
 
 
 def test_figures_are_scikit_learn_s(evaluated: Path, tables: Path) -> None:
-    found = json.loads((evaluated / "evaluation" / "evaluation.json").read_text())
+    (file,) = evaluated.glob("evaluation/val-*/evaluation.json")
+    found = json.loads(file.read_text())
     frame = pd.read_csv(tables / "val.csv")
     y = (frame.state == "failing").to_numpy()
-    classifier, bundle = LCTClassifier.load(evaluated), Bundle.load(evaluated)
-    matrix = bundle.encode(frame)
+    classifier, rows = LCTClassifier.load(evaluated), frame[["heat", "wear", "kind"]]
     assert set(found["points"]) == {"default", "risk"}
-    for name, figures in found["points"].items():
-        probability = classifier.predict_proba(matrix, point=name)[:, list(classifier.classes_).index("failing")]
-        predicted = classifier.predict(matrix, point=name) == "failing"
+    for name, point in found["points"].items():
+        figures = point["figures"]
+        probability = classifier.predict_proba(rows, point=name)[:, list(classifier.classes_).index("failing")]
+        predicted = classifier.predict(rows, point=name) == "failing"
         assert figures["f1"][0] == pytest.approx(f1_score(y, predicted))
         assert figures["auc"][0] == pytest.approx(roc_auc_score(y, probability), abs=1e-6)
         assert figures["brier"][0] == pytest.approx(brier_score_loss(y, probability), abs=1e-6)
@@ -40,7 +41,7 @@ def test_figures_are_scikit_learn_s(evaluated: Path, tables: Path) -> None:
 
 
 def test_pictures_and_page(evaluated: Path) -> None:
-    folder = evaluated / "evaluation"
+    (folder,) = evaluated.glob("evaluation/val-*")
     for name in ("precision_recall", "roc", "heat_map", "reliability", "decision_curve"):
         picture = imread(folder / f"{name}.png")
         assert picture.shape[0] > 400

@@ -35,8 +35,8 @@ def test_a_folder_of_images(photos: Path, tmp_path: Path, capsys: pytest.Capture
     assert main(["train", "--data", str(photos), "--out", str(out), *arguments]) == 0
     assert "spot" in capsys.readouterr().out
     bundle = Bundle.load(out)
-    assert bundle.training["class_names"] == ["plain", "spot"]
-    assert bundle.training["history"][-1]["auc"] > 0.9
+    assert [str(label) for label in bundle.predictor.classes] == ["plain", "spot"]
+    assert bundle.training.history[-1]["auc"] > 0.9
     assert Image.open(out / "contact_sheet.png").size[0] > 500
     with pytest.warns(UserWarning, match="advisable"):
         LCTClassifier.load(out).tune(maximize="f1")
@@ -49,7 +49,7 @@ def test_a_folder_of_images(photos: Path, tmp_path: Path, capsys: pytest.Capture
     assert main(["predict", str(out), "--data", str(scored), "--out", str(tmp_path / "again.csv")]) == 0
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "again.csv"), pd.read_csv(scored))
     assert main(["train", "--data", str(photos), "--out", str(tmp_path / "none"), "--image-size", "0"]) == 2
-    assert "image_size must be at least 1" in capsys.readouterr().err
+    assert "--image-size must be at least 1" in capsys.readouterr().err
 
 
 def test_a_model_from_a_table_of_paths_is_asked_with_one(photos: Path, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_table_of_paths_with_groups(photos: Path, tmp_path: Path) -> None:
     frame.to_csv(tmp_path / "photos.csv", index=False)
     arguments = ["--path-column", "file", "--target", "what", "--image-size", "16", "--epochs", "1"]
     assert main(["train", "--data", str(tmp_path / "photos.csv"), "--out", str(tmp_path / "run"), *arguments]) == 0
-    assert Bundle.load(tmp_path / "run").training["class_names"] == ["plain", "spot"]
+    assert [str(label) for label in Bundle.load(tmp_path / "run").predictor.classes] == ["plain", "spot"]
 
 
 def test_frozen_features_and_then_images(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,7 +94,7 @@ def test_frozen_features_and_then_images(photos: Path, tmp_path: Path, capsys: p
     arguments = ["--preset", "frozen", "--features", features, "--epochs", "20", "--batch-size", "32"]
     assert main(["train", *images, "--out", str(out), *arguments]) == 0
     assert (tmp_path / "features" / "features.npy").stat().st_mtime_ns == stamp  # not computed again
-    assert Bundle.load(out).training["history"][-1]["auc"] > 0.95
+    assert Bundle.load(out).training.history[-1]["auc"] > 0.95
 
     # The model was trained on features and takes images.
     spot, plain = (
@@ -110,9 +110,9 @@ def test_tables_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         main(["train", "--data", "wilt", "--out", str(tmp_path / "run"), "--epochs", "2", "--method", "focal+lct"]) == 0
     )
     bundle = Bundle.load(tmp_path / "run")
-    assert bundle.loss == {"name": "focal"}
-    assert bundle.holdout is not None
-    assert len(bundle.holdout.y) == pytest.approx(4819 / 5, abs=2)
+    assert bundle.training.loss == {"name": "focal"}
+    assert bundle.evidence is not None
+    assert len(bundle.evidence.y) == pytest.approx(4819 / 5, abs=2)
     assert "positive" in capsys.readouterr().out
 
 

@@ -191,4 +191,4 @@ def test_data_that_are_not_there_are_told_before_anything_runs(
     monkeypatch.setenv("LOSSDIAL_DATA", str(tmp_path))
     assert main(["reproduce", "--study", "household", "--preset", "cpu", "--store", str(tmp_path / "s")]) == 2
     assert "cifar100-household is not in" in capsys.readouterr().err
-    assert json.loads((tmp_path / "s" / "store.json").read_text()) == {"format": 1}
+    assert json.loads((tmp_path / "s" / "store.json").read_text()) == {"format": 2}

@@ -107,7 +107,7 @@ def test_groups_and_weights_reach_the_dial(monkeypatch: pytest.MonkeyPatch) -> N
     seen = {}
     monkeypatch.setattr("lossdial.dial.Dial.__init__", lambda _, *__, **named: seen.update(named) or _stop())
     with pytest.raises(RuntimeError):
-        tune("--score", "p", "--groups", "patient", "--weight", "weight", "--maximize", "f1")
+        tune("--score", "p", "--group", "patient", "--weight", "weight", "--maximize", "f1")
     frame = made()
     assert np.array_equal(seen["groups"], frame.patient)
     assert np.array_equal(seen["sample_weight"], frame.weight)
@@ -127,7 +127,7 @@ def _stop() -> None:
             ["--score", "p", "--positive", "sick", "--maximize", "f1"],
             "--positive must be one of the labels; got 'sick'",
         ),
-        (["--score", "p", "--groups", "patent", "--maximize", "f1"], "did you mean 'patient'?"),
+        (["--score", "p", "--group", "patent", "--maximize", "f1"], "did you mean 'patient'?"),
         (["--score", "p"], "give exactly one of --maximize and --minimize"),
         (["--score", "p", "--maximize", "f1", "--out", "scores.csv/x"], "scores.csv"),
     ],

@@ -29,6 +29,7 @@ OPTIONS = [
         ("pass `subject_to`, or `target`", "pass --subject-to, or --target"),
         ("out must end in .csv; got 'x'.", "--out must end in .csv; got 'x'."),
         ("random_state must be 0 or more", "--seed must be 0 or more"),
+        ("different: data__weight_decay, other__x", "different: --data.weight-decay, other__x"),
     ],
 )
 def test_arguments_become_options(message: str, words: str) -> None:

@@ -122,6 +122,41 @@ def test_wrong_input_is_named():
         calibrate([0, 1], [np.nan, 1.0])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_invert_is_where_the_map_leads_there(kind):
+    y, score = make()
+    calibration = calibrate(y, score, kind)
+    for margin in (-2.0, -0.5, 0.0, 0.4):
+        place = calibration.invert(margin)
+        assert calibration.apply(place) == pytest.approx(margin, abs=1e-9)
+    assert (calibration.apply(score) > 0).tolist() == (score > calibration.invert(0.0)).tolist()
+
+
+def test_isotonic_beyond_its_ends():
+    flat = Isotonic((0.0, 1.0), (0.1, 0.4))
+    assert flat.invert(0.0) == np.inf
+    assert flat.invert(-5.0) == -np.inf
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (3, "calibration must be an object"),
+        ({"kind": "platt", "slope": 1.0}, "'intercept' is missing"),
+        ({"kind": "platt", "slope": -1.0, "intercept": 0.0}, "'slope' must be greater than 0; got -1.0"),
+        ({"kind": "platt", "slope": "steep", "intercept": 0.0}, "'slope' must be a number; got 'steep'"),
+        ({"kind": "temperature", "temperature": float("nan")}, "'temperature' must be a number; got NaN"),
+        ({"kind": "temperature", "temperature": "inf"}, "'temperature' must be finite"),
+        ({"kind": "spline"}, "one of temperature, platt"),
+        ({"kind": "isotonic", "margins": [1.0, 0.0], "probabilities": [0.1, 0.2]}, "ascending"),
+        ({"kind": "isotonic", "margins": [0.0, 1.0], "probabilities": [0.1]}, "equally many"),
+    ],
+)
+def test_json_that_was_altered_is_named(data, message):
+    with pytest.raises(ValueError, match=message):
+        calibration_from_json(data)
+
+
 @pytest.mark.parametrize("kind", ["temperature", "platt", "beta"])
 @pytest.mark.parametrize("width", [1e-2, 1e-5, 1e-9, 0.0])
 def test_scores_that_hardly_differ_are_calibrated_all_the_same(kind, width):

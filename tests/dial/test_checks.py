@@ -11,6 +11,7 @@ from lossdial.dial.checks import (
     require_finite,
     require_positives,
     require_prevalence,
+    statable,
 )
 
 
@@ -69,3 +70,9 @@ def test_few_positives_warn_and_fewer_refuse():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         require_positives(50)
+
+
+def test_what_can_be_stated():
+    assert statable(5, 5) is None
+    assert statable(4, 300) == "no figure can be stated on 4 positives: at least 5 are needed."
+    assert statable(1, 0) == "no figure can be stated on 1 positive and 0 negatives: at least 5 of each are needed."

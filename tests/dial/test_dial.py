@@ -1,34 +1,225 @@
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 
-from lossdial.dial import Dial
+import lossdial.dial
+from lossdial.dial import (
+    Dial,
+    FoldedScores,
+    Objective,
+    adapt,
+    choose,
+    envelope,
+    estimate_prevalence,
+    metrics,
+    verdict,
+)
 
 
-def make(seed=0, n=600):
+def make(seed=0, n=600, m=1, prevalence=0.2):
     rng = np.random.default_rng(seed)
-    y = (rng.random(n) < 0.2).astype(int)
-    return y, rng.normal(size=n) + 1.5 * y
+    y = (rng.random(n) < prevalence).astype(int)
+    scores = 2 * (rng.normal(size=(n, m)) + 1.5 * y[:, None]) + 1
+    return y, scores, [{"tau": float(k)} for k in range(m)]
 
 
-def test_points_are_what_was_asked_so_far():
-    y, score = make()
-    dial = Dial(y, score)
+def test_importing_the_room_loads_numpy_and_scipy_only():
+    code = """
+import sys, types
+root = types.ModuleType("lossdial")
+root.__path__ = [sys.argv[1]]
+sys.modules["lossdial"] = root  # the room alone, whatever the package itself imports
+import lossdial.dial
+from lossdial.dial import Dial
+Dial([0, 1] * 40, [0.0, 1.0, 2.0, 0.5] * 20).tune(maximize="f1").metrics["f1"]
+loaded = {name.partition(".")[0] for name in sys.modules}
+print(sorted(loaded & {"torch", "pandas", "sklearn", "matplotlib", "lightning_fabric", "PIL"}))
+"""
+    folder = Path(lossdial.dial.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, str(folder)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_one_column_and_many():
+    y, scores, lams = make(m=3)
+    for given in (scores[:, 0], scores[:, :1]):
+        dial = Dial(y, given)
+        assert dial.lams == ({},)
+        assert dial.tune(maximize="f1").lam == {}
+    many = Dial(y, scores, lams)
+    assert many.scores is scores
+    assert many.surface.n_lams == 3
+    with pytest.raises(ValueError, match="lams must name the λ of each of the 3 columns"):
+        Dial(y, scores)
+
+
+def test_lazy_scores_are_never_held():
+    y, scores, lams = make(m=3)
+    folded = FoldedScores(scores, np.eye(3), np.zeros(3))
+    assert Dial(y, folded, lams).tune(maximize="f1") == Dial(y, scores, lams).tune(maximize="f1")
+
+
+def test_points_are_all_it_gathers():
+    y, scores, lams = make(m=3)
+    dial = Dial(y, scores, lams)
     assert dict(dial.points) == {}
     point = dial.tune(maximize="f1", name="a")
-    dial.adapt(prevalence=0.01, cost_fn=50, cost_fp=1, name="b")
+    clinic = dial.adapt(prevalence=0.01, cost_fn=50, cost_fp=1, name="b")
     assert list(dial.points) == ["a", "b"]
     assert dial.points["a"] is point
     with pytest.raises(TypeError):
         dial.points["c"] = point
+    # What adapt uses is the data, whatever was tuned before.
+    assert clinic == adapt(envelope(dial.surface), 0.01, 50, 1, "b")
+    assert clinic == Dial(y, scores, lams).adapt(prevalence=0.01, cost_fn=50, cost_fp=1, name="b")
 
 
-def test_any_classifier_can_be_dialled():
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(800, 3))
-    y = np.where(X[:, 0] + rng.normal(size=800) > 1.4, "ill", "well")
-    for classifier in (LogisticRegression(), RandomForestClassifier(20, random_state=0)):
-        dial = Dial.of(classifier.fit(X[:400], y[:400]), X[400:], y[400:])
-        assert dial.y.sum() == (y[400:] == "ill").sum()
-        assert dial.metrics(["auc"])["auc"][0].value > 0.6
+def test_it_asks_what_the_room_answers():
+    y, scores, lams = make(m=3)
+    dial, objective = Dial(y, scores, lams), Objective(maximize="balanced_accuracy", subject_to={"recall": 0.5})
+    point = dial.tune(maximize="balanced_accuracy", subject_to={"recall": 0.5})
+    assert point == dial.tune(aim=objective) == choose(dial.surface, objective)
+    assert str(dial.verdict()) == str(verdict(dial.surface))
+    assert dial.envelope().to_json() == envelope(dial.surface).to_json()
+    new = scores[::3, lams.index(point.lam)]
+    expected = estimate_prevalence(new, y, scores[:, lams.index(point.lam)])
+    assert dial.estimate_prevalence(new) == expected
+    with pytest.raises(ValueError, match="give aim, or maximize"):
+        dial.tune(aim=objective, maximize="f1")
+    with pytest.raises(ValueError, match="exactly one of maximize and minimize"):
+        dial.tune()
+    with pytest.raises(ValueError, match=r"no operating point 'clinc'; .*default"):
+        dial.metrics(point="clinc")
+
+
+def test_figures_at_every_lam_and_at_a_point():
+    y, scores, lams = make(m=3)
+    dial = Dial(y, scores, lams)
+    found = dial.metrics()
+    assert set(found) == {
+        "auc",
+        "average_precision",
+        "brier",
+        "max_f1",
+        "max_balanced_accuracy",
+        "precision_at_recall@0.99",
+    }
+    for k in range(3):
+        assert found["auc"][k].value == pytest.approx(metrics.auc(y, scores[:, k]))
+        assert found["auc"][k].low < found["auc"][k].value < found["auc"][k].high
+    point = dial.tune(maximize="f1", name="a")
+    at = dial.metrics(["recall", "brier", "f1"], point="a")
+    assert at["f1"] == point.metrics["f1"]
+    score = scores[:, lams.index(point.lam)]
+    assert at["brier"].value == pytest.approx(metrics.brier(y, point.margin(score)))
+    assert at["recall"].value == pytest.approx(metrics.recall(y, score, point.threshold))
+    clinic = dial.adapt(prevalence=0.01, cost_fn=50, cost_fp=1, name="clinic")
+    assert dial.metrics(["precision"], clinic)["precision"].value == pytest.approx(clinic.metrics["precision"].value)
+
+
+def test_few_positives_warn_fewer_refuse_and_no_figure_is_stated():
+    y, scores, _ = make(n=400)
+    for n, kind in ((30, "warn"), (4, "refuse")):
+        kept = np.concatenate([np.flatnonzero(y == 1)[:n], np.flatnonzero(y == 0)])
+        dial = Dial(y[kept], scores[kept, 0])
+        if kind == "warn":
+            with pytest.warns(UserWarning, match="only 30 positives to tune on") as caught:
+                dial.tune(maximize="f1")
+            assert caught[0].filename == __file__
+            dial.metrics(["auc"])
+        else:
+            with pytest.raises(ValueError, match="have 4 positives; at least 5 are needed"):
+                dial.tune(maximize="f1")
+            with pytest.raises(ValueError, match="no figure can be stated on 4 positives: at least 5 are needed"):
+                dial.metrics(["auc"])
+
+
+def test_float64_is_kept_from_end_to_end():
+    # Scores that are one and the same float32.
+    y = np.array([0, 1] * 60)
+    score = 0.1 + np.spacing(0.1) * (np.arange(120) % 2 + np.arange(120) // 2 * 2)
+    y = (np.arange(120) >= 60).astype(int)
+    assert np.unique(score.astype(np.float32)).size == 1
+    dial = Dial(y, score)
+    point = dial.tune(maximize="f1", calibration=None)
+    assert point.metrics["f1"].value == 1
+    assert point.predict(score).tolist() == (y == 1).tolist()
+    assert dial.metrics(["auc"])["auc"][0].value == 1
+    assert dial.envelope().auc == 1
+
+
+def test_groups_and_weights_are_kept_and_heeded():
+    y, scores, lams = make(m=2)
+    groups, weight = np.arange(600) // 2, np.random.default_rng(0).exponential(size=600)
+    weight[:10] = 0
+    dial = Dial(y, scores, lams, groups=groups, sample_weight=weight)
+    assert dial.groups is groups
+    assert dial.y.size == 600
+    assert dial.surface.labels.size == 590
+    assert dial.metrics(["auc"])["auc"][0].value == pytest.approx(metrics.auc(y, scores[:, 0], weight))
+    point = dial.tune(maximize="f1")
+    score = scores[:, lams.index(point.lam)]
+    assert point.metrics["f1"].value == pytest.approx(metrics.f1(y, score, point.threshold, weight))
+    dial.adapt(prevalence=0.01, cost_fn=50, cost_fp=1)
+    dial.verdict()
+    dial.estimate_prevalence(scores[:100, 0])
+
+
+def classes(seed=1, n=800):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, np.where(X[:, 0] + rng.normal(size=n) > 1.4, "ill", "well")
+
+
+@pytest.mark.parametrize(
+    "classifier", [LogisticRegression(), RandomForestClassifier(20, random_state=0), GaussianNB()], ids=str
+)
+def test_any_classifier_can_be_dialled(classifier):
+    X, y = classes()
+    classifier.fit(X[:400], y[:400])
+    dial = Dial.of(classifier, X[400:], y[400:])
+    assert dial.y.sum() == (y[400:] == "ill").sum()
+    probability = classifier.predict_proba(X[400:])[:, list(classifier.classes_).index("ill")]
+    order = np.argsort(probability, kind="stable")
+    ranked = dial.scores[order, 0]
+    assert ((np.diff(ranked) > 0) == (np.diff(probability[order]) > 0)).all()
+    assert np.isfinite(ranked).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dial.tune(maximize="f1")
+
+
+def test_the_positive_class_is_the_rarer_or_the_one_named():
+    X, y = classes()
+    model = LogisticRegression().fit(X, y)
+    assert Dial.of(model, X, y).y.sum() == (y == "ill").sum()
+    turned = Dial.of(model, X, y, pos_label="well")
+    assert turned.y.sum() == (y == "well").sum()
+    assert turned.metrics(["auc"])["auc"][0].value > 0.5
+    even = np.concatenate([np.flatnonzero(y == "ill"), np.flatnonzero(y == "well")[: (y == "ill").sum()]])
+    with pytest.warns(UserWarning, match="is taken as the positive class|taken"):
+        Dial.of(model, X[even], y[even])
+    with pytest.raises(ValueError, match="pos_label"):
+        Dial.of(model, X, y, pos_label="healthy")
+    with pytest.raises(ValueError, match="'odd', which the classifier does not know"):
+        Dial.of(model, X[:3], ["ill", "odd", "well"])
+
+
+def test_what_has_no_scores_is_named():
+    class Silent:
+        classes_ = np.array([0, 1])
+
+        def predict(self, X):
+            return np.zeros(len(X))
+
+    with pytest.raises(ValueError, match="Silent has neither decision_function nor predict_proba"):
+        Dial.of(Silent(), np.zeros((4, 1)), [0, 1, 0, 0])

@@ -140,3 +140,89 @@ def test_one_lam_works():
 def test_impossible_costs_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         envelope(make()).best(*arguments)
+
+
+def test_whole_weights_are_repetition():
+    for seed in range(8):
+        surface = make(seed, ties=seed % 2 == 0)
+        times = np.random.default_rng(seed).integers(0, 4, 80)
+        times[:2] = 1
+        weighted = envelope(Surface(surface.y, surface.scores, surface.lams, times), None)
+        repeated = envelope(surface.take(np.repeat(np.arange(80), times)), None)
+        assert [(v.index, v.threshold) for v in weighted.vertices] == [
+            (v.index, v.threshold) for v in repeated.vertices
+        ]
+        np.testing.assert_allclose(weighted.fpr, repeated.fpr, atol=1e-12)
+        np.testing.assert_allclose(weighted.tpr, repeated.tpr, atol=1e-12)
+        assert weighted.prevalence == pytest.approx(repeated.prevalence)
+
+
+@given(st.integers(0, 10**6), st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_weighted_envelope_is_the_upper_hull_too(seed, ties):
+    plain = make(seed, n=40, ties=ties)
+    weight = np.random.default_rng(seed).exponential(size=40)
+    surface = Surface(plain.y, plain.scores, plain.lams, weight)
+    hull = envelope(surface, None)
+    for k in range(4):
+        fpr, tpr, _ = roc_curve(surface.y, surface.score(k), sample_weight=weight)
+        assert (tpr <= np.interp(fpr, hull.fpr, hull.tpr) + 1e-9).all()
+    for vertex in hull.vertices:
+        score = surface.score(vertex.index)
+        assert metrics.fpr(surface.y, score, vertex.threshold, weight) == pytest.approx(vertex.fpr)
+        assert metrics.recall(surface.y, score, vertex.threshold, weight) == pytest.approx(vertex.tpr)
+    assert (np.diff(hull.slopes) <= 1e-9).all()
+
+
+def test_float64_scores_are_told_apart():
+    low = 0.1
+    hull = envelope(Surface([0, 1, 0, 1], np.array([low, np.nextafter(low, 1), -1.0, 5.0])[:, None], [{}]), None)
+    assert (hull.fpr.tolist(), hull.tpr.tolist()) == ([0, 0, 1], [0, 1, 1])
+
+
+def test_groups_make_it_less_sure():
+    surface = make(3)
+    grouped = envelope(Surface(surface.y, surface.scores, surface.lams, None, np.arange(80) // 4))
+    assert grouped.effective[0] < envelope(surface).effective[0] == surface.n_positive
+    again = Envelope.from_json(grouped.to_json())
+    assert again.effective == grouped.effective
+
+
+def altered(**change):
+    return envelope(make()).to_json() | change
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "envelope must be an object"),
+        ({}, "envelope: 'vertices' is missing"),
+        (altered(vertices=3), "'vertices' must be a list; got 3"),
+        (altered(vertices=[]), "'vertices' must hold at least two corners; got 0"),
+        (altered(vertices=[1, 2]), "vertex 0 must be an object"),
+        (altered(vertices=[{"fpr": 0.0, "tpr": 0.0}] * 2), "vertex 0: 'calibration' is missing"),
+        (altered(n_positive="many"), "'n_positive' must be a whole number"),
+        (altered(prevalence=0), "'prevalence' must lie strictly"),
+        (altered(effective=[1.0]), "'effective' must hold two numbers above 0"),
+        (altered(held_out=[[0.1, 0.2]]), "'held_out' must be 0 pairs"),
+        (altered(halves=[envelope(make()).to_json()]), "half 0: 'halves' must be empty"),
+        (altered(halves=[altered(halves=[], held_out=[])]), "half 0: 'held_out' must be"),
+    ],
+)
+def test_json_that_was_altered_is_named(data, message):
+    with pytest.raises(ValueError, match=message):
+        Envelope.from_json(data)
+
+
+def test_a_vertex_that_was_altered_is_named():
+    for change, message in (
+        ({"threshold": math.nan}, "vertex 1: 'threshold' must be a number; got NaN"),
+        ({"fpr": 1.5}, r"vertex 1: 'fpr' must lie in \[0, 1\]; got 1.5"),
+        ({"lam": None}, "vertex 1: 'lam' must be an object"),
+        ({"index": -1}, "vertex 1: 'index' must be a whole number"),
+        ({"calibration": "platt"}, "vertex 1: 'calibration' must be an object"),
+    ):
+        data = envelope(make()).to_json()
+        data["vertices"][1] |= change
+        with pytest.raises(ValueError, match=message):
+            Envelope.from_json(data)

@@ -107,6 +107,69 @@ def sk_calibration_curve(y, p, bins):
     return calibration_curve(y, p, n_bins=bins)
 
 
+@st.composite
+def weighted_problems(draw):
+    y, score = draw(problems())
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    weight = rng.exponential(size=y.size) if draw(st.booleans()) else rng.integers(1, 4, y.size).astype(float)
+    return y, score.astype(np.float64), weight
+
+
+@given(weighted_problems(), st.sampled_from([-1.0, 0.0, 0.5]))
+@settings(max_examples=80, deadline=None)
+def test_weighted_metrics_equal_scikit_learn_to_the_last_digits(problem, threshold):
+    y, score, w = problem
+    p, predicted = sigmoid(score), score > threshold
+    pairs = {
+        "auc": (metrics.auc(y, score, w), sk.roc_auc_score(y, score, sample_weight=w)),
+        "ap": (metrics.average_precision(y, score, w), sk.average_precision_score(y, score, sample_weight=w)),
+        "brier": (metrics.brier(y, score, w), sk.brier_score_loss(y, p, sample_weight=w)),
+        "log_loss": (metrics.log_loss(y, score, w), sk.log_loss(y, p, sample_weight=w)),
+        "partial": (metrics.partial_auc(y, score, 0.3, w), sk.roc_auc_score(y, score, max_fpr=0.3, sample_weight=w)),
+    }
+    for name, ours, theirs in (
+        ("recall", metrics.recall, sk.recall_score),
+        ("precision", metrics.precision, sk.precision_score),
+        ("f1", metrics.f1, sk.f1_score),
+    ):
+        pairs[name] = ours(y, score, threshold, w), theirs(y, predicted, sample_weight=w, zero_division=0)
+    pairs["accuracy"] = metrics.accuracy(y, score, threshold, w), sk.accuracy_score(y, predicted, sample_weight=w)
+    balanced = sk.balanced_accuracy_score(y, predicted, sample_weight=w)
+    pairs["balanced_accuracy"] = metrics.balanced_accuracy(y, score, threshold, w), balanced
+    for name, (found, expected) in pairs.items():
+        assert found == pytest.approx(expected, abs=1e-12), name
+
+
+@given(problems(), st.integers(0, 2**32 - 1))
+@settings(max_examples=30, deadline=None)
+def test_whole_weights_are_repetition(problem, seed):
+    y, score = problem
+    score = score.astype(np.float64)
+    times = np.random.default_rng(seed).integers(0, 4, y.size)
+    times[:2] = 1
+    repeated = [np.repeat(a, times) for a in (y, score)]
+    kept = times > 0
+    for name in known_metrics():
+        metric = as_metric(name)
+        found = metrics.evaluate([metric], y[kept] == 1, score[kept][None], weight=times[kept].astype(float))
+        expected = metrics.evaluate([metric], repeated[0] == 1, repeated[1][None])
+        assert found[name][0] == pytest.approx(expected[name][0], abs=1e-12), name
+    assert metrics.auc(y, score, times) == pytest.approx(metrics.auc(*repeated), abs=1e-12)
+    cost = metrics.expected_cost(y, score, 5, 1, sample_weight=times)
+    assert cost == pytest.approx(metrics.expected_cost(*repeated, 5, 1), abs=1e-12)
+
+
+def test_a_threshold_between_neighbouring_scores_is_exact_in_either_precision():
+    for kind in (np.float32, np.float64):
+        low = kind(0.1)
+        high = np.nextafter(low, kind(1))
+        y, score = [0, 1], np.array([low, high])
+        assert metrics.recall(y, score, float(low)) == 1
+        assert metrics.fpr(y, score, float(low)) == 0
+    # 0.1 lies below its nearest float32: a score of that is above the threshold, as it is in exact arithmetic.
+    assert metrics.recall([0, 1], np.float32([0.0, 0.1]), 0.1) == 1
+
+
 def test_cost_and_net_benefit_by_hand():
     y = np.array([1, 1, 0, 0, 0, 0])
     score = np.array([2.0, -1.0, 1.0, -2.0, -2.0, -2.0])  # tpr 1/2, fpr 1/4 at threshold 0

@@ -1,174 +1,10 @@
-import math
+import json
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from lossdial.dial import metrics
+from lossdial.dial.kinds import Goal
 from lossdial.dial.objectives import Objective
-from lossdial.dial.selecting import select
-from lossdial.dial.surface import Surface
-
-
-def make(seed=0, n=120, m=5, ties=False, prevalence=0.3):
-    rng = np.random.default_rng(seed)
-    y = (rng.random(n) < prevalence).astype(int)
-    y[:2] = [0, 1]
-    scores = rng.normal(size=(n, m)) + y[:, None] * np.linspace(0.5, 2, m)
-    scores = np.round(scores * 2) / 2 if ties else scores
-    return Surface(y, scores.astype(np.float32), tuple({"tau": float(k)} for k in range(m)))
-
-
-def every_point(surface):
-    """(λ, threshold) of every distinct decision, by brute force."""
-    for index in range(surface.n_lams):
-        score = surface.score(index)
-        for t in [-np.inf, *np.unique(score)]:
-            yield index, float(t)
-
-
-def figure(surface, name, index, threshold):
-    return getattr(metrics, name)(surface.y, surface.score(index), threshold=threshold)
-
-
-@given(st.integers(0, 10**6), st.booleans(), st.sampled_from(["precision", "f1", "balanced_accuracy", "g_mean"]))
-@settings(max_examples=15, deadline=None)
-def test_choice_is_the_best_of_all_points_that_keep_the_bounds(seed, ties, target):
-    surface = make(seed, n=40, m=3, ties=ties)
-    bounds = {"recall": 0.6, "fpr": 0.6}
-    chosen = select(surface, Objective(maximize=target, subject_to=bounds))
-    legal = [
-        figure(surface, target, k, t)
-        for k, t in every_point(surface)
-        if figure(surface, "recall", k, t) >= 0.6 and figure(surface, "fpr", k, t) <= 0.6
-    ]
-    assert chosen.feasible == bool(legal)
-    if legal:
-        assert chosen.value == pytest.approx(max(legal))
-        assert figure(surface, target, chosen.index, chosen.threshold) == pytest.approx(chosen.value)
-        assert figure(surface, "recall", chosen.index, chosen.threshold) >= 0.6
-        assert figure(surface, "fpr", chosen.index, chosen.threshold) <= 0.6
-
-
-@pytest.mark.parametrize(
-    ("cost_fn", "cost_fp", "prevalence"), [(10, 1, 0.02), (1, 10, 0.5), (1, 1, None), (1, 1e4, 0.01)]
-)
-def test_expected_cost_is_least(cost_fn, cost_fp, prevalence):
-    surface = make(1, n=60)
-    objective = Objective(minimize="expected_cost", cost_fn=cost_fn, cost_fp=cost_fp, prevalence=prevalence)
-    chosen = select(surface, objective)
-
-    def cost(k, t):
-        return metrics.expected_cost(surface.y, surface.score(k), cost_fn, cost_fp, prevalence, t)
-
-    assert chosen.value == pytest.approx(min(cost(k, t) for k, t in every_point(surface)))
-    assert cost(chosen.index, chosen.threshold) == pytest.approx(chosen.value)
-
-
-def test_predict_none_is_an_infinite_threshold():
-    surface = Surface([0, 1, 0], [[2.0], [1.0], [3.0]], ({"tau": 0.0},))
-    chosen = select(surface, Objective(minimize="expected_cost", cost_fn=1, cost_fp=1000))
-    assert chosen.threshold == math.inf
-
-
-@pytest.mark.parametrize("name", ["auc", "average_precision"])
-def test_rankings_take_the_threshold_of_best_balanced_accuracy(name):
-    surface = make(2)
-    chosen = select(surface, Objective(maximize=name))
-    assert chosen.index == np.argmax(surface.metric(name))
-    score = surface.score(chosen.index)
-    best = metrics.max_balanced_accuracy(surface.y, score)
-    assert metrics.balanced_accuracy(surface.y, score, chosen.threshold) == pytest.approx(best)
-
-
-@pytest.mark.parametrize("name", ["brier", "log_loss", "calibration_error"])
-def test_probabilities_keep_the_threshold_at_one_half(name):
-    surface = make(3)
-    chosen = select(surface, Objective(minimize=name))
-    assert chosen.index == np.argmin(surface.metric(name))
-    assert chosen.threshold == 0
-    bounded = select(surface, Objective(minimize=name, subject_to={"recall": 0.95}))
-    assert metrics.recall(surface.y, surface.score(bounded.index), bounded.threshold) >= 0.95
-
-
-@pytest.mark.parametrize(
-    ("best", "maximize", "subject_to"),
-    [
-        ("max_f1", "f1", {}),
-        ("precision_at_recall@0.8", "precision", {"recall": 0.8}),
-        ("recall_at_precision@0.6", "recall", {"precision": 0.6}),
-        ("recall_at_fpr@0.1", "recall", {"fpr": 0.1}),
-    ],
-)
-def test_a_best_over_thresholds_takes_the_threshold_that_attains_it(best, maximize, subject_to):
-    surface = make(4)
-    assert select(surface, Objective(maximize=best)) == select(
-        surface, Objective(maximize=maximize, subject_to=subject_to)
-    )
-    assert select(surface, Objective(maximize=best)).value == pytest.approx(surface.metric(best).max())
-
-
-def test_a_users_function_picks_lam():
-    surface = make(5)
-
-    def spread(y, score):
-        return float(score[y == 1].mean() - score[y == 0].mean())
-
-    values = [spread(surface.y, surface.score(k)) for k in range(5)]
-    assert select(surface, Objective(maximize=spread)).index == np.argmax(values)
-    assert select(surface, Objective(minimize=spread)).index == np.argmin(values)
-    assert str(Objective(maximize=spread)) == "maximise spread"
-
-
-def test_a_users_function_must_be_finite():
-    def broken(y, score):
-        return score.sum() / (y.sum() - y.sum())
-
-    with np.errstate(divide="ignore"), pytest.raises(ValueError, match="broken must return a finite float"):
-        select(make(5), Objective(maximize=broken))
-
-
-def test_bounds_on_threshold_free_metrics_filter_lam():
-    surface = make(6)
-    brier = surface.metric("brier")
-    cap = float(np.sort(brier)[1])
-    chosen = select(surface, Objective(maximize="auc", subject_to={"brier": cap}))
-    assert chosen.feasible
-    assert brier[chosen.index] <= cap
-    legal = surface.metric("auc")[brier <= cap]
-    assert chosen.value == pytest.approx(legal.max())
-
-
-def test_what_cannot_be_met_gives_the_nearest_and_says_what_is_reachable():
-    surface = make(7, prevalence=0.1)
-    objective = Objective(maximize="f1", subject_to={"recall": 0.99, "precision": 0.95})
-    chosen = select(surface, objective)
-    assert not chosen.feasible
-    reachable = surface.metric("precision_at_recall@0.99").max()
-    assert f"precision is at most {reachable:.4g} with recall >= 0.99" in chosen.note
-    assert "recall >= 0.99 and precision >= 0.95" in chosen.note
-
-    def shortfall(k, t):
-        recall, precision = figure(surface, "recall", k, t), figure(surface, "precision", k, t)
-        return max(0.99 - recall, 0) / 0.99 + max(0.95 - precision, 0) / 0.95
-
-    least = min(shortfall(k, t) for k, t in every_point(surface))
-    assert shortfall(chosen.index, chosen.threshold) == pytest.approx(least)
-
-
-def test_ties_between_lams_go_to_the_centre():
-    y = np.array([0, 0, 1, 1])
-    scores = np.repeat(np.float32([[0.0], [1.0], [2.0], [3.0]]), 9, axis=1)
-    lams = tuple({"gamma": g, "tau": t} for g in (0.0, 0.1, 0.2) for t in (0.0, 1.0, 2.0))
-    for objective in (Objective(maximize="f1"), Objective(maximize="auc"), Objective(minimize="brier")):
-        assert select(Surface(y, scores, lams), objective).index == 4
-
-
-def test_ties_within_a_lam_go_to_the_greater_recall():
-    surface = Surface([0, 1, 1], [[0.0], [1.0], [2.0]], ({"tau": 0.0},))
-    chosen = select(surface, Objective(maximize="precision", subject_to={"recall": 0.5}))
-    assert chosen.threshold == 0.5
+from lossdial.dial.registry import as_metric, best, f_beta
 
 
 @pytest.mark.parametrize(
@@ -199,24 +35,55 @@ def test_impossible_objectives_are_refused(arguments, message):
         Objective(**arguments)
 
 
-def test_prevalence_moves_figures_at_a_threshold():
-    # Ten negatives for each in the data stand for the same rates at a tenth of the odds.
-    surface = make(9, n=80)
-    odds = surface.n_positive / surface.n_negative / 10
-    repeated = np.concatenate([np.flatnonzero(surface.y == 1), np.repeat(np.flatnonzero(surface.y == 0), 10)])
-    for arguments in (
-        {"maximize": "f1"},
-        {"maximize": "precision", "subject_to": {"recall": 0.8}},
-        {"maximize": "recall", "subject_to": {"precision": 0.2}},
-        {"maximize": "max_f1"},
-    ):
-        moved = select(surface, Objective(**arguments, prevalence=odds / (1 + odds)))
-        expected = select(surface.take(repeated), Objective(**arguments))
-        assert moved.index == expected.index
-        assert moved.threshold == expected.threshold
-        assert moved.value == pytest.approx(expected.value)
+AIMS = [
+    Objective(maximize="f1"),
+    Objective(maximize="precision", subject_to={"recall": 0.95, "fpr": 0.2}),
+    Objective(minimize="expected_cost", cost_fn=500, cost_fp=1, prevalence=0.002),
+    Objective(maximize=as_metric("auc")),
+    Objective(maximize="max_f1", prevalence=0.1),
+]
 
 
-def test_one_lam_works():
-    surface = make(8, m=1)
-    assert select(surface, Objective(maximize="f1")).value == pytest.approx(metrics.max_f1(surface.y, surface.score(0)))
+@pytest.mark.parametrize("aim", AIMS)
+def test_an_aim_can_be_written_down(aim):
+    again = Objective.from_json(json.loads(json.dumps(aim.to_json(), allow_nan=False)))
+    assert str(again) == str(aim)
+    assert again.to_json() == aim.to_json()
+    assert again.unfolded(0.3)[0].name == aim.unfolded(0.3)[0].name
+
+
+def test_a_function_of_ones_own_cannot():
+    assert Objective(maximize=lambda y, score: float(score[y == 1].mean())).to_json() is None
+    assert Objective(maximize=best(Goal(f_beta(3)), "mine")).to_json() is None
+
+
+def test_bounds_may_be_none_and_are_ones_own():
+    bounds = {"recall": 0.9}
+    aim = Objective(maximize="precision", subject_to=bounds)
+    bounds["recall"] = 0.1
+    assert aim.subject_to == {"recall": 0.9}
+    assert Objective(maximize="f1", subject_to=None).subject_to == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"maximize": 3}, "aim: 'maximize' must be a text; got 3"),
+        ({"subject_to": ["recall"]}, "aim: 'subject_to' must be an object"),
+        ({"subject_to": {"recall": "high"}}, "'recall' must be a number; got 'high'"),
+        ({"subject_to": {"recal": 0.9}}, "aim: constraint 'recal' is unknown"),
+        ({"cost_fn": float("nan")}, "'cost_fn' must be a number; got NaN"),
+        ({"prevalence": 2}, "aim: prevalence must lie strictly"),
+    ],
+)
+def test_what_was_altered_is_named(change, message):
+    data = Objective(maximize="precision", subject_to={"recall": 0.9}).to_json() | change
+    with pytest.raises(ValueError, match=message):
+        Objective.from_json(data)
+
+
+def test_a_missing_key_is_named():
+    data = Objective(maximize="f1").to_json()
+    del data["minimize"]
+    with pytest.raises(ValueError, match="aim: 'minimize' is missing"):
+        Objective.from_json(data)

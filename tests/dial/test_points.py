@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from lossdial.dial.calibration import Platt
+from lossdial.dial.objectives import Objective
 from lossdial.dial.points import Estimate, OperatingPoint
 
 
@@ -23,6 +24,8 @@ def make(threshold=0.1):
         calibration=Platt(0.5, 0.1),
         prevalence=0.002,
         shift=-1.5,
+        aim=Objective(maximize="precision", subject_to={"recall": 0.99}, prevalence=0.002),
+        missed=("recall 0.97 instead of recall >= 0.99",),
     )
 
 
@@ -43,11 +46,71 @@ def test_json_round_trip_is_exact(threshold):
     assert json.dumps(again.to_json()) == text
 
 
-def test_predict_is_a_strict_comparison_in_float32():
+def test_predict_is_a_strict_comparison_in_the_precision_of_the_scores():
     threshold = float(np.float32(0.1))
     score = np.float32([0.1, np.nextafter(np.float32(0.1), np.float32(1)), 0.0])
     assert make(threshold).predict(score).tolist() == [False, True, False]
     assert not make(math.inf).predict(score).any()
+    # In float64, scores that are one float32 are told apart.
+    assert make(0.1).predict(np.array([0.1, np.nextafter(0.1, 1)])).tolist() == [False, True]
+    # And a float32 above a threshold that no float32 equals is above it.
+    assert make(0.1).predict(np.float32([0.1])).tolist() == [True]
+    assert bool(make(0.1).predict(0.2))
+
+
+def test_the_threshold_is_a_probability_too():
+    point = make(2.0)
+    assert point.threshold_probability == pytest.approx(1 / (1 + math.exp(-(0.5 * 2.0 + 0.1 - 1.5))))
+    assert make(math.inf).threshold_probability == 1
+    assert make(-math.inf).threshold_probability == 0
+    assert "probability 0.401" in str(point)
+
+
+def test_a_missed_floor_is_in_the_text():
+    assert "NOT MET where it was not chosen: recall 0.97 instead of recall >= 0.99" in str(make())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"threshold": math.nan}, "point 'screening': 'threshold' must be a number; got NaN"),
+        ({"threshold": "nan"}, "'threshold' must be a number; got 'nan'"),
+        ({"threshold": [0.1]}, "'threshold' must be a number; got a list of 1"),
+        ({"threshold": True}, "'threshold' must be a number; got True"),
+        ({"lam": [1, 2]}, "'lam' must be an object of names and values"),
+        ({"lam": {"tau": math.nan}}, "'tau' must be a number; got NaN"),
+        ({"lam": {"tau": {"tau": 1}}}, "'tau' must be a number; got an object of 1"),
+        ({"name": 3}, "operating point: 'name' must be a text; got 3"),
+        ({"n_positive": -1}, "'n_positive' must be a whole number, 0 or more; got -1"),
+        ({"n_negative": 2.5}, "'n_negative' must be a whole number"),
+        ({"feasible": "yes"}, "'feasible' must be true or false; got 'yes'"),
+        ({"metrics": {"recall": 0.5}}, "'recall' of 'metrics' must be a list of value, low and high"),
+        ({"crossfit": {"recall": [1, 2]}}, "'recall' of 'crossfit' must be a list of value"),
+        ({"crossfit": {"recall": [1, 2, "x"]}}, "'recall' of 'crossfit' must be a number; got 'x'"),
+        ({"calibration": {"kind": "platt"}}, "'calibration': 'slope' is missing"),
+        ({"aim": {"maximize": "f1"}}, "'aim': 'minimize' is missing"),
+        ({"prevalence": 1.0}, "'prevalence' must lie strictly between 0 and 1"),
+        ({"shift": "inf"}, "'shift' must be finite"),
+        ({"missed": [1]}, "'missed' must be a list of texts"),
+    ],
+)
+def test_json_that_was_altered_is_named(change, message):
+    with pytest.raises(ValueError, match=message):
+        OperatingPoint.from_json(make().to_json() | change)
+
+
+@pytest.mark.parametrize("key", sorted(set(make().to_json()) - {"threshold_probability"}))
+def test_a_missing_key_is_named(key):
+    data = make().to_json()
+    del data[key]
+    with pytest.raises(ValueError, match=f"{key!r} is missing"):
+        OperatingPoint.from_json(data)
+
+
+@pytest.mark.parametrize("data", [None, [], "point", 3])
+def test_what_is_no_object_is_refused(data):
+    with pytest.raises(ValueError, match="operating point must be an object"):
+        OperatingPoint.from_json(data)
 
 
 def test_estimates_read_well():

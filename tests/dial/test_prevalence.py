@@ -3,6 +3,7 @@ import pytest
 from scipy.stats import norm
 from threadpoolctl import threadpool_limits
 
+from lossdial.dial import resampling
 from lossdial.dial.calibrating import calibrate
 from lossdial.dial.prevalence import estimate_prevalence, log_odds, mixture_share, move_prevalence
 
@@ -99,3 +100,45 @@ def test_wrong_input_is_named(arguments, message):
         estimate_prevalence(*arguments)
     with pytest.raises(ValueError, match="prevalence must lie strictly"):
         move_prevalence(0.0, 0.1, 1.0)
+
+
+def test_weights_and_groups_are_heeded():
+    rng = np.random.default_rng(6)
+    y, score = binormal(200, 800, 0.9, rng)
+    _, new = binormal(100, 400, 0.9, rng)
+    plain = estimate_prevalence(new, y, score)
+    # Rows of a group are one: the calibration, and so the share, is less sure.
+    groups = np.concatenate([np.arange(200) // 10, 20 + np.arange(800) // 10])
+    with pytest.warns(UserWarning, match="only 20 groups with a positive"):
+        grouped = estimate_prevalence(new, y, score, groups=groups)
+    assert grouped.value == pytest.approx(plain.value, abs=0.02)
+    assert grouped.high - grouped.low > plain.high - plain.low
+    # The known samples at another share of positives, by weight, say the same of the new ones.
+    weighted = estimate_prevalence(new, y, score, sample_weight=np.where(y == 1, 0.25, 1.0))
+    assert weighted.value == pytest.approx(plain.value, abs=0.02)
+    zeros = np.r_[np.zeros(50), np.ones(950)]
+    assert estimate_prevalence(new, y, score, sample_weight=zeros) == estimate_prevalence(new, y[50:], score[50:])
+
+
+def test_samples_of_hardly_any_weight_hardly_count():
+    rng = np.random.default_rng(8)
+    y, score = binormal(200, 800, 0.9, rng)
+    _, new = binormal(100, 400, 0.9, rng)
+    clean = estimate_prevalence(new, y, score)
+    wrong = np.r_[y, 1 - y], np.r_[score, score]
+    found = estimate_prevalence(new, *wrong, sample_weight=np.repeat([1.0, 1e-9], 1000))
+    assert found.value == pytest.approx(clean.value, abs=0.005)
+    assert found.high - found.low == pytest.approx(clean.high - clean.low, rel=0.3)
+
+
+def test_the_size_of_blocks_changes_nothing(monkeypatch):
+    rng = np.random.default_rng(7)
+    y, score = binormal(60, 300, 0.9, rng)
+    _, new = binormal(30, 100, 0.9, rng)
+    expected = estimate_prevalence(new, y, score, resamples=70)
+    monkeypatch.setattr("lossdial.dial.prevalence._CELLS", 1)
+    monkeypatch.setattr(resampling, "_KEPT_BYTES", 0)
+    monkeypatch.setattr(resampling.Resamples.blocks, "__defaults__", (1,))
+    found = estimate_prevalence(new, y, score, resamples=70)
+    for side in ("value", "low", "high"):
+        assert getattr(found, side) == pytest.approx(getattr(expected, side), abs=1e-7)

@@ -91,3 +91,64 @@ def test_nan_scores_stop_when_read():
     surface = Surface([0, 1], [[np.nan], [1.0]], [{"t": 0}])
     with pytest.raises(ValueError, match="score must be finite"):
         surface.metric("auc")
+
+
+def test_scores_keep_their_precision():
+    low = 0.1
+    high = np.nextafter(low, 1)  # the same float32
+    surface = Surface([0, 1], np.array([[low], [high]]), [{"t": 0}])
+    assert surface.score(0).dtype == np.float64
+    assert surface.metric("auc").tolist() == [1.0]
+    assert surface.metric("recall", low).tolist() == [1.0]
+    assert surface.metric("fpr", low).tolist() == [0.0]
+    assert Surface([0, 1], np.float32([[low], [high]]), [{"t": 0}]).score(0).dtype == np.float32
+    assert Surface([0, 1], [[1], [2]], [{"t": 0}]).score(0).dtype == np.float64
+    folded = FoldedScores(np.array([[low], [high]]), np.ones((1, 1)), np.zeros(1))
+    assert Surface([0, 1], folded, [{"t": 0}]).metric("auc").tolist() == [1.0]
+
+
+def test_members_score_the_log_odds_of_their_mean_probability():
+    rng = np.random.default_rng(0)
+    features, weights, biases = rng.normal(size=(6, 3)), rng.normal(size=(4, 5, 3)), rng.normal(size=(4, 5))
+    folded = FoldedScores(features, weights, biases)
+    assert folded.shape == (6, 5)
+    probability = (1 / (1 + np.exp(-(np.einsum("nc,kmc->knm", features, weights) + biases[:, None])))).mean(axis=0)
+    np.testing.assert_allclose(folded.columns(1, 4), np.log(probability / (1 - probability))[:, 1:4])
+    assert np.isfinite(FoldedScores(1e4 * features, weights, biases).columns(0, 5)).all()
+    one = FoldedScores(features.astype(np.float32), weights[:1].astype(np.float32), biases[:1].astype(np.float32))
+    assert one.columns(0, 5).dtype == np.float32
+
+
+def test_weights_and_groups_go_with_the_samples():
+    y, folded, lams = make()
+    weight = np.random.default_rng(1).exponential(size=200)
+    weight[:7] = 0
+    groups = np.arange(200) // 4
+    for scores in (folded, folded.columns(0, 7)):
+        surface = Surface(y, scores, lams, weight, groups)
+        assert surface.labels.size == 193
+        np.testing.assert_allclose(surface.metric("auc")[2], metrics.auc(y, folded.columns(0, 7)[:, 2], weight))
+        part = surface.take(np.arange(0, 193, 3))
+        np.testing.assert_array_equal(part.weight, weight[7::3])
+        assert part.groups.size == part.labels.size
+        assert surface.at(3).weight is not None
+        for selecting, measuring in surface.swapped_halves(0):
+            assert selecting.labels.size + measuring.labels.size == 193
+
+
+def test_another_prevalence_is_a_matter_of_weights():
+    y, folded, lams = make()
+    surface = Surface(y, folded.columns(0, 7).astype(np.float64), lams).at(2)
+    moved = surface.at_prevalence(0.01)
+    assert moved.prevalence == pytest.approx(0.01)
+    assert moved.metric("auc")[0] == pytest.approx(surface.metric("auc")[0])
+    tpr, fpr = surface.metric("recall", 0.5)[0], surface.metric("fpr", 0.5)[0]
+    assert moved.metric("precision", 0.5)[0] == pytest.approx(0.01 * tpr / (0.01 * tpr + 0.99 * fpr))
+    assert moved.samples.effective == pytest.approx(surface.samples.effective)
+
+
+def test_a_lam_that_is_not_there_is_named():
+    y, folded, lams = make()
+    assert Surface(y, folded, lams).column(lams[4]) == 4
+    with pytest.raises(ValueError, match=r"point 'a' has λ = \{'tau': 9.0\}, which is not on the surface"):
+        Surface(y, folded, lams).column({"tau": 9.0}, "point 'a'")

@@ -68,6 +68,18 @@ def test_figures_come_from_the_half_that_did_not_choose():
     assert found.gain.value == pytest.approx(np.mean(moved) - np.mean(fixed))
 
 
+def test_figures_are_weighted():
+    plain, objective = alike(2), Objective(maximize="f1")
+    weight = np.random.default_rng(0).exponential(size=1000)
+    surface = Surface(plain.y, plain.scores, plain.lams, weight)
+    found = verdict(surface, (objective,), resamples=20, seed=3).gains[0]
+    moved = []
+    for chooser, judge in surface.swapped_halves(3):
+        free = select(chooser, objective)
+        moved.append(metrics.f1(judge.y, judge.score(free.index), free.threshold, judge.weight))
+    assert found.moved == pytest.approx(np.mean(moved))
+
+
 def test_less_is_better_counts_as_gain():
     surface = crossing(4)
     costs = [Objective(minimize="expected_cost", cost_fn=ratio, cost_fp=1, prevalence=0.1) for ratio in (0.2, 200)]
@@ -96,6 +108,21 @@ def test_wording():
     worse = Gain("maximise f1", "f1", 0.5, 0.45, Estimate(-0.05, -0.09, -0.01))
     assert str(worse) == "moving λ loses here: -0.050 [-0.090, -0.010] f1"
     assert str(Verdict((gain, worse), 50, 100)).endswith("for 1 of 2 aims: 0.050 [0.010, 0.090] to maximise f1.")
+
+
+def test_one_lam_leaves_nothing_to_move():
+    assert str(verdict(alike(1, m=1))) == "There is one λ here and nothing to move but the threshold."
+
+
+def test_copies_in_groups_add_nothing():
+    surface = crossing(5, n_positive=100, n_negative=1000)
+    index = np.repeat(np.arange(1100), 6)
+    copies = surface.take(index)
+    grouped = Surface(copies.y, copies.scores, copies.lams, None, index)
+    aim = (Objective(maximize="recall", subject_to={"fpr": 0.05}),)
+    alone, together = (verdict(s, aim, resamples=300).gains[0].gain for s in (copies, grouped))
+    # Taken for independent, six copies make the interval √6 = 2.4 times too narrow.
+    assert together.high - together.low > 1.7 * (alone.high - alone.low)
 
 
 def test_few_positives_refuse():

@@ -285,7 +285,7 @@ def test_randomness():
     assert not same(quick().fit(X, y), quick(random_state=1).fit(X, y))
     rng = np.random.RandomState(0)
     first = quick(random_state=rng).fit(X, y)
-    assert same(first, quick().fit(X, y))
+    assert same(first, quick(random_state=np.random.RandomState(0)).fit(X, y))
     assert not same(first, quick(random_state=rng).fit(X, y))  # the next draw of the same generator
     state = torch.get_rng_state()
     quick(random_state=None).fit(X, y)
@@ -562,8 +562,9 @@ def test_an_aim_in_the_constructor_tunes_inside_fit_and_cross_validation():
     aim = Objective(maximize="precision", subject_to={"recall": 0.98})
     clf = quick(aim=aim).fit(X, y)
     assert "recall >= 0.98" in str(clf.points["default"])
-    scores = cross_val_score(quick(aim=aim), X, y, scoring="recall", cv=3)
-    assert scores.mean() > cross_val_score(quick(), X, y, scoring="recall", cv=3).mean()
+    modest = Objective(maximize="precision", subject_to={"recall": 0.4})
+    high, low = (cross_val_score(quick(aim=a), X, y, scoring="recall", cv=3).mean() for a in (aim, modest))
+    assert high > low + 0.1
 
 
 def test_what_is_loaded_reports_the_parameters_it_was_trained_with(tmp_path):

@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from lossdial.data.features.embedding import embed
+from lossdial.data.sets.cifar import CIFAR10
 from lossdial.dial.registry import PAPER_METRICS
 from lossdial.experiments import METHODS, Experiment, Store, grid, method
 from lossdial.experiments.experiment import spread_settings
-from lossdial.experiments.features import LABELS
+from lossdial.experiments.features import LABELS, identified
 from lossdial.models import CifarResNet, FrozenEncoder
 
 MakeResults = Callable[..., pd.DataFrame]
@@ -76,12 +77,18 @@ class Small:
 
     features: Path
 
-    @staticmethod
     def experiments(
-        methods: tuple[str, ...] = ("vs", "vs+lct", "vs+sam+lct"), seeds: int = 2, settings: int = 4, epochs: int = 3
+        self,
+        methods: tuple[str, ...] = ("vs", "vs+lct", "vs+sam+lct"),
+        seeds: int = 2,
+        settings: int = 4,
+        epochs: int = 3,
     ) -> tuple[Experiment, ...]:
         cells = (("cifar10-auto-truck", 20.0),)
-        return grid(cells, "frozen", methods, spread_settings(settings), range(seeds), epochs)
+        runs = grid(cells, "frozen", methods, spread_settings(settings), range(seeds), epochs)
+        found = identified(runs, self.features)
+        assert found is not None
+        return found
 
 
 @pytest.fixture(scope="session")
@@ -106,3 +113,19 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
     groups = np.array([f"group {i // 2}" for i in range(len(y_test))])
     np.savez(folder / "cifar10-auto-truck" / LABELS, y_train=y_train, y_test=y_test, groups_test=groups)
     return Small(folder)
+
+
+@pytest.fixture(scope="session")
+def write_cifar() -> Callable[[Path], None]:
+    """A small archive in the official binary form: 100 automobiles and 20 trucks to train on, 30 of each to test."""
+
+    def write(root: Path) -> None:
+        version = next(version for version in CIFAR10.versions if version.binary)
+        rng = np.random.default_rng(0)
+        (root / version.folder).mkdir(parents=True)
+        for file in (*version.train, version.test):
+            labels = np.repeat([1, 9], [30, 30] if file == version.test else [20, 4]).astype(np.uint8)
+            images = rng.integers(0, 120, (len(labels), 3072), dtype=np.uint8) + (labels[:, None] == 9) * np.uint8(90)
+            (root / version.folder / file).write_bytes(np.hstack([labels[:, None], images.astype(np.uint8)]).tobytes())
+
+    return write

@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from lossdial.experiments import METHODS, Experiment, experiment, grid, trials
-from lossdial.experiments.experiment import spread_settings
+from lossdial.experiments import METHODS, Experiment, experiment, grid, methods, trials
+from lossdial.experiments.experiment import image_set, spread_settings
 from lossdial.experiments.presets import PRESETS
 
 ONE = Experiment("aptos", 100.0, "frozen", "vs+lct", 3, 0, 30)
@@ -20,8 +20,9 @@ def test_a_key_is_of_the_content() -> None:
         replace(ONE, setting=4),
         replace(ONE, seed=1),
         replace(ONE, epochs=31),
+        replace(ONE, content="other files"),
     ]
-    assert len({ONE.key, *(other.key for other in others)}) == 8
+    assert len({ONE.key, *(other.key for other in others)}) == 9
 
 
 def test_a_changed_recipe_is_another_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,6 +31,23 @@ def test_a_changed_recipe_is_another_experiment(monkeypatch: pytest.MonkeyPatch)
     changed = replace(preset, recipe=replace(preset.recipe, clip_norm=1.0))
     monkeypatch.setitem(PRESETS["aptos"], "frozen", changed)
     assert replace(ONE).key != before
+
+
+def test_another_image_size_or_evaluation_grid_is_another_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = ONE.key
+    object.__setattr__(entry := image_set("aptos"), "image_size", entry.image_size + 1)
+    try:
+        assert replace(ONE).key != before
+    finally:
+        object.__setattr__(entry, "image_size", entry.image_size - 1)
+    assert replace(ONE).key == before
+    monkeypatch.setitem(methods._EVALUATION["vs"], "tau", (0.0, 1.0))
+    assert replace(ONE).key != before
+
+
+def test_an_image_size_of_the_preset_or_of_the_data_set() -> None:
+    assert Experiment("cifar10-auto-truck", 100.0, "cpu", "vs", 0, 0, 1).image_size == 32
+    assert Experiment("ham10000-melanoma", 100.0, "paper", "vs", 0, 0, 1).image_size == 256
 
 
 def test_the_recipe_is_the_preset_s_with_the_method_s_choices() -> None:
@@ -64,9 +82,9 @@ def test_a_trial_travels_light() -> None:
     assert there.key == trial.key
 
 
-def test_networks_and_λ_per_sample_train_one_by_one() -> None:
+def test_networks_train_one_by_one_and_heads_together_whatever_their_lambda() -> None:
     assert len(trials(grid([("aptos", 100)], "cpu", ["vs+lct"]))) == 48
-    assert len(trials(grid([("aptos", 100)], "frozen", ["vs+lct:per-sample"]))) == 48
+    assert len(trials(grid([("aptos", 100)], "frozen", ["vs+lct:per-sample"]))) == 3
 
 
 def test_four_settings_hold_each_value_once() -> None:

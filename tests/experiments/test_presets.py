@@ -19,8 +19,8 @@ def test_the_paper_s_recipes() -> None:
     melanoma = preset("melanoma", "paper")
     rates = [melanoma.recipe.optimizer.lr * melanoma.recipe.schedule(e, 10) for e in (4.9, 5)]
     assert rates == pytest.approx([0.01, 0.001])
-    assert melanoma.augment is not None
-    assert melanoma.augment.resized_crop == (0.65, 1.0)
+    assert melanoma.recipe.augment is not None
+    assert melanoma.recipe.augment.resized_crop == (0.65, 1.0)
     assert (melanoma.image_size, melanoma.recipe.epochs, melanoma.recipe.optimizer.weight_decay) == (256, 10, 1e-3)
 
     aptos = preset("aptos", "paper")

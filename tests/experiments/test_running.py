@@ -11,13 +11,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from lossdial.data.sets.cifar import CIFAR10
 from lossdial.experiments import Experiment, Method, Store, Trial, running, trials
 from lossdial.experiments.running import Outcome, Workplace, run_trial
 from lossdial.experiments.store import finished
 from lossdial.losses import VSLoss
 from lossdial.spaces import Lam
-from lossdial.training import fit, fit_stacked
+from lossdial.training import fit
 
 
 def place(small: Any, store: Path) -> Workplace:
@@ -73,24 +72,24 @@ def test_divergence_is_recorded(small: Any, tmp_path: Path, monkeypatch: pytest.
     ends = Store.open(tmp_path).outcomes()
     assert [ends[e.key].status for e in (first, *others)] == ["diverged", "done", "done", "done"]
     assert finished(trial, ends)
-    (single, *_) = trials(small.experiments(("vs+lct:per-sample",), seeds=1))
+    (single,) = trials(small.experiments(("vs+lct:per-sample",), seeds=1, settings=1))
     run_trial(single, place(small, tmp_path / "single"))
     (row,) = Store.open(tmp_path / "single").rows()
     assert row["status"] == "diverged"
-    assert "at step 1" in row["message"]
+    assert "all settings have diverged; the first: the loss became nan at step 1" in row["message"]
     assert "Checkpoints" not in row["message"]  # they are gone
 
 
 def test_weights_that_are_no_numbers_after_the_last_step(
     small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def ruined(models: Any, *arguments: Any, **options: Any) -> Any:
-        result = fit_stacked(models, *arguments, **options)
+    def ruined(stack: Any, *arguments: Any, **options: Any) -> Any:
+        result = fit(stack, *arguments, **options)
         with torch.no_grad():
-            models[2].head.linear.weight.fill_(torch.inf)
+            stack.head.linear.weight[2].fill_(torch.inf)
         return result
 
-    monkeypatch.setattr(running, "fit_stacked", ruined)
+    monkeypatch.setattr(running, "fit", ruined)
     (trial,) = trials(small.experiments(("vs",), seeds=1))
     run_trial(trial, place(small, tmp_path))
     ends = Store.open(tmp_path).outcomes()
@@ -114,7 +113,7 @@ def test_a_failure_leaves_results_alone(small: Any, tmp_path: Path, monkeypatch:
     def fails(*_: Any, **__: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(running, "fit_stacked", fails)
+    monkeypatch.setattr(running, "fit", fails)
     run_trial(trial, place(small, tmp_path))
     ends = Store.open(tmp_path).outcomes()
     assert [ends[e.key].status for e in trial.experiments] == ["out-of-memory", "done", "done", "done"]
@@ -135,7 +134,7 @@ def test_other_failures_are_recorded(
     def fails(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr(running, "fit_stacked", fails)
+    monkeypatch.setattr(running, "fit", fails)
     (trial,) = trials(small.experiments(("vs",), seeds=1))
     assert run_trial(trial, place(small, tmp_path)) == Outcome("finished")
     rows = list(Store.open(tmp_path).rows())
@@ -168,7 +167,7 @@ def test_a_full_disk_stops_the_sweep(
 
 
 def test_a_network_from_scratch_resumes_from_its_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timeless: Any
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timeless: Any, write_cifar: Callable[[Path], None]
 ) -> None:
     write_cifar(tmp_path / "data")
     running._images.cache_clear()
@@ -207,14 +206,3 @@ def test_a_network_from_scratch_resumes_from_its_checkpoint(
     assert len(calls) < 8 + 2 * 8  # not from the start
     assert timeless(Store.open(tmp_path / "broken")) == timeless(store)
     running._images.cache_clear()
-
-
-def write_cifar(root: Path) -> None:
-    """A small archive in the official binary form: 100 automobiles and 20 trucks to train on, 30 of each to test."""
-    version = next(version for version in CIFAR10.versions if version.binary)
-    rng = np.random.default_rng(0)
-    (root / version.folder).mkdir(parents=True)
-    for file in (*version.train, version.test):
-        labels = np.repeat([1, 9], [30, 30] if file == version.test else [20, 4]).astype(np.uint8)
-        images = rng.integers(0, 120, (len(labels), 3072), dtype=np.uint8) + (labels[:, None] == 9) * np.uint8(90)
-        (root / version.folder / file).write_bytes(np.hstack([labels[:, None], images.astype(np.uint8)]).tobytes())

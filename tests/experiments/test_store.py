@@ -4,14 +4,17 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from lossdial.dial import Surface
 from lossdial.experiments import Experiment, Store, StoreError, Trial
+from lossdial.experiments.figures import make_figure
 from lossdial.experiments.measuring import halves, measure
 from lossdial.experiments.store import Ended, finished
+from lossdial.experiments.tables import make_table
 
 Y = np.repeat([0, 1], [40, 20])
 LAMS = [{"gamma": 0.1, "tau": float(t)} for t in range(4)]
@@ -106,8 +109,8 @@ def test_a_truncated_archive_gives_what_it_can(tmp_path: Path) -> None:
 def test_a_newer_store_is_refused(tmp_path: Path) -> None:
     store = Store.create(tmp_path)
     fill(store, run())
-    (tmp_path / "store.json").write_text('{"format": 2}')
-    with pytest.raises(StoreError, match=r"has format 2, of a newer lossdial; this one reads up to 1\. Update"):
+    (tmp_path / "store.json").write_text('{"format": 3}')
+    with pytest.raises(StoreError, match=r"has format 3, of a newer lossdial; this one reads up to 2\. Update"):
         Store.open(tmp_path)
 
 
@@ -219,3 +222,51 @@ def test_cleaning_up_after_a_trial_that_was_killed(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.rglob(".*")] == [f".{run(1).key}.jsonl-x.tmp"]  # another process's
     assert not list((tmp_path / "unfinished").glob("*"))
     assert len(store.outcomes()) == 2
+
+
+# format 1: rows without a content, whose keys cover less
+
+
+def as_format_1(row: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in row.items() if k != "content"} | {"format": 1, "key": f"old {row['key']}"}
+
+
+def test_rows_of_format_1_are_read_and_no_run_s_own(tmp_path: Path) -> None:
+    store = Store.create(tmp_path)
+    fill(store, run())
+    rows = list(store.rows())
+    store.save(tmp_path / "rows" / "old.jsonl.gz", [as_format_1(row) for row in rows])
+    (tmp_path / "rows" / f"{run().key}.jsonl").unlink()
+    (tmp_path / "store.json").write_text('{"format": 1}')
+    old = Store.open(tmp_path)
+    assert [row["content"] for row in old.rows()] == [""] * 4
+    assert old.frame()["auc"].tolist() == [row["metrics"]["auc"] for row in rows]
+    assert not finished(Trial((run(),)), old.outcomes())  # so a sweep runs it
+
+
+def test_the_newer_of_two_formats_counts(tmp_path: Path) -> None:
+    store = Store.create(tmp_path)
+    fill(store, run())
+    old = [as_format_1(row) for row in store.rows()]
+    fill(store, run(1))
+    others = [as_format_1(row) | {"setting": 7} for row in store.rows() if row["setting"] == 1]
+    store.save(tmp_path / "rows" / "old.jsonl.gz", [*old, *others])
+    frame = store.frame()
+    assert len(frame) == 4 + 4 + 4
+    assert set(frame.loc[frame["setting"] == 0, "key"]) == {run().key}
+    assert set(frame.loc[frame["setting"] == 7, "key"]) == {f"old {run(1).key}"}
+
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+@pytest.mark.skipif(not RESULTS.exists(), reason="the committed results are not beside the tests")
+def test_the_committed_results_are_still_drawn() -> None:
+    """They are of format 1, and stay facts."""
+    store = Store.open(RESULTS / "frozen")
+    frame = store.frame()
+    assert not store.damaged
+    assert len({row["key"] for row in store.rows() if row["format"] == 1}) > 1000
+    assert len(make_table("auc", frame, "held-out").rows) > 5
+    cell = frame[(frame["data"] == "ham10000-melanoma") & (frame["beta"] == 200)]
+    make_figure("heat-maps", cell)

@@ -9,13 +9,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from lossdial.experiments import Local, Progress, Store, StoreError, Trial, features, sweep, trials
+from lossdial.experiments import Local, Progress, Store, StoreError, Trial, features, grid, sweep, trials
 from lossdial.experiments.running import Outcome, Workplace, run_trial
 
 SCRIPT = Path(__file__).with_name("killed_sweep.py")
@@ -82,7 +83,7 @@ def test_a_finished_sweep_has_nothing_to_do(small: Any, tmp_path: Path) -> None:
     assert sweep(runs, store, Local(2), small.features, tick=0.05).ended["done"] == 8
     left = store.checkpoints(trials(runs)[0].key)
     left.mkdir(parents=True)  # as by one that was killed between its last row and its end
-    again = sweep(runs, store, Local(2), Path("nowhere"))
+    again = sweep(runs, store, Scripted(lambda _: pytest.fail("there is nothing to do")), small.features)
     assert not left.exists()
     assert (again.before, again.ended.total(), again.done) == (8, 0, 8)
     # Settings that train as a stack do so again as a whole.
@@ -235,3 +236,38 @@ def test_progress_knows_the_time_left(small: Any, tmp_path: Path) -> None:
     assert lefts
     assert all(left is not None and left > 0 for left in lefts)
     assert seen[-1] == (12, 0.0)
+
+
+def test_other_data_under_the_same_name_are_other_runs(small: Any, tmp_path: Path) -> None:
+    """The same command after the data have changed trains again, and says which runs it was about."""
+    store, runs = Store.create(tmp_path / "store"), small.experiments(("vs",), seeds=1)
+    bare = tuple(replace(run, content="") for run in runs)  # as a study gives them
+    first = sweep(bare, store, Scripted(lambda _: None), small.features)
+    assert first.experiments == runs
+    assert first.ended["done"] == 4
+    assert sweep(bare, store, Scripted(lambda _: None), small.features).before == 4
+    other = tmp_path / "features"
+    shutil.copytree(small.features, other)
+    labels = other / "cifar10-auto-truck" / features.LABELS
+    with np.load(labels) as archive:
+        arrays = dict(archive)
+    arrays["y_test"] = 1 - arrays["y_test"]
+    np.savez(labels, **arrays)
+    again = sweep(bare, store, Scripted(lambda _: None), other)
+    assert (again.before, again.ended["done"]) == (0, 4)
+    assert not {run.key for run in again.experiments} & {run.key for run in runs}
+
+
+def test_images_are_known_by_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOSSDIAL_DATA", str(tmp_path))
+    bare = grid([("cifar10-auto-truck", 20.0)], "cpu", ["vs"], [0], [0])
+    assert features.identified(bare, tmp_path) is None  # not there yet
+    entry = features.image_set("cifar10-auto-truck")
+    monkeypatch.setattr(type(entry), "present", lambda *_: True)
+    seen = []
+    for text in ("one", "another"):
+        monkeypatch.setattr(type(entry), "fingerprint", lambda *_, text=text: text)
+        (found,) = features.identified(bare, tmp_path) or ()
+        assert found.content == text
+        seen.append(found.key)
+    assert seen[0] != seen[1]

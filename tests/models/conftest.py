@@ -1,11 +1,16 @@
 """Fresh weights come from torch's own generator; here every test starts it at the same place."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import torch
+
+from lossdial.bundle import Bundle, Training
+from lossdial.data.schema import ImageSchema
+from lossdial.models import ConditionalClassifier
+from lossdial.predictor import Predictor
 
 
 def declare_torchvision_operators() -> list[torch.library.Library]:
@@ -41,3 +46,14 @@ def _seeded() -> Iterator[None]:
 def torchvision_declared() -> bool:
     """Whether this torchvision would not import by itself."""
     return bool(TORCHVISION)
+
+
+@pytest.fixture
+def bundle_of() -> Callable[[ConditionalClassifier, tuple[int, int, int]], Bundle]:
+    """A bundle around a model of images that nobody trained."""
+
+    def make(model: ConditionalClassifier, shape: tuple[int, int, int]) -> Bundle:
+        training = Training({"name": "vs", "beta": 9.0}, 0.1, 0.0, 0, (), {})
+        return Bundle(Predictor(ImageSchema(*shape), model, (0, 1)), training)
+
+    return make

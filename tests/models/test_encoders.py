@@ -161,16 +161,17 @@ def test_fit_trains_the_head_and_leaves_the_encoder_alone() -> None:
 
 
 @pytest.mark.parametrize("kind", ["cifar_resnet", "efficientnet_lite0"])
-def test_a_bundle_brings_its_encoder(tmp_path: Path, kind: str, request: pytest.FixtureRequest) -> None:
+def test_a_bundle_brings_its_encoder(tmp_path: Path, kind: str, request: pytest.FixtureRequest, bundle_of) -> None:
     if kind == "efficientnet_lite0":
         request.getfixturevalue("package")
-    encoder = FrozenEncoder(CifarResNet(8) if kind == "cifar_resnet" else EfficientNetLite0(32))
+    encoder = FrozenEncoder(CifarResNet(8) if kind == "cifar_resnet" else EfficientNetLite0(32), image_size=32)
     x = torch.from_numpy(random_images(6))
     encoder.standardize.fit(torch.from_numpy(encoder.encode(x.numpy())))
     model = ConditionalClassifier(encoder, encoder.n_features, SPACE).eval()
-    Bundle(model, {"name": "vs", "beta": 9.0}, (0, 1), 0.1).save(tmp_path)
-    again = Bundle.load(tmp_path).model
+    bundle_of(model, (3, 32, 32)).save(tmp_path)
+    again = Bundle.load(tmp_path).predictor.model
     assert isinstance(again.backbone, FrozenEncoder)
+    assert again.backbone.image_size == 32
     assert again.backbone.identity() == encoder.identity()
     assert again.backbone.identity()["recipe"]["name"] == kind
     assert not any(p.requires_grad for p in again.backbone.parameters())
@@ -185,19 +186,21 @@ class Corner(nn.Module):
         return torch.cat([x[:, :, 0, 0], x.mean((1, 2, 3))[:, None]], dim=1)
 
 
-def test_an_encoder_of_ones_own(tmp_path: Path) -> None:
+def test_an_encoder_of_ones_own(tmp_path: Path, bundle_of) -> None:
     with pytest.raises(ValueError, match=r"Corner does not say how many features it gives; pass n_features"):
         FrozenEncoder(Corner())
+    with pytest.raises(ValueError, match="image_size must be a side in pixels, at least 1; got 0"):
+        FrozenEncoder(Corner(), n_features=4, image_size=0)
     encoder = FrozenEncoder(Corner(), n_features=4)
     x = random_images(3)
     np.testing.assert_allclose(encoder.encode(x)[:, :3], x[:, :, 0, 0] / 255, rtol=1e-6)
     assert encoder.recipe()["name"] == "custom"  # a bundle asks for it by its class
     assert encoder.recipe()["class"].endswith("Corner")
     model = ConditionalClassifier(encoder, 4, SPACE).eval()
-    Bundle(model, {"name": "vs", "beta": 9.0}, (0, 1), 0.1).save(tmp_path)
+    bundle_of(model, (3, 32, 32)).save(tmp_path)
     with pytest.raises(ValueError, match=r"module of your own, .*Corner"):
         Bundle.load(tmp_path)
-    again = Bundle.load(tmp_path, backbone=FrozenEncoder(Corner(), n_features=4)).model
+    again = Bundle.load(tmp_path, network=FrozenEncoder(Corner(), n_features=4)).predictor.model
     lam = SPACE.point(gamma=0.2, tau=0.5)
     assert torch.equal(again(torch.from_numpy(x), lam), model(torch.from_numpy(x), lam))
 

@@ -259,12 +259,12 @@ def test_other_families(name: str) -> None:
         assert backbone(torch.rand(2, 3, 160, 160)).shape == (2, backbone.n_features)
 
 
-def test_a_recipe_and_a_bundle_build_it_again(tmp_path: Path) -> None:
+def test_a_recipe_and_a_bundle_build_it_again(tmp_path: Path, bundle_of) -> None:
     model = ConditionalClassifier.from_timm(SMALL, Space(**VS_LCT), in_channels=1).eval()
     assert build_backbone(model.backbone.recipe()).state_dict().keys() == model.backbone.state_dict().keys()
     x = torch.randint(0, 256, (3, 1, 64, 64), dtype=torch.uint8)
-    Bundle(model, {"name": "vs", "beta": BETA}, (0, 1), 0.01).save(tmp_path / "bundle")
-    again = Bundle.load(tmp_path / "bundle").model
+    bundle_of(model, (1, 64, 64)).save(tmp_path / "bundle")
+    again = Bundle.load(tmp_path / "bundle").predictor.model
     assert isinstance(again.backbone, TimmBackbone)
     lam = model.space.point(gamma=0.1, tau=2.0)
     with torch.no_grad():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +26,7 @@ def claimed(folder: Path, what: str = "it") -> Iterator[None]:
 
     The lock goes with the process that holds it, however that ends. ``what``: what one would do there, for the message.
     """
+    made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     owner = folder / ".owner"
     lock = FileLock(folder / ".owned.lock")
@@ -42,6 +43,10 @@ def claimed(folder: Path, what: str = "it") -> Iterator[None]:
     finally:
         owner.unlink(missing_ok=True)
         lock.release()
+        if made and {path.name for path in folder.iterdir()} <= {".owned.lock"}:  # nothing came of it
+            (folder / ".owned.lock").unlink(missing_ok=True)
+            with suppress(OSError):
+                folder.rmdir()
 
 
 @contextmanager

@@ -63,7 +63,7 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
     from lossdial.cli.report import write_report
     from lossdial.dial.figures import precision_recall_figure
     from lossdial.models import CifarResNet
-    from lossdial.training import Augment
+    from lossdial.training import Augment, OptimizerConfig, Recipe
 
     torch.set_num_threads(1)  # an image of 8 × 8 pixels is too little work to share
     torch.manual_seed(seed)  # of the backbone's first weights
@@ -76,16 +76,13 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
         f"tuning on {len(validation)} others ({labels[validation].sum()} positive), "
         f"measuring on {len(test)} more ({labels[test].sum()} positive)."
     )
+    sgd = OptimizerConfig("sgd", lr=0.1)
     classifier = LCTClassifier(
-        backbone=CifarResNet(depth=8, width=16, in_channels=1),
-        epochs=epochs,
-        optimizer="sgd",
-        lr=0.1,
-        clip_norm=0.5,
-        augment=Augment(crop_padding=1),
+        network=CifarResNet(depth=8, width=16, in_channels=1),
+        recipe=Recipe(epochs, optimizer=sgd, clip_norm=0.5, augment=Augment(crop_padding=1)),
         random_state=seed,
     ).fit(images[train], labels[train], images[validation], labels[validation])
-    seconds = classifier.bundle_.training["seconds"]
+    seconds = classifier.bundle_.training.seconds
     answers = [_answer(classifier, images[test], labels[test], *aim) for aim in _AIMS]
     sheet = _sheet(answers)
     console.print(sheet)
@@ -93,7 +90,7 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
     summary = f"training took {seconds:.1f} s, once; the four choices took {spent:.0f} ms together, with no retraining."
     console.print(summary)
 
-    figure = precision_recall_figure(classifier.surface(images[test], labels[test]), [a.point for a in answers])
+    figure = precision_recall_figure(classifier.dial(images[test], labels[test]).surface, [a.point for a in answers])
     lowest = min(answer.precision for answer in answers)
     figure.axes[0].set(xlim=(0.5, 1.005), ylim=(max(0.0, lowest - 0.1), 1.02))
     figure.axes[0].set_title("One model, four aims: precision and recall on the test images", loc="left", fontsize=11)
@@ -132,9 +129,8 @@ def _answer(
     started = time.perf_counter()
     point = classifier.tune(**aim, name=name)
     elapsed = time.perf_counter() - started
-    at_point = classifier.surface(images, labels, classifier.bundle_.model.space.stack([point.lam]))
-    figures = at_point.metrics([metric, "precision", "recall"], point.threshold)
-    test, precision, recall = (float(figures[m][0]) for m in (metric, "precision", "recall"))
+    there = classifier.dial(images, labels).metrics([metric, "precision", "recall"], point)
+    test, precision, recall = (there[m].value for m in (metric, "precision", "recall"))
     return _Answer(metric, point, test, precision, recall, 1000 * elapsed)
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from lossdial.cli.values import UsageError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from lossdial import Bundle, Dial
+    from lossdial.dial import Estimate
 
-    from lossdial import Bundle
-
-__all__ = ["adapt", "labelled", "tune"]
+__all__ = ["adapt", "labelled_dial", "tune"]
 
 
 def tune(
@@ -27,12 +26,13 @@ def tune(
     prevalence: float | None = None,
     name: str = "default",
     calibration: Literal["auto", "temperature", "platt", "beta"] | None = "auto",
-    scores: str | None = None,
     target: str | None = None,
+    group: str | None = None,
+    path_column: str | None = None,
+    scores: str | None = None,
     score: str | None = None,
     score_is: Literal["probability", "margin"] | None = None,
     positive: str | None = None,
-    groups: str | None = None,
     weight: str | None = None,
     out: str | None = None,
 ) -> None:
@@ -46,7 +46,8 @@ def tune(
     run
         The folder that `lossdial train` wrote.
     data
-        A labelled table that training has not seen. By default the rows held out in training.
+        Labelled data that training has not seen: a table, a folder with one folder of images per class, a table of
+        image paths, or a data set by name. By default the samples held out in training.
     maximize
         A metric, such as f1, auc, average_precision, balanced_accuracy, precision, recall.
     minimize
@@ -63,18 +64,20 @@ def tune(
         What to call the point; `lossdial predict --point NAME` uses it.
     calibration
         The map that makes probabilities of scores, kept with the point: by name, auto for the best, or none.
+    target
+        The column with the labels. By default that of training.
+    group
+        A column that says which rows belong together, such as a patient's.
+    path_column
+        In a table of image files: the column with their paths. By default path.
     scores
         In place of RUN: a table (CSV, Parquet or NPZ) of labels and scores, by any classifier.
-    target
-        With --scores: the column with the labels.
     score
         With --scores: the column with the scores, high where the positive label is likely.
     score_is
         With --scores: what they are. By default a probability where all lie in [0, 1], else a margin.
     positive
         With --scores: the label to look for. By default the rarer one.
-    groups
-        With --scores: a column that says which rows belong together, such as a patient's.
     weight
         With --scores: a column that says how much each row counts.
     out
@@ -89,39 +92,27 @@ def tune(
             raise UsageError("give RUN, with --data or without, or --scores; not both.")
         from lossdial.cli.scores import Columns, tune_scores
 
-        columns = Columns(target, score, score_is, positive, groups, weight)
+        columns = Columns(target, score, score_is, positive, group, weight)
         aim = {"maximize": maximize, "minimize": minimize, "subject_to": subject_to, "cost_fn": cost_fn}
         aim |= {"cost_fp": cost_fp, "prevalence": prevalence}
         tune_scores(scores, columns, aim, name, calibration, out or "point.json")
         return
     if run is None:
         raise UsageError("RUN is needed, the folder that `lossdial train` wrote; or --scores, a file of scores.")
-    given = {"target": target, "score": score, "score-is": score_is, "positive": positive}
-    given |= {"groups": groups, "weight": weight, "out": out}
-    if alone := [option for option, value in given.items() if value is not None]:
-        raise UsageError(f"--{alone[0]} goes with --scores; a model knows its own.")
-    from lossdial import Bundle, LCTClassifier
+    alone = {"score": score, "score-is": score_is, "positive": positive, "weight": weight, "out": out}
+    if given := [option for option, value in alone.items() if value is not None]:
+        raise UsageError(f"--{given[0]} goes with --scores; a model knows its own.")
+    from lossdial import Bundle, Objective
 
+    aim_ = Objective(maximize, minimize, subject_to or {}, cost_fn, cost_fp, prevalence)
     bundle = Bundle.load(run)
-    classifier = LCTClassifier.from_bundle(bundle)
-    X, y = labelled(bundle, data)
+    dial = labelled_dial(bundle, data, target, group, path_column)
     started = time.perf_counter()
-    point = classifier.tune(
-        X,
-        y,
-        maximize=maximize,
-        minimize=minimize,
-        subject_to=subject_to,
-        cost_fn=cost_fn,
-        cost_fp=cost_fp,
-        prevalence=prevalence,
-        name=name,
-        calibration=None if calibration == "auto" else calibration,
-    )
+    point = dial.tune(aim=aim_, name=name, calibration=calibration)
     sheet = point_sheet(point)  # computes the figures, which are part of the time
     elapsed = time.perf_counter() - started
-    classifier.save(run)
-    console = Console(soft_wrap=True)
+    bundle.with_point(point).save(run)
+    console = Console(soft_wrap=True, highlight=False)
     console.print(sheet)
     console.print(f"tuned in {1000 * elapsed:.0f} ms; kept in {run} as {name!r}. {_next(run, name)}")
 
@@ -134,6 +125,9 @@ def adapt(
     cost_fp: float = 1.0,
     unlabelled: str | None = None,
     data: str | None = None,
+    target: str | None = None,
+    group: str | None = None,
+    path_column: str | None = None,
     name: str = "default",
 ) -> None:
     """Move to another prevalence and other costs, in closed form: no labels, no training.
@@ -152,53 +146,71 @@ def adapt(
     cost_fp
         The cost of a false alarm.
     unlabelled
-        In place of --prevalence: a table from there, without labels, to estimate it from.
+        In place of --prevalence: rows or images from there, without labels, to estimate it from.
     data
-        A labelled table that training has not seen, to take the envelope from. By default the rows held out.
+        Labelled data that training has not seen, to take the envelope from. By default the samples held out.
+    target
+        The column with the labels. By default that of training.
+    group
+        A column that says which rows belong together, such as a patient's.
+    path_column
+        In a table of image files: the column with their paths. By default path.
     name
         What to call the point; `lossdial predict --point NAME` uses it.
     """
     from rich.console import Console
 
-    from lossdial import Bundle, LCTClassifier
+    from lossdial import Bundle
     from lossdial.cli.points import point_sheet
-    from lossdial.data import read_table
+    from lossdial.dial import adapt as adapted
+    from lossdial.dial.checks import require_positives
 
-    bundle = Bundle.load(run)
-    classifier = LCTClassifier.from_bundle(bundle)
-    console = Console(soft_wrap=True)
-    X, y = labelled(bundle, data)
     if (prevalence is None) == (unlabelled is None):
-        raise ValueError("give one of --prevalence and --unlabelled.")
-    if prevalence is None:
-        estimate = classifier.estimate_prevalence(bundle.encode(read_table(str(unlabelled))), X, y)
-        prevalence = estimate.value
-        console.print(f"prevalence in {unlabelled}: {estimate}")
-    point = classifier.adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name, X=X, y=y)
-    classifier.save(run)
+        raise UsageError("give one of --prevalence and --unlabelled.")
+    bundle = Bundle.load(run)
+    console = Console(soft_wrap=True, highlight=False)
+    hull = bundle.envelope
+    if data is None and bundle.evidence is None and hull is not None and prevalence is not None:
+        require_positives(hull.n_positive)  # a model that was kept without its evidence
+        point = adapted(hull, prevalence, cost_fn, cost_fp, name)
+    else:
+        dial = labelled_dial(bundle, data, target, group, path_column if data is not None else None)
+        if unlabelled is not None:
+            estimate = _estimate(bundle, dial, unlabelled, path_column)
+            prevalence = estimate.value
+            console.print(f"prevalence in {unlabelled}: {estimate}", markup=False)
+        point = dial.adapt(prevalence=prevalence or 0.0, cost_fn=cost_fn, cost_fp=cost_fp, name=name)
+    bundle.with_point(point).save(run)
     console.print(point_sheet(point))
     console.print(f"kept in {run} as {name!r}. {_next(run, name)}")
 
 
-def labelled(bundle: Bundle, data: str | None) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
-    """X and y of a table, by the columns that training used, or of a folder per class of images; Nones without data."""
-    from lossdial.data.sources import read_images, read_rows
+def labelled_dial(
+    bundle: Bundle, data: str | None, target: str | None, group: str | None, path_column: str | None
+) -> Dial:
+    """The dial over labelled data, or over the samples that were held out."""
+    from lossdial.cli.inputs import Columns, read_inputs
 
     if data is None:
-        return None, None
-    if "image_size" in bundle.training:
-        negative, positive = bundle.training["class_names"]
-        found = read_images(
-            data,
-            bundle.training["image_size"],
-            (negative, positive),
-            white=bundle.training["white"],
-            label_column=bundle.training["settings"]["target"] or "label",
-            max_corrupt=0.01,
+        if given := [o for o, v in (("target", target), ("group", group), ("path-column", path_column)) if v]:
+            raise UsageError(f"--{given[0]} names a column of --data, which is not given.")
+        return bundle.held_out()
+    inputs = read_inputs(bundle, data, Columns(target, group, path_column), labelled=True)
+    return bundle.dial(inputs.X, inputs.labels, groups=inputs.groups)
+
+
+def _estimate(bundle: Bundle, dial: Dial, unlabelled: str, path_column: str | None) -> Estimate:
+    """The share of positives among unlabelled samples, at the λ of the default point or the nearest that is known."""
+    from lossdial.cli.inputs import Columns, read_inputs
+
+    point = bundle.points["default"]
+    if dict(point.lam) not in [dict(lam) for lam in dial.lams]:
+        raise ValueError(
+            "the λ of the default point is none of those whose held-out scores are kept; give --data, labelled."
         )
-        return found.x, found.labels((negative, positive))
-    rows = read_rows(data, bundle.training["target"])
-    return bundle.encode(rows.frame), rows.labels(bundle.classes)
+    inputs = read_inputs(bundle, unlabelled, Columns(path=path_column), labelled=False)
+    scores = bundle.predictor.margins(bundle.predictor.features(inputs.X), point.lam)
+    return dial.estimate_prevalence(scores, point)
 
 
 def _next(run: str, name: str) -> str:

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lossdial.base.files import write
 
 if TYPE_CHECKING:
-    from lossdial.dial import OperatingPoint, Surface
+    from lossdial import Bundle, Dial
+    from lossdial.cli.report import Sheet
+    from lossdial.dial import Evaluation, OperatingPoint
 
 __all__ = ["evaluate"]
 
-_OF_PROBABILITIES = ("brier", "log_loss", "calibration_error@15")
 
-
-def _notes(points: list[OperatingPoint], surface: Surface, data: str | None) -> list[str]:
-    """What a reader must know of these figures."""
-    notes = ["These rows may have been tuned on: the figures flatter."] if data is None else []
-    return notes + [
-        f"{p.name} is adapted to prevalence {p.prevalence:g} and states its probabilities there; figures are of these "
-        f"rows, prevalence {surface.prevalence:.3g}."
-        for p in points
-        if p.prevalence is not None
-    ]
-
-
-def evaluate(run: str, /, data: str | None = None, out: str | None = None, heat_map: str = "auc") -> None:
+def evaluate(
+    run: str,
+    /,
+    data: str | None = None,
+    target: str | None = None,
+    group: str | None = None,
+    path_column: str | None = None,
+    out: str | None = None,
+    heat_map: str = "auc",
+) -> None:
     """Measure every operating point on labelled data: figures, intervals, pictures.
 
     They are printed, and written as a page, as JSON and as pictures. Use data that neither training nor tuning has
@@ -38,19 +37,79 @@ def evaluate(run: str, /, data: str | None = None, out: str | None = None, heat_
     run
         The folder that `lossdial train` wrote.
     data
-        A labelled table. By default the rows held out in training, on which points may have been tuned.
+        Labelled data: a table, a folder with one folder of images per class, a table of image paths, or a data set by
+        name. By default the samples held out in training, on which points may have been tuned.
+    target
+        The column with the labels. By default that of training.
+    group
+        A column that says which rows belong together, such as a patient's.
+    path_column
+        In a table of image files: the column with their paths. By default path.
     out
-        The folder for report.html, evaluation.json and the pictures. By default RUN/evaluation.
+        The folder for report.html, evaluation.json and the pictures. By default one of its own in RUN/evaluation.
     heat_map
         The metric to draw over λ.
     """
-    import numpy as np
     from rich.console import Console
 
-    from lossdial import Bundle, LCTClassifier
-    from lossdial.cli.dialing import labelled
-    from lossdial.cli.report import Sheet, write_report
-    from lossdial.dial import REPORT, Surface, estimates
+    from lossdial import Bundle
+    from lossdial.cli.report import write_report
+    from lossdial.dial import as_metric, evaluate_points, statable
+
+    as_metric(heat_map, "heat_map")  # a wrong name is told before anything is computed
+    bundle = Bundle.load(run)
+    dial, points = _dial(bundle, data, target, group, path_column)
+    found = evaluate_points(dial, points)
+    counts = (dial.surface.n_positive, dial.surface.n_negative)
+    reason = statable(*counts)
+    verdict = reason if reason is not None else str(dial.verdict())
+    sheets = _sheets(found, counts, _notes(points, data))
+    folder = Path(out) if out is not None else Path(run) / "evaluation" / _place(data)
+    content = {
+        "data": data,
+        "n_positive": counts[0],
+        "n_negative": counts[1],
+        "held_out_in_training": data is None,
+        "points": {evaluation.name: evaluation.to_json() for evaluation in found},
+        "verdict": verdict,
+    }
+    write(folder / "evaluation.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    pictures = {} if reason is not None else _pictures(dial, points, heat_map)
+    title = f"{Path(run).name} on {data or 'samples held out in training'}"
+    written = write_report(folder, title, verdict, sheets, pictures)
+    console = Console(soft_wrap=True, highlight=False)
+    for sheet in sheets:
+        console.print(sheet)
+    console.print(verdict, markup=False)
+    console.print(f"look at: {written[0]}", markup=False)
+
+
+def _dial(
+    bundle: Bundle, data: str | None, target: str | None, group: str | None, path_column: str | None
+) -> tuple[Dial, list[OperatingPoint]]:
+    """The dial over the grid of λ and those of the points, and the points that it can judge."""
+    from lossdial.cli.dialing import labelled_dial
+    from lossdial.cli.inputs import Columns, read_inputs
+    from lossdial.cli.report import note
+    from lossdial.predictor import dial_grid
+
+    points = list(bundle.points.values())
+    if data is None:
+        dial = labelled_dial(bundle, None, target, group, path_column)
+        known = [dict(lam) for lam in dial.lams]
+        for point in points:
+            if dict(point.lam) not in known:
+                note(f"{point.name} is left out: of held-out samples no scores at its λ are kept. Give --data.")
+        return dial, [point for point in points if dict(point.lam) in known]
+    space = bundle.predictor.space
+    grid = [lam.as_dict() for lam in dial_grid(space)]
+    own = [dict(point.lam) for point in points if dict(point.lam) not in grid]
+    lams = space.stack([*grid, *{json.dumps(lam): lam for lam in own}.values()])
+    inputs = read_inputs(bundle, data, Columns(target, group, path_column), labelled=True)
+    return bundle.dial(inputs.X, inputs.labels, groups=inputs.groups, lams=lams), points
+
+
+def _pictures(dial: Dial, points: Sequence[OperatingPoint], heat_map: str) -> Mapping[str, Any]:
     from lossdial.dial.figures import (
         decision_curve_figure,
         heat_map_figure,
@@ -59,46 +118,58 @@ def evaluate(run: str, /, data: str | None = None, out: str | None = None, heat_
         roc_figure,
     )
 
-    bundle = Bundle.load(run)
-    classifier = LCTClassifier.from_bundle(bundle)
-    X, y = labelled(bundle, data)
-    points = list(bundle.points.values())
-    at_points = classifier.surface(X, y, bundle.model.space.stack([p.lam for p in points]))
-    figures = estimates(at_points, REPORT, np.array([p.threshold for p in points]))
-    # A point's probabilities are calibrated and moved to its prevalence; its decisions are not touched by that.
-    stated = np.stack([p.margin(at_points.score(i)) for i, p in enumerate(points)], axis=1)
-    figures |= estimates(Surface(at_points.y, stated, at_points.lams), _OF_PROBABILITIES)
-    sheet = Sheet(
-        f"{at_points.n_positive} positives, {at_points.n_negative} negatives",
-        ("metric", *(p.name for p in points)),
-        [(metric, *(str(e) for e in values)) for metric, values in figures.items()],
-        " ".join(["95 % intervals.", *_notes(points, at_points, data)]),
-    )
-    space = bundle.model.space
-    grid = classifier.surface(X, y)
-    chosen = [dict(p.lam) for p in points if dict(p.lam) not in grid.lams]
-    surface = classifier.surface(X, y, space.stack([*grid.lams, *chosen])) if chosen else grid
-    verdict = classifier.verdict(X, y)
-    folder = Path(out) if out is not None else Path(run) / "evaluation"
-    content = {
-        "n_positive": at_points.n_positive,
-        "n_negative": at_points.n_negative,
-        "held_out_in_training": data is None,
-        "points": {
-            p.name: {m: [v[i].value, v[i].low, v[i].high] for m, v in figures.items()} for i, p in enumerate(points)
-        },
-        "verdict": str(verdict),
-    }
-    write(folder / "evaluation.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    pictures = {
+    surface = dial.surface
+    drawn: dict[str, Any] = {
         "precision_recall": precision_recall_figure(surface, points),
         "roc": roc_figure(surface, points),
-        "heat_map": heat_map_figure(grid, heat_map, points),
         "reliability": reliability_figure(surface, points),
         "decision_curve": decision_curve_figure(surface, points),
     }
-    written = write_report(folder, f"{Path(run).name} on {data or 'held-out rows'}", str(verdict), [sheet], pictures)
-    console = Console(soft_wrap=True)
-    console.print(sheet)
-    console.print(str(verdict))
-    console.print(f"look at: {written[0]}")
+    return drawn if surface.n_lams == 1 else drawn | {"heat_map": heat_map_figure(surface, heat_map, points)}
+
+
+def _sheets(found: Sequence[Evaluation], counts: tuple[int, int], notes: Sequence[str]) -> list[Sheet]:
+    from lossdial.cli.report import Sheet
+
+    about = Sheet(
+        f"operating points on {counts[0]:,} positives and {counts[1]:,} negatives",
+        ("point", "aim", "counts", "its bounds here", "expected cost"),
+        [
+            (
+                evaluation.name,
+                evaluation.objective,
+                str(evaluation.counts),
+                "; ".join(map(str, evaluation.floors)) or "none",
+                "" if evaluation.expected_cost is None else str(evaluation.expected_cost),
+            )
+            for evaluation in found
+        ],
+        words=("aim", "counts", "its bounds here"),
+    )
+    stated = [evaluation for evaluation in found if evaluation.figures]
+    if not stated:
+        return [about]
+    names = list(dict.fromkeys(name for evaluation in stated for name in evaluation.figures))
+    rows = [(name, *(str(evaluation.figures.get(name, "")) for evaluation in stated)) for name in names]
+    columns = ("metric", *(evaluation.name for evaluation in stated))
+    return [about, Sheet("figures", columns, rows, " ".join(["95 % intervals.", *notes]))]
+
+
+def _notes(points: Sequence[OperatingPoint], data: str | None) -> list[str]:
+    """What a reader must know of these figures."""
+    notes = ["These samples may have been tuned on: the figures flatter."] if data is None else []
+    return notes + [
+        f"{point.name} is made for prevalence {point.prevalence:g}; its figures are restated there, counts are not."
+        for point in points
+        if point.prevalence is not None
+    ]
+
+
+def _place(data: str | None) -> str:
+    """A folder name that the evaluation of other data does not have."""
+    import hashlib
+
+    if data is None:
+        return "held-out"
+    digest = hashlib.sha256(str(Path(data).resolve()).encode()).hexdigest()[:6]
+    return f"{Path(data).stem}-{digest}"

@@ -3,73 +3,73 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from lossdial.base.files import replacing
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
-
-    from lossdial import Bundle
 
 __all__ = ["predict"]
 
 
-def predict(run: str, /, data: str, out: str, point: str = "default") -> None:
+def predict(run: str, /, data: str, out: str, point: str = "default", path_column: str | None = None) -> None:
     """Score new rows, or new images, with a trained model.
 
     The table --out is the input with two columns more: `probability` of the positive label, at the λ of the operating
-    point, and `prediction`, by its threshold. For images it has a row for each file.
+    point, and `prediction`, by its threshold. For images it has a row for each file; one that cannot be read has no
+    prediction, and a column `note` says why.
 
     Parameters
     ----------
     run
         The folder that `lossdial train` wrote.
     data
-        The table to score (CSV, Parquet or NPZ), or a folder of images.
+        The table to score (CSV, Parquet or NPZ), a folder of images, a table of their paths, or a data set by name.
     out
         The table to write (CSV or Parquet).
     point
         The operating point to use, by the name that `lossdial tune --name` gave it.
+    path_column
+        In a table of image files: the column with their paths. By default path.
     """
+    import numpy as np
+    import pandas as pd
     from rich.console import Console
 
-    from lossdial import Bundle, LCTClassifier
+    from lossdial import Bundle
+    from lossdial.base.names import closest
+    from lossdial.cli.inputs import Columns, read_inputs
 
     target = Path(out)
     if target.suffix not in (".csv", ".parquet"):
         raise ValueError(f"out must end in .csv or .parquet; got {out!r}.")
     bundle = Bundle.load(run)
-    classifier = LCTClassifier.from_bundle(bundle)
-    frame, matrix = _images(data, bundle) if "image_size" in bundle.training else _rows(data, bundle)
-    columns = classifier.predict_proba(matrix, point=point)
-    positive = classifier.classes_.tolist().index(bundle.classes[1])
-    predictions = classifier.predict(matrix, point=point)
-    scored = frame.assign(probability=columns[:, positive], prediction=predictions)
+    if point not in bundle.points:
+        raise ValueError(f"{run} has no operating point {point!r}; {closest(point, bundle.points)}")
+    inputs = read_inputs(bundle, data, Columns(path=path_column), labelled=False)
+    predictor = bundle.predictor
+    decided = predictor.decide(predictor.features(inputs.X), bundle.points[point])
+    scored = inputs.table.assign(
+        probability=pd.Series(decided.probability, index=inputs.table.index[inputs.kept]),
+        prediction=pd.Series(
+            np.array(predictor.classes)[decided.positive.astype(int)], index=inputs.table.index[inputs.kept]
+        ),
+    )
+    if inputs.unreadable:
+        notes = [inputs.unreadable.get(i, "") for i in range(len(scored))]
+        scored = scored.assign(note=notes)
     _write(scored, target)
-    flagged = int((predictions == bundle.classes[1]).sum())
-    Console(soft_wrap=True).print(
-        f"{len(frame):,} scored at point {point!r}, {flagged:,} flagged {bundle.classes[1]}; in {out}"
+    console = Console(soft_wrap=True, highlight=False)
+    unread = f", {len(inputs.unreadable):,} could not be read (see the column note)" if inputs.unreadable else ""
+    console.print(
+        f"{len(inputs.kept):,} scored at point {point!r}, {int(decided.positive.sum()):,} flagged "
+        f"{predictor.classes[1]}{unread}; in {out}",
+        markup=False,
     )
 
 
-def _rows(data: str, bundle: Bundle) -> tuple[pd.DataFrame, NDArray[Any]]:
-    from lossdial.data.sources import read_rows
-
-    frame = read_rows(data).frame
-    return frame, bundle.encode(frame)
-
-
-def _images(data: str, bundle: Bundle) -> tuple[pd.DataFrame, NDArray[Any]]:
-    """The images of a folder or of a table of paths; files that cannot be read are left out and named."""
-    from lossdial.data.sources import read_images
-
-    found = read_images(data, bundle.training["image_size"], white=bundle.training["white"])
-    return found.table.iloc[found.kept].reset_index(drop=True), found.x
-
-
 def _write(frame: pd.DataFrame, target: Path) -> None:
+    from lossdial.base.files import replacing
+
     with replacing(target) as temporary:
         if target.suffix == ".csv":
             frame.to_csv(temporary, index=False)

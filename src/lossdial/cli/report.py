@@ -27,7 +27,7 @@ from lossdial.base.files import write
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Sheet", "write_report"]
+__all__ = ["Sheet", "note", "write_report"]
 
 _GAP: Final = 2  # between columns
 _NARROWEST: Final = 14  # that a column of words may be folded to
@@ -121,6 +121,11 @@ def _folded(heading: str) -> str:
         else:
             lines.append(word)
     return "\n".join(lines)
+
+
+def note(text: str) -> None:
+    """A line that a reader should know of, beside the results."""
+    Console(stderr=True, soft_wrap=True, highlight=False).print(f"note: {text}", style="yellow", markup=False)
 
 
 def write_report(

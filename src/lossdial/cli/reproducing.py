@@ -100,7 +100,7 @@ def reproduce(
     if progress.failed:
         text = f"What failed and why: lossdial results --store {store} --failed"
         console.print(text, style="yellow", markup=False)
-    print_study(there, wanted, console)
+    print_study(there, progress.experiments, console)
 
 
 def _kinds(progress: Progress) -> str:

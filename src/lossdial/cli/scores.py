@@ -93,7 +93,7 @@ def read_scores(path: str, columns: Columns) -> ScoresFile:
     frame = read_table(path)
     labels = _column(frame, columns.target, "--target", "the labels").to_numpy()
     raw = _numbers(_column(frame, columns.score, "--score", "the scores"), "--score")
-    groups = None if columns.groups is None else _column(frame, columns.groups, "--groups", "").to_numpy()
+    groups = None if columns.groups is None else _column(frame, columns.groups, "--group", "").to_numpy()
     weight = None
     if columns.weight is not None:
         weight = _numbers(_column(frame, columns.weight, "--weight", ""), "--weight")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from lossdial.cli.values import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lossdial import Recipe, Space
-    from lossdial.data.sources import TrainingRows
+    from lossdial import Bundle, LCTClassifier, Recipe, Space
+    from lossdial.data.encoder.inference import ColumnReport
     from lossdial.experiments import Method
+    from lossdial.models import HeadConfig
 
 __all__ = ["train"]
 
@@ -27,6 +31,7 @@ def train(
     target: str | None = None,
     drop: list[str] | None = None,
     positive: str | None = None,
+    group: str | None = None,
     path_column: str | None = None,
     validation: str | None = None,
     validation_fraction: float = 0.2,
@@ -39,14 +44,17 @@ def train(
     image_size: int | None = None,
     max_corrupt: float = 0.01,
     hidden: list[int] | None = None,
+    head: Literal["film", "plain"] | None = None,
     head_widths: list[int] | None = None,
     film_scale: Literal["1+sigma", "sigma"] = "1+sigma",
+    members: int = 1,
     epochs: int | None = None,
-    batch_size: int = 128,
+    batch_size: int | None = None,
     recipe: Recipe | None = None,
     seed: int = 0,
     accelerator: str = "auto",
     precision: str = "32-true",
+    no_evidence: bool = False,
     tensorboard: bool = False,
 ) -> None:
     """Train one model over a distribution of losses, on a table or on images.
@@ -67,6 +75,8 @@ def train(
         Columns to leave out, such as identifiers: --drop ID,name.
     positive
         The label to look for. By default the rarer one.
+    group
+        The column that says which rows belong together, such as a patient's: they stay on one side of every split.
     path_column
         The table names image files in this column, and their class in --target.
     validation
@@ -93,14 +103,18 @@ def train(
         The share of your own image files that may be unreadable; they are named and left out.
     hidden
         For tables: widths of the network's hidden layers. By default 64,64.
+    head
+        How the network is told λ: film, as in the paper, or plain, not at all. By default film where λ varies.
     head_widths
         Hidden layers of the head, each told λ. By default none, as in the paper.
     film_scale
         Whether λ multiplies the features by 1+σ(λ) or by σ(λ).
+    members
+        How many heads to train side by side, whose mean probability is the model's.
     epochs
         Passes over the data, in place of those of the preset or recipe.
     batch_size
-        Samples per training step.
+        Samples per training step, in place of the recipe's.
     recipe
         How to train, in place of the preset's recipe as a whole; --recipe.help lists its options.
     seed
@@ -109,95 +123,107 @@ def train(
         cpu, cuda, mps or auto.
     precision
         32-true or bf16-mixed.
+    no_evidence
+        Do not keep scores and labels of the held-out samples with the model; it can then be tuned on data only.
     tensorboard
         Write a TensorBoard log beside log.jsonl.
     """
-    given = {name: value for name, value in locals().items() if name not in {"out", "accelerator", "tensorboard"}}
-    from dataclasses import replace
-
     from rich.console import Console
 
-    from lossdial import LCTClassifier, Recipe, experiments
-    from lossdial.cli.embedding import frozen_features, show_images
-    from lossdial.data import TableEncoder
-    from lossdial.data.sources import fingerprint_of, kind_of, training_images, training_rows
-    from lossdial.models import FrozenEncoder
-    from lossdial.training import Checkpoint
+    from lossdial import LCTClassifier, Run, experiments
+    from lossdial.cli.fitting import GivenImages, images_to_fit, table_to_fit
+    from lossdial.data.sources import kind_of
 
-    settings = {
-        **given,
-        "recipe": repr(recipe),
-        "files": [fingerprint_of(data, path_column), fingerprint_of(validation)],
-    }
     console, folder = Console(soft_wrap=True), Path(out)
-    if _finished(folder, settings):
-        console.print(f"{out} holds this model already, trained to the end. Next: lossdial tune {out} --maximize f1")
-        return
+    there = (folder / "bundle.json").exists()
     chosen = experiments.method(method)
     classifier = LCTClassifier(
         chosen.loss,
         space=_space(chosen, space),
-        head_widths=tuple(head_widths or ()),
-        film_scale=film_scale,
-        batch_size=batch_size,
+        head=_head(head, head_widths, film_scale, members),
         validation_fraction=validation_fraction,
-        accelerator=accelerator,
-        precision=precision,
         random_state=seed,
-        run_dir=folder,
-        logger=_tensorboard(folder) if tensorboard else None,
+        run=Run(
+            folder=folder,
+            accelerator=accelerator,
+            precision=precision,
+            evidence=not no_evidence,
+            logger=_tensorboard(folder) if tensorboard else None,
+        ),
     )
-    training: dict[str, Any] = {"settings": settings}
-    encoder = None
     if kind_of(data, path_column) == "images":
-        images = training_images(
-            data,
-            target=target,
-            positive=positive,
-            path_column=path_column,
-            beta=beta,
-            image_size=image_size,
-            share=validation_fraction,
-            seed=seed,
-            max_corrupt=max_corrupt,
+        given = GivenImages(
+            target, positive, group, path_column, beta, image_size, validation_fraction, seed, max_corrupt
         )
-        split = images.at_beta()
-        show_images(images, split, folder)
-        plan = experiments.preset(images.name or "images", preset)
-        backbone = plan.build(seed, weights)
-        classifier.set_params(backbone=backbone, augment=plan.augment, **_recipe(recipe or plan.recipe, epochs, chosen))
-        x_train: Any = split.x_train
-        x_test: Any = split.x_test
-        if isinstance(backbone, FrozenEncoder):
-            at = Path(features) if features is not None else folder / "features"
-            everything, x_test = frozen_features(images, backbone, at, console)
-            x_train = everything[images.kept]
-        with _telling_what_is_kept(folder):
-            classifier.fit(x_train, split.y_train, x_test, split.y_test)
-        training |= {"class_names": list(split.class_names), "image_size": images.size, "white": images.white}
+        fitting = images_to_fit(data, given, preset, features, weights, folder, classifier, console)
     else:
-        rows = training_rows(
-            data, target=target, drop=drop or (), positive=positive, validation=validation, beta=beta, seed=seed
-        )
-        encoder = TableEncoder().fit(rows.frame)
-        X = encoder.transform(rows.frame)
-        X_val = None if rows.frame_val is None else encoder.transform(rows.frame_val)
-        _describe(rows, X.shape[1], console)
-        classifier.set_params(
-            hidden=tuple(hidden or (64, 64)), pos_label=rows.positive, **_recipe(recipe or Recipe(), epochs, chosen)
-        )
-        with _telling_what_is_kept(folder):
-            classifier.fit(X, rows.y, X_val, rows.y_val)
-        training |= {"target": rows.target, "drop": list(rows.drop)}
+        fitting = table_to_fit(data, target, drop, positive, group, validation, beta, seed, hidden, classifier, console)
+    classifier.set_params(recipe=_recipe(recipe or fitting.recipe, epochs, batch_size, chosen))
+    with _telling_what_is_kept(folder):
+        classifier.fit(fitting.X, fitting.y, fitting.X_val, fitting.y_val, **fitting.groups)
+    _tell(classifier, out, there, console)
+
+
+def _head(name: str | None, widths: list[int] | None, scale: Any, members: int) -> HeadConfig | None:
+    from lossdial.models import FiLMConfig, PlainConfig
+
+    if name == "plain":
+        if widths or scale != "1+sigma":
+            raise UsageError("--head-widths and --film-scale are of --head film.")
+        return PlainConfig(members=members)
+    if name is None and not widths and scale == "1+sigma" and members == 1:
+        return None
+    return FiLMConfig(tuple(widths or ()), scale=scale, members=members)
+
+
+def _recipe(recipe: Recipe, epochs: int | None, batch_size: int | None, chosen: Method) -> Recipe:
+    """The recipe with what the options change; a method with SAM brings the paper's radius unless there is one."""
+    if chosen.sam and recipe.optimizer.sam_rho is None:
+        recipe = replace(recipe, optimizer=replace(recipe.optimizer, sam_rho=0.1))
+    return replace(recipe, epochs=epochs or recipe.epochs, batch_size=batch_size or recipe.batch_size)
+
+
+def _tell(classifier: LCTClassifier, out: str, there: bool, console: Console) -> None:
+    """What came of it, and what to do next."""
+    from lossdial.data.schema import TableSchema
+    from lossdial.dial import statable
+
     bundle = classifier.bundle_
-    replace(bundle, encoder=encoder, training={**bundle.training, **training}).save(folder)
-    Checkpoint.remove(folder)
+    if there:
+        console.print(f"{out} holds this model already, trained to the end. {_next(bundle, out)}")
+        return
+    if isinstance(bundle.predictor.schema, TableSchema):
+        _tell_columns(bundle.predictor.schema.encoder.report_, console)
     last = classifier.history_[-1]
+    held = bundle.evidence
+    quality = "no samples were held out; " if held is None else ""
+    if "auc" in last:
+        quality = f"AUC {last['auc']:.4f} on data that training has not seen; "
+    elif held is not None:
+        quality = f"of the held-out samples, {statable(int(held.y.sum()), int(len(held.y) - held.y.sum()))} "
     console.print(
-        f"trained {bundle.training['steps']:,} steps in {bundle.training['seconds']:.1f} s; "
-        + (f"AUC {last['auc']:.4f} on data that training has not seen; " if "auc" in last else "")
-        + f"model in {out} ({_mebibytes(folder):.1f} MiB)\nNext: lossdial tune {out} --maximize f1"
+        f"trained {bundle.training.steps:,} steps in {bundle.training.seconds:.1f} s; {quality}"
+        f"model in {out} ({_mebibytes(Path(out)):.1f} MiB)\n{_next(bundle, out)}",
+        highlight=False,
     )
+
+
+def _next(bundle: Bundle, out: str) -> str:
+    from lossdial.dial import statable
+
+    held = bundle.evidence
+    if held is not None and statable(int(held.y.sum()), int(len(held.y) - held.y.sum())) is None:
+        return f"Next: lossdial tune {out} --maximize f1"
+    return f"Next: lossdial tune {out} --data … --maximize f1, on labelled data that training has not seen"
+
+
+def _tell_columns(report: Sequence[ColumnReport], console: Console) -> None:
+    used = [column.name for column in report if column.role == "used"]
+    shown = ", ".join(used[:12]) + (f", … ({len(used)} in all)" if len(used) > 12 else "")
+    console.print(f"columns used: {shown}", markup=False, highlight=False)
+    for column in report:
+        if column.role != "used":
+            console.print(f"column {column.name} {column.role}: {column.note}", markup=False, highlight=False)
 
 
 @contextmanager
@@ -206,7 +232,9 @@ def _telling_what_is_kept(folder: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if not (folder / "checkpoint.pt").exists():
+        from lossdial.training import Checkpoint
+
+        if not Checkpoint.exists(folder):
             raise KeyboardInterrupt("stopped before the first checkpoint; nothing was kept.") from None
         raise KeyboardInterrupt(
             f"stopped; a checkpoint is kept in {folder}. The same command goes on from it."
@@ -233,46 +261,3 @@ def _space(chosen: Method, given: dict[str, list[float]] | None) -> Space | None
     if chosen.lct:
         return None
     return Space(**{name: Constant(value) for name, value in _BASELINES[chosen.loss].items()})
-
-
-def _recipe(recipe: Recipe, epochs: int | None, chosen: Method) -> dict[str, Any]:
-    """A recipe as the estimator's parameters; a method with SAM brings the paper's radius unless there is one."""
-    from dataclasses import fields
-
-    settings = {f.name: getattr(recipe, f.name) for f in fields(recipe)}
-    optimizer = settings.pop("optimizer")
-    settings |= {"optimizer": optimizer.name, "lr": optimizer.lr, "momentum": optimizer.momentum}
-    settings |= {"weight_decay": optimizer.weight_decay, "sam_rho": optimizer.sam_rho}
-    if chosen.sam and optimizer.sam_rho is None:
-        settings["sam_rho"] = 0.1
-    return settings if epochs is None else settings | {"epochs": epochs}
-
-
-def _describe(rows: TrainingRows, n_inputs: int, console: Console) -> None:
-    from lossdial.data import counts_table
-
-    if rows.split is not None:
-        from lossdial.data import counts_table
-
-        console.print(counts_table(rows.split))
-    count = int((rows.y == rows.positive).sum())
-    console.print(
-        f"{len(rows.y):,} rows, {n_inputs} inputs; {count:,} rows are {rows.target}={rows.positive} "
-        f"(1 in {len(rows.y) / max(count, 1):.0f})"
-    )
-
-
-def _finished(out: Path, settings: dict[str, Any]) -> bool:
-    """Whether the folder holds the finished model of these settings; another model there is an error."""
-    if not (out / "bundle.json").exists():
-        return False
-    from lossdial.bundle import Bundle, BundleError
-
-    found = Bundle.load(out).training.get("settings", {})
-    changed = [key for key in settings if found.get(key) != settings[key]]
-    if changed:
-        raise BundleError(
-            f"{out} holds a model trained with other settings (different: {', '.join(changed)}). "
-            "Choose another --out, or delete the folder."
-        )
-    return True

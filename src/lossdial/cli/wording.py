@@ -33,6 +33,7 @@ def in_words(message: str, options: Iterable[str]) -> str:
     "--positive must be 'a' or 'b'; got 'data'. See --cost-fn."
     """
     names = {name: name for name in options}
+    message = re.sub(r"\b([a-z_]+?)__(\w+)\b", lambda found: _setting(found, names), message)
     names |= {old: new for old, new in _RENAMED.items() if new in names}
     for name, option in names.items():
         word, flag = re.escape(name), f"--{dashed(option)}"
@@ -44,6 +45,11 @@ def in_words(message: str, options: Iterable[str]) -> str:
         if name in _RENAMED:
             message = re.sub(rf"(['\"]){word}\1", flag, message)
     return message
+
+
+def _setting(found: re.Match[str], options: Iterable[str]) -> str:
+    """scikit-learn's ``recipe__optimizer__lr`` as ``--recipe.optimizer.lr``."""
+    return f"--{dashed(found[0].replace('__', '.'))}" if found[1] in options else found[0]
 
 
 def _spelled(flag: str) -> Callable[[re.Match[str]], str]:

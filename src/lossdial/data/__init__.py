@@ -1,6 +1,8 @@
-"""Files to arrays: tables, images, the paper's data sets, imbalance and grouped splits.
+"""Files to rows: readers of tables and images, sets by name, the table encoder, splits without leaks.
 
-Names are imported when first used: who reads a model's schema needs no readers of images.
+`readers/` files as they come; `sets/` the paper's data by name; `encoder/` a table to a matrix; `features/` those of a
+frozen network, on disk; `sources/` what `data` may name. Names are loaded when they are first used: who asks for no
+table loads no reader of tables.
 """
 
 from __future__ import annotations
@@ -11,10 +13,19 @@ from lossdial.base.lazy import lazily
 
 if TYPE_CHECKING:
     from lossdial.data.contact_sheet import save_contact_sheet
-    from lossdial.data.encoder.table import TableEncoder
+    from lossdial.data.encoder import ColumnReport, TableEncoder
     from lossdial.data.imbalance import grouped_split, subsample_minority
-    from lossdial.data.readers.decoding import decode_images
-    from lossdial.data.readers.images import list_image_csv, list_image_folder, load_images, split_images
+    from lossdial.data.labels import match_labels, positive_class
+    from lossdial.data.leaks import count_copies, join_groups, row_digests, row_groups, split_rows
+    from lossdial.data.readers.decoding import Decoded, decode_images
+    from lossdial.data.readers.images import (
+        ImageFiles,
+        list_image_csv,
+        list_image_folder,
+        list_images,
+        load_images,
+        split_images,
+    )
     from lossdial.data.readers.tables import read_table, split_target
     from lossdial.data.sets.dataset import ImageDataSet
     from lossdial.data.sets.named import DATA_SETS, data_root, data_set, data_sets_table, fetch
@@ -23,11 +34,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DATA_SETS",
+    "ColumnReport",
+    "Decoded",
     "ImageDataSet",
+    "ImageFiles",
     "ImageSplit",
     "TableDataSet",
     "TableEncoder",
     "TableSplit",
+    "count_copies",
     "counts_table",
     "data_root",
     "data_set",
@@ -35,12 +50,19 @@ __all__ = [
     "decode_images",
     "fetch",
     "grouped_split",
+    "join_groups",
     "list_image_csv",
     "list_image_folder",
+    "list_images",
     "load_images",
+    "match_labels",
+    "positive_class",
     "read_table",
+    "row_digests",
+    "row_groups",
     "save_contact_sheet",
     "split_images",
+    "split_rows",
     "split_target",
     "subsample_minority",
 ]
@@ -49,10 +71,12 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "contact_sheet": "save_contact_sheet",
-        "encoder.table": "TableEncoder",
+        "encoder": "ColumnReport TableEncoder",
         "imbalance": "grouped_split subsample_minority",
-        "readers.decoding": "decode_images",
-        "readers.images": "list_image_csv list_image_folder load_images split_images",
+        "labels": "match_labels positive_class",
+        "leaks": "count_copies join_groups row_digests row_groups split_rows",
+        "readers.decoding": "Decoded decode_images",
+        "readers.images": "ImageFiles list_image_csv list_image_folder list_images load_images split_images",
         "readers.tables": "read_table split_target",
         "sets.dataset": "ImageDataSet",
         "sets.named": "DATA_SETS data_root data_set data_sets_table fetch",

@@ -11,8 +11,6 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from lossdial.data.encoder.columns import cells_of, is_numeric
 from lossdial.data.encoder.inference import is_identifier
@@ -86,6 +84,9 @@ def join_groups(*groups: ArrayLike | None) -> NDArray[np.intp] | None:
     >>> join_groups(["a", "a", "b", "c"], [0, 1, 1, 2])
     array([0, 0, 0, 1])
     """
+    from scipy.sparse import coo_array  # here, for reading a model needs neither
+    from scipy.sparse.csgraph import connected_components
+
     given = [pd.factorize(np.asarray(g))[0] for g in groups if g is not None]
     if not given:
         return None

@@ -16,9 +16,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lossdial.data.encoder.table import TableEncoder
+from lossdial.data.encoder.table import TableCoder
 from lossdial.data.leaks import row_digests
 from lossdial.data.readers.decoding import Decoded, decode_images
+from lossdial.data.readers.pixels import WHITE
 
 __all__ = [
     "ArraySchema",
@@ -84,7 +85,7 @@ class TableSchema(Schema):
     """A data frame: columns by name, categories, gaps."""
 
     kind: ClassVar[str] = "table"
-    encoder: TableEncoder
+    encoder: TableCoder
 
     def encode(self, X: Any) -> NDArray[np.float32]:
         if not isinstance(X, pd.DataFrame):
@@ -163,7 +164,7 @@ class ImageSchema(Schema):
                 f"files are read as square images of three channels; this network takes {self.channels} of "
                 f"{self.height} × {self.width} px. Pass arrays."
             )
-        return decode_images(paths, self.height, max_corrupt=max_corrupt, white=self.white)
+        return decode_images(paths, self.height, max_corrupt=max_corrupt, white=self.white or WHITE)
 
     def to_json(self) -> dict[str, Any]:
         sizes = {"channels": self.channels, "height": self.height, "width": self.width}
@@ -190,7 +191,7 @@ def schema_of(X: Any, image_size: int | None = None, features: int | None = None
     image files are brought afterwards.
     """
     if isinstance(X, pd.DataFrame):
-        return TableSchema(TableEncoder().fit(X))
+        return TableSchema(TableCoder().fit(X))
     if isinstance(X, ImageRows):
         channels, height, width = X.images.shape[1:]
         return ImageSchema(channels, height, width, features, X.white)
@@ -208,7 +209,7 @@ def schema_from_json(data: Mapping[str, Any]) -> Schema:
     kind = data.get("kind")
     try:
         if kind == "table":
-            return TableSchema(TableEncoder.from_json(data["encoder"]))
+            return TableSchema(TableCoder.from_json(data["encoder"]))
         if kind == "array":
             return ArraySchema(tuple(_whole(size, "shape") for size in data["shape"]))
         if kind == "images":

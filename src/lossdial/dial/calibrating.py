@@ -34,6 +34,7 @@ _STRIP_BYTES = 2**20
 _STEPS = 60
 _FLOOR = 1e-6
 _LARGEST = 1e8
+_NEAR = 1e-4  # a step that moves no margin farther leaves it off by the square of that
 _FEWEST = 4
 """Samples of either class (or groups with them) below which halves cannot choose a kind."""
 
@@ -152,40 +153,38 @@ def fit_logistic(
     ν is taken log(1+ν)/ν of the way. Coefficients stay above `floor` (k, d); one that wants to go below stands still.
     """
     share = np.full(target.shape, 1 / target.size) if weight is None else weight / weight.sum()
-    # About their means, where there is a constant to take them up: scores that hardly differ would else be lost in it.
-    means = [(part * share).sum(axis=1) if part.ndim and not parts[-1].ndim else None for part in parts]
-    theta, left = start.copy(), np.arange(len(start))
-    live = [part if mean is None else part - mean[:, None] for part, mean in zip(parts, means, strict=True)]
-    for i, mean in enumerate(means):
-        theta[:, -1] += 0.0 if mean is None else theta[:, i] * mean
+    n_rows, d = start.shape
+    live = np.stack([np.broadcast_to(part, (n_rows, target.size)) for part in parts], axis=1)  # (k, d, n)
+    theta, left, means = start.copy(), np.arange(n_rows), np.zeros((n_rows, d))
+    if not parts[-1].ndim:
+        # About their means, which the constant takes up: scores that hardly differ would else be lost in it.
+        means[:, :-1] = live[:, :-1] @ share
+        live -= means[:, :, None]
+        theta[:, -1] += (theta * means).sum(axis=1)
     for _ in range(_STEPS):
         at = theta[left]
+        p = np.matmul(at[:, None, :], live)[:, 0]
         with np.errstate(over="ignore"):
-            p = 1 / (1 + np.exp(-_combine(at, live)))
-        residual = (p - target) * share
-        p *= 1 - p
+            np.exp(np.negative(p, out=p), out=p)
+        p += 1
+        np.reciprocal(p, out=p)
+        gradient = np.matmul(live, ((p - target) * share)[:, :, None])[..., 0]
+        p -= np.square(p)
         p *= share
-        gradient = np.stack([(residual * part).sum(axis=1) for part in live], axis=1)
-        hessian = np.empty((len(at), len(live), len(live)))
-        for i, one in enumerate(live):
-            scaled = p * one
-            for j, other in enumerate(live[: i + 1]):
-                hessian[:, i, j] = hessian[:, j, i] = (scaled * other).sum(axis=1)
+        hessian = np.matmul(live * p[:, None, :], live.transpose(0, 2, 1))
         step = _newton_step(gradient, hessian, (at > floor[left]) | (gradient < 0))
-        moved = np.abs(_combine(step, live)).max(axis=1)
+        moved = np.abs(np.matmul(step[:, None, :], live)[:, 0]).max(axis=1)
         damping = np.log1p(moved) / np.maximum(moved, 1e-300)
         ahead = np.maximum(at - step * np.where(moved > 0, damping, 1.0)[:, None], floor[left])
-        # Scores that hardly differ leave the functions of them all but parallel; where the step is lost in rounding, the
-        # map found so far stands.
+        # Scores that hardly differ leave the functions of them all but parallel; where the step is lost in rounding,
+        # the map found so far stands.
         sound = np.isfinite(ahead).all(axis=1) & (np.abs(ahead).max(axis=1) < _LARGEST)
         theta[left] = np.where(sound[:, None], ahead, at)
-        again = sound & (moved > 1e-7)
+        again = sound & (moved > _NEAR)
         if not again.any():
             break
-        left = left[again]
-        live = [part if part.ndim == 0 else part[again] for part in live]
-    for i, mean in enumerate(means):
-        theta[:, -1] -= 0.0 if mean is None else theta[:, i] * mean
+        left, live = (left, live) if again.all() else (left[again], live[again])
+    theta[:, -1] -= (theta * means).sum(axis=1)
     return theta
 
 

@@ -114,16 +114,16 @@ def require_costs(cost_fn: float, cost_fp: float) -> None:
             raise ValueError(f"{name} must be positive and finite; got {cost}. Only the ratio of the two matters.")
 
 
-def require_positives(n_positive: int, stacklevel: int = 2) -> None:
-    """Refuse to choose on fewer than 5 positives (groups with one, where there are groups), and warn below 50."""
+def require_positives(n_positive: int, what: str = "positives", stacklevel: int = 2) -> None:
+    """Refuse to choose on fewer than 5 positives (or groups that have one, as `what` says), and warn below 50."""
     if n_positive < FEWEST_POSITIVES:
         raise ValueError(
-            f"the data to tune on have {n_positive} positives; at least {FEWEST_POSITIVES} are needed, because each "
+            f"the data to tune on have {n_positive} {what}; at least {FEWEST_POSITIVES} are needed, because each "
             "is worth a fifth of the recall or more and an interval from them would be meaningless. Use more data."
         )
     if n_positive < FEW_POSITIVES:
         warnings.warn(
-            f"only {n_positive} positives to tune on: one of them moves recall by {1 / n_positive:.3f}, so the choice "
+            f"only {n_positive} {what} to tune on: one of them moves recall by {1 / n_positive:.3f}, so the choice "
             f"is noisy and its intervals are wide. {FEW_POSITIVES} or more are advisable.",
             UserWarning,
             stacklevel=stacklevel + 1,

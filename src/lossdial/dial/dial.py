@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lossdial.base.names import closest
 from lossdial.dial.adapt import adapt
-from lossdial.dial.checks import FloatArray, require_positives, statable
+from lossdial.dial.checks import FloatArray, statable
 from lossdial.dial.classifiers import scores_of
 from lossdial.dial.envelope import Envelope, envelope
 from lossdial.dial.intervals import estimates
@@ -123,7 +123,7 @@ class Dial:
         self, *, prevalence: float | Estimate, cost_fn: float, cost_fp: float, name: str = "default"
     ) -> OperatingPoint:
         """The point of least expected cost where a share `prevalence` is positive, kept under `name`."""
-        require_positives(self._surface.samples.units[0])
+        self._surface.samples.require_positives()
         point = adapt(self.envelope(), float(prevalence), cost_fn, cost_fp, name)
         self._points[name] = point
         return point

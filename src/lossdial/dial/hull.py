@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lossdial.dial.checks import FloatArray
 from lossdial.dial.kinds import SAME
 from lossdial.dial.surface import Surface
 
@@ -35,7 +34,7 @@ def frontier(surface: Surface) -> list[Corner]:
         tps = np.broadcast_to(ranking.tp, ranking.fp.shape)
         for line in np.argsort(place[part]):
             index = part.start + int(line)
-            fp, tp = _snapped(ranking.fp[line], n_negative), _snapped(tps[line], n_positive)
+            fp, tp = ranking.fp[line], tps[line]
             height = np.interp(fp, [c.fp for c in best], [c.tp for c in best])  # over equal fp, that of the highest
             found = np.flatnonzero(tp >= height - SAME * n_positive)
             if found.size:
@@ -56,11 +55,6 @@ def _upper_hull(points: list[Corner], place: NDArray[np.intp]) -> list[Corner]:
             hull.pop()
         hull.append(point)
     return hull
-
-
-def _snapped(values: FloatArray, total: float) -> FloatArray:
-    """Sums of weights, those that differ from the total by rounding made equal to it."""
-    return np.where(values > total * (1 - SAME), total, values)
 
 
 def _turn(a: Corner, b: Corner, c: Corner) -> float:

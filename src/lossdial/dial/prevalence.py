@@ -11,11 +11,11 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import t as student
+from scipy.special import stdtrit  # the quantile of t; scipy.stats costs as much as half of torch
 
 from lossdial.dial.calibrating import features, fit_rows, targets
 from lossdial.dial.calibration import LOGISTIC, require_kind
-from lossdial.dial.checks import FloatArray, as_rows, require_finite, require_positives, require_prevalence
+from lossdial.dial.checks import FloatArray, as_rows, require_finite, require_prevalence
 from lossdial.dial.intervals import LEVEL
 from lossdial.dial.kinds import sigmoid
 from lossdial.dial.points import Estimate
@@ -100,36 +100,33 @@ def estimate_prevalence(
     known = known if kept is None else known[:, kept]
     require_finite(known)
     require_finite(new)
-    require_positives(samples.units[0])
+    samples.require_positives()
     source = samples.prevalence
     theta = fit_rows(samples, known, (kind,))[kind][0]
     here, there = _design(kind, known[0]), _design(kind, new[0])
     value = mixture_share(there @ theta, source)
     drawn = np.empty(resamples)
     again, target = resample(samples, resamples, seed), targets(samples)
+    step = max(1, _CELLS // max(samples.size, new.size))  # few resamples at a time where samples are many
     for some, *counts in again.blocks():
-        weights = np.empty((samples.size, counts[0].shape[1]))
-        weights[samples.labels], weights[~samples.labels] = counts
-        if samples.weight is not None:
-            weights *= samples.weight[:, None]
-        thetas = _refit(here, target, weights, theta)
-        # Few columns of the new scores at a time, whose number may be large.
-        step = max(1, _CELLS // new.size)
         for start in range(some.start, some.stop, step):
             part = slice(start, min(start + step, some.stop))
+            within = slice(part.start - some.start, part.stop - some.start)
+            weights = np.empty((samples.size, part.stop - part.start))
+            weights[samples.labels], weights[~samples.labels] = (side[:, within] for side in counts)
+            if samples.weight is not None:
+                weights *= samples.weight[:, None]
             own = draw_counts(new.size, part.start, part.stop, seed, _NEW).T
-            drawn[part] = mixture_share(
-                there @ thetas[:, part.start - some.start : part.stop - some.start], source, own
-            )
+            drawn[part] = mixture_share(there @ _refit(here, target, weights, theta), source, own)
     edge = 1 / (2 * new.size)
-    inside = float(np.clip(value, edge, 1 - edge))
+    share = float(np.clip(value, edge, 1 - edge))
     # On the arcsine scale, where a share near 0 keeps a finite spread: in binormal trials with 50 validation
     # positives it covered 0.93 to 0.97 for shares from 1 % to 50 %, the percentile interval 0.90 to 0.94.
     freedom = max(samples.effective[0] - 1, 1)
-    reach = student.ppf((1 + LEVEL) / 2, freedom) * drawn.std() / (2 * math.sqrt(inside * (1 - inside)))
-    angle = math.asin(math.sqrt(inside))
+    reach = stdtrit(freedom, (1 + LEVEL) / 2) * drawn.std() / (2 * math.sqrt(share * (1 - share)))
+    angle = math.asin(math.sqrt(share))
     low, high = (math.sin(min(max(angle + side * reach, 0.0), math.pi / 2)) ** 2 for side in (-1, 1))
-    return Estimate(inside, low, high)
+    return Estimate(share, low, high)
 
 
 def _design(kind: str, margin: FloatArray) -> FloatArray:

@@ -121,7 +121,9 @@ def rank_weighted(positive: FloatArray, negative: FloatArray, w_pos: FloatArray,
         fp_above[row] = from_here[np.searchsorted(n, p, side="right")]
     first = _first_of_tie(ascending)
     tp = tp if first is None else np.take_along_axis(tp, first, axis=1)
-    return Ranking(tp, fp, float(w_pos.sum()), float(w_neg.sum()), fp_above, weight)
+    n_positive, n_negative = float(w_pos.sum()), float(w_neg.sum())
+    counts = _snapped(tp, n_positive), _snapped(fp, n_negative)
+    return Ranking(*counts, n_positive, n_negative, _snapped(fp_above, n_negative), weight)
 
 
 def rank_rows(labels: BoolArray, rows: FloatArray, weight: FloatArray | None = None) -> Ranking:
@@ -141,7 +143,8 @@ def cut_for(threshold: ArrayLike, dtype: DTypeLike) -> FloatArray:
     exact = np.asarray(threshold, dtype=np.float64)
     with np.errstate(over="ignore"):
         near = exact.astype(dtype)
-    return np.asarray(np.where(near > exact, np.nextafter(near, near.dtype.type(-np.inf)), near))
+    with np.errstate(over="ignore"):  # below the lowest number lies -inf, which accepts everything too
+        return np.asarray(np.where(near > exact, np.nextafter(near, near.dtype.type(-np.inf)), near))
 
 
 def threshold_below(score: FloatArray, accepted: float) -> float:
@@ -161,6 +164,11 @@ def threshold_below(score: FloatArray, accepted: float) -> float:
         if bottom <= middle < accepted:
             return float(middle)
     return float(np.nextafter(kind(accepted), kind(-np.inf)))
+
+
+def _snapped(values: FloatArray, total: float) -> FloatArray:
+    """Sums of weights; those that differ from the total by rounding alone are made equal to it."""
+    return np.where(values > total * (1 - 1e-13), total, values)
 
 
 def _true_positives(positive: FloatArray) -> FloatArray:

@@ -4,8 +4,6 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from lossdial.dial.checks import FloatArray
-
 _MISSING = object()
 _LONGEST = 60
 
@@ -99,12 +97,8 @@ def encode_float(value: float) -> float | str:
     return float(value) if math.isfinite(value) else repr(float(value))
 
 
-def encode_rows(rows: FloatArray) -> list[list[float]]:
-    return [[float(value) for value in row] for row in rows]
-
-
 def _show(value: Any) -> str:
     if isinstance(value, list | dict):
-        return f"a {'list' if isinstance(value, list) else 'object'} of {len(value)}"
+        return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
     text = repr(value)
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"

@@ -178,7 +178,7 @@ FPR = CountMetric("fpr", lambda c: c.fpr, greater_is_better=False)
 SPECIFICITY = CountMetric("specificity", lambda c: np.asarray(1 - c.fpr))
 ACCURACY = CountMetric("accuracy", lambda c: np.asarray((c.tp + c.n_negative - c.fp) / (c.n_positive + c.n_negative)))
 BALANCED_ACCURACY = CountMetric("balanced_accuracy", lambda c: np.asarray((c.tpr + 1 - c.fpr) / 2))
-G_MEAN = CountMetric("g_mean", lambda c: np.sqrt(c.tpr * (1 - c.fpr)))
+G_MEAN = CountMetric("g_mean", lambda c: np.sqrt(c.tpr * np.maximum(1 - c.fpr, 0)))  # sums of weights round
 F1 = f_beta(1)
 AUC = RankMetric("auc", _auc)
 AVERAGE_PRECISION = RankMetric("average_precision", _average_precision)

@@ -6,7 +6,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.dial.checks import BoolArray, FloatArray, as_groups, as_labels, as_weights, require_both_classes
+from lossdial.dial.checks import (
+    BoolArray,
+    FloatArray,
+    as_groups,
+    as_labels,
+    as_weights,
+    require_both_classes,
+    require_positives,
+)
 from lossdial.dial.splitting import Indices, swapped_halves
 
 
@@ -80,6 +88,11 @@ class Samples:
         if self.groups is None:
             return self.n_positive, self.n_negative
         return np.unique(self.groups[self.labels]).size, np.unique(self.groups[~self.labels]).size
+
+    def require_positives(self, stacklevel: int = 2) -> None:
+        """Refuse to choose on fewer than 5 positives that stand alone, and warn below 50."""
+        what = "positives" if self.groups is None else "groups with a positive"
+        require_positives(self.units[0], what, stacklevel + 1)
 
     def halves(self, seed: int = 0) -> tuple[tuple[Indices, Indices], tuple[Indices, Indices]]:
         """Indices of two stratified random halves, as (selecting, measuring) and the other way round."""

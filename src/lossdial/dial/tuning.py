@@ -8,7 +8,7 @@ import numpy as np
 
 from lossdial.dial.calibrating import calibrations, stated
 from lossdial.dial.calibration import AUTO, KINDS, require_kind
-from lossdial.dial.checks import FloatArray, require_positives
+from lossdial.dial.checks import FloatArray
 from lossdial.dial.intervals import draws, enclose, estimates, measured
 from lossdial.dial.kinds import SAME, Metric
 from lossdial.dial.objectives import Bound, Objective, spell_bound
@@ -54,7 +54,7 @@ def choose(
     give a warning and the nearest point, and so do bounds that are met here, but not on halves that took no part in
     choosing. With a prevalence in the objective, the point's probabilities are those where that share is positive.
     """
-    require_positives(surface.samples.units[0], stacklevel=3)
+    surface.samples.require_positives(stacklevel=3)
     if calibration is not None:
         require_kind(calibration, (AUTO, *KINDS))
     selection = select(surface, objective, calibration)
@@ -166,7 +166,7 @@ def _missed(
         for key, value in measured(half.surface, [m for m, _ in bounds], half.threshold, half.probable).items():
             values[key] += float(value[0]) / 2
     return tuple(
-        f"{m.name} {values[m.name]:.3g} instead of {spell_bound(m, bound)}"
+        f"{m.name} {values[m.name]:.4g} instead of {spell_bound(m, bound)}"
         for m, bound in bounds
         if (bound - values[m.name] if m.greater_is_better else values[m.name] - bound) > SAME
     )

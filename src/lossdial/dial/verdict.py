@@ -8,7 +8,7 @@ import numpy as np
 from lossdial.dial.bootstrap import bootstrap
 from lossdial.dial.calibrating import calibrations
 from lossdial.dial.calibration import AUTO
-from lossdial.dial.checks import FloatArray, require_positives
+from lossdial.dial.checks import FloatArray
 from lossdial.dial.intervals import spread
 from lossdial.dial.kinds import CountMetric, Goal, Metric, of_probabilities
 from lossdial.dial.objectives import Objective
@@ -63,8 +63,11 @@ class Verdict:
     gains: tuple[Gain, ...]
     n_positive: int
     n_negative: int
+    n_lams: int = 2
 
     def __str__(self) -> str:
+        if self.n_lams == 1:
+            return "There is one λ here and nothing to move but the threshold."
         if len(self.gains) == 1:
             return f"{self.gains[0]}."
         helped = [gain for gain in self.gains if gain.measurable]
@@ -87,7 +90,7 @@ def verdict(surface: Surface, objectives: Sequence[Objective] = AIMS, resamples:
     by the best its λ can do under them on the measuring half, at either λ: thresholds carried over would meet the
     constraints by different margins, and the difference would say more of that than of λ.
     """
-    require_positives(surface.samples.units[0])
+    surface.samples.require_positives(stacklevel=3)
     gains = []
     halves = surface.swapped_halves(seed)
     fixed_indices = [select(chooser, Objective(maximize="auc")).index for chooser, _ in halves]
@@ -105,7 +108,7 @@ def verdict(surface: Surface, objectives: Sequence[Objective] = AIMS, resamples:
         low, high = spread(gain, deviation, (-np.inf, np.inf), surface.samples.effective[0])
         estimate = Estimate(float(gain[0]), float(low[0]), float(high[0]))
         gains.append(Gain(str(objective), metric.name, float(values[0]), float(values[1]), estimate))
-    return Verdict(tuple(gains), surface.n_positive, surface.n_negative)
+    return Verdict(tuple(gains), surface.n_positive, surface.n_negative, surface.n_lams)
 
 
 def _measure(objective: Objective, prevalence: float) -> Metric:

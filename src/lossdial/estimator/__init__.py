@@ -9,7 +9,10 @@ from lossdial.base.lazy import lazily
 if TYPE_CHECKING:
     from lossdial.estimator.classifier import LCTClassifier
     from lossdial.estimator.dialed import DialedClassifier
+    from lossdial.estimator.parameters import Run
 
-__all__ = ["DialedClassifier", "LCTClassifier"]
+__all__ = ["DialedClassifier", "LCTClassifier", "Run"]
 
-__getattr__, __dir__ = lazily(__name__, {"classifier": "LCTClassifier", "dialed": "DialedClassifier"})
+__getattr__, __dir__ = lazily(
+    __name__, {"classifier": "LCTClassifier", "dialed": "DialedClassifier", "parameters": "Run"}
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -24,7 +25,7 @@ from lossdial.dial.metrics import auc
 from lossdial.estimator.parameters import Run, parameters_to_json
 from lossdial.estimator.rows import Rows, Split, embedded, hold_out, in_memory
 from lossdial.estimator.trained import TrainedClassifier
-from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
+from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss, imbalance
 from lossdial.models import ConditionalClassifier, FrozenEncoder, HeadConfig, MLPConfig, build_model
 from lossdial.predictor import Predictor
 from lossdial.spaces import Lam, Space
@@ -249,18 +250,17 @@ class LCTClassifier(TrainedClassifier):
                 waiting = dict(Bundle.load(folder, _module(self.network)).training.identity)
             if isinstance(waiting.get("seed"), int):
                 return int(waiting["seed"])
+        if isinstance(self.random_state, Integral):
+            return int(self.random_state)
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def _loss(self, labels: NDArray[np.int64], weight: NDArray[np.float64] | None) -> ConditionalLoss:
         if isinstance(self.loss, ConditionalLoss):
             return self.loss
         if self.loss == "vs":
-            share = float(np.average(labels, weights=weight))
-            if not 0 < share < 1:
-                raise ValueError("sample_weight leaves only one class with any weight; two are needed to tell apart.")
             with warnings.catch_warnings():  # the choice of the positive class has warned in its own words
                 warnings.simplefilter("ignore", UserWarning)
-                return VSLoss(beta=(1 - share) / share)
+                return VSLoss(beta=imbalance(labels, weight))
         if self.loss == "focal":
             return FocalLoss()
         raise ValueError(f"loss must be 'vs', 'focal' or a ConditionalLoss; got {self.loss!r}.")
@@ -287,7 +287,7 @@ def _validation(x: Any, labels: Any, neutral: Lam) -> Any:
     def validate(current: ConditionalClassifier) -> dict[str, float]:
         like = next(current.head.parameters())  # the device and, where precision is 'true', another dtype
         with torch.no_grad():
-            features = current.embed(x if x.dtype == torch.uint8 else x.to(like.dtype)).to(like)
+            features = current.embed(x if x.dtype == torch.uint8 else x.to(like.dtype), progress=False).to(like)
             margin = current.margins(features, neutral.at(None))[:, 0]
         return {"auc": float(auc(labels, margin.float().cpu().numpy()))}
 

@@ -10,7 +10,6 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -21,6 +20,7 @@ from lossdial.bundle import Bundle
 from lossdial.data.schema import ImageRows, are_paths
 from lossdial.dial import Dial, Estimate, OperatingPoint, adapt
 from lossdial.dial.checks import require_positives
+from lossdial.dial.kinds import sigmoid
 from lossdial.estimator.parameters import NestedParameters, parameters_from_json
 from lossdial.estimator.turning import DialMixin
 from lossdial.predictor import Predictor, class_array
@@ -52,15 +52,18 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
         """(n, 2), columns as ``classes_``: the softmax at λ; or at the λ of an operating point, with its calibration
         and moved to its prevalence where it has them."""
         chosen = self._point(point)
-        margin = self._margins(X, chosen.lam if lam is None else lam).astype(np.float64)
-        positive = expit(margin if lam is not None else chosen.margin(margin))
+        features = self._features(X)
+        if lam is None:
+            positive = self._predictor.decide(features, chosen).probability
+        else:
+            positive = sigmoid(self._predictor.margins(features, lam).astype(np.float64))
         columns = [positive, 1 - positive] if self._flipped else [1 - positive, positive]
         return np.stack(columns, axis=1)
 
     def predict(self, X: Any, point: str = "default") -> NDArray[Any]:
         """The labels that an operating point gives, (n,)."""
         chosen = self._point(point)
-        positive = chosen.predict(self._margins(X, chosen.lam))
+        positive = self._predictor.decide(self._features(X), chosen).positive
         return self.classes_[(positive ^ self._flipped).astype(np.intp)]
 
     def _point(self, name: str) -> OperatingPoint:
@@ -69,8 +72,11 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
         return self.points[name]
 
     def _margins(self, X: Any, lam: Mapping[str, float] | Lam) -> NDArray[np.float32]:
+        return self._predictor.margins(self._features(X), lam)
+
+    def _features(self, X: Any) -> Tensor:
         check_is_fitted(self)
-        return self._predictor.margins(self._predictor.features(self._validate(X, reset=False)), lam)
+        return self._predictor.features(self._validate(X, reset=False))
 
     @property
     def _predictor(self) -> Predictor:

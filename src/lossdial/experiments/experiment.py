@@ -9,20 +9,32 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
+from lossdial.data import ImageDataSet, data_set
 from lossdial.experiments.methods import Method, method
 from lossdial.experiments.presets import Preset, preset
 from lossdial.spaces import Space
 from lossdial.training import Recipe
 
-__all__ = ["SAM_RHO", "Experiment", "Trial", "grid", "spread_settings", "trials"]
+__all__ = ["SAM_RHO", "Experiment", "Trial", "grid", "image_set", "spread_settings", "trials"]
 
 SAM_RHO: Final = 0.1  # the paper's radius
-_FORMAT: Final = 1  # of what is hashed
+_FORMAT: Final = 2  # of what is hashed
+
+
+def image_set(name: str) -> ImageDataSet:
+    """The data set of that name, which must be one of images."""
+    entry = data_set(name)
+    if not isinstance(entry, ImageDataSet):
+        raise ValueError(f"{name} is a table; the paper's study is about images.")
+    return entry
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One run: a data set at β, a preset, a method, one of its 16 settings, a seed, and how many epochs."""
+    """One run: a data set at β, a preset, a method, one of its 16 settings, a seed, and how many epochs.
+
+    content: a fingerprint of the data, or of the features, that it runs on; a sweep fills it in once they are there.
+    """
 
     data: str
     beta: float
@@ -31,6 +43,7 @@ class Experiment:
     setting: int
     seed: int
     epochs: int
+    content: str = ""
 
     @cached_property
     def how(self) -> Method:
@@ -53,17 +66,27 @@ class Experiment:
 
     @cached_property
     def key(self) -> str:
-        """A hash of the fields and of what they stand for, so that a changed recipe is another experiment."""
+        """A hash of the fields and of what they stand for.
+
+        Data whose files have changed, a changed recipe, another image size or another grid to evaluate at are each
+        another experiment.
+        """
         content = {
             "format": _FORMAT,
             "fields": asdict(self),
             "space": self.space.to_json(),
             "recipe": repr(self.recipe),
             "backbone": self.plan.backbone,
-            "data": [self.plan.image_size, self.plan.frozen],
+            "data": {"frozen": self.plan.frozen, "image_size": self.image_size},
             "head": self.how.head.to_json(),
+            "evaluation": [lam.as_dict() for lam in self.how.evaluation(self.space)],
         }
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def image_size(self) -> int:
+        """The side in pixels of the images that it is about."""
+        return self.plan.image_size or image_set(self.data).image_size
 
     @property
     def stacks(self) -> bool:
@@ -75,7 +98,7 @@ class Experiment:
         """What experiments share that are trained as one stack; each its own where they cannot be."""
         if not self.stacks:
             return (self.key,)
-        return (self.data, self.beta, self.preset, self.method, self.seed, self.epochs)
+        return (self.data, self.beta, self.preset, self.method, self.seed, self.epochs, self.content)
 
     def __getstate__(self) -> dict[str, Any]:
         # Not what is cached: torch would send each tensor of the space to another process as a file of its own.

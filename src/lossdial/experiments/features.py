@@ -1,35 +1,29 @@
-"""Frozen features of the study's data sets: computed once, before the workers start."""
+"""The study's data: there, fingerprinted, and embedded once where only heads are trained, before the workers start."""
 
 from __future__ import annotations
 
+import hashlib
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from filelock import FileLock
 
-from lossdial.base.files import write
+from lossdial.base.files import digest, write
 from lossdial.base.progress import ProgressBar
-from lossdial.data import ImageDataSet, data_root, data_set
+from lossdial.data import ImageDataSet, data_root
 from lossdial.data.features.embedding import embed
-from lossdial.data.features.store import JSON
-from lossdial.experiments.experiment import Experiment
+from lossdial.data.features.store import JSON, FeatureStore
+from lossdial.experiments.experiment import Experiment, image_set
 from lossdial.models import EfficientNetLite0, FrozenEncoder
 
-__all__ = ["LABELS", "image_set", "prepare"]
+__all__ = ["LABELS", "identified", "prepare"]
 
 #: beside a data set's features: the labels of its images, and the groups of those for the test
 LABELS: Final = "labels.npz"
-
-
-def image_set(name: str) -> ImageDataSet:
-    """The data set of that name, which must be one of images."""
-    entry = data_set(name)
-    if not isinstance(entry, ImageDataSet):
-        raise ValueError(f"{name} is a table; the paper's study is about images.")
-    return entry
 
 
 def prepare(experiments: Iterable[Experiment], folder: Path) -> None:
@@ -46,6 +40,38 @@ def prepare(experiments: Iterable[Experiment], folder: Path) -> None:
             with FileLock(folder / f"{name}.lock"):  # another sweep may be at it; then there is nothing left to do
                 if not _embedded(folder / name):
                     _embed(entry, folder / name)
+
+
+def identified(experiments: Sequence[Experiment], folder: Path) -> tuple[Experiment, ...] | None:
+    """The experiments with the content of their data filled in; None where some of it is still to be prepared."""
+    contents: dict[tuple[str, bool], str | None] = {}
+    for experiment in experiments:
+        which = (experiment.data, experiment.plan.frozen)
+        if which not in contents:
+            contents[which] = _content(*which, folder)
+    found = [(experiment, contents[experiment.data, experiment.plan.frozen]) for experiment in experiments]
+    if any(content is None for _, content in found):
+        return None
+    return tuple(replace(experiment, content=content or "") for experiment, content in found)
+
+
+def _content(name: str, frozen: bool, folder: Path) -> str | None:
+    if frozen:
+        return _content_of_features(folder / name) if _embedded(folder / name) else None
+    entry = image_set(name)
+    return entry.fingerprint(data_root()) if entry.present(data_root()) else None
+
+
+def _content_of_features(folder: Path) -> str:
+    """Of the images, the encoder and the labels: not of the features, whose last bit may differ between machines."""
+    store = FeatureStore.open(folder)
+    labels = hashlib.sha256()
+    with np.load(folder / LABELS, allow_pickle=False) as archive:
+        for key in sorted(archive.files):
+            array = archive[key]
+            labels.update(f"{key} {array.dtype.str} {array.shape}".encode() + array.tobytes())
+    content = {"images": dict(store.images), "encoder": dict(store.encoder), "labels": labels.hexdigest()}
+    return digest(content)[:16]
 
 
 def _embedded(folder: Path) -> bool:

@@ -16,10 +16,11 @@ from torch import Tensor, nn
 from lossdial.data import ImageSplit
 from lossdial.data.features.store import FeatureStore
 from lossdial.dial import Surface
-from lossdial.experiments.experiment import Experiment, Trial
-from lossdial.experiments.features import LABELS, image_set
+from lossdial.experiments.experiment import Experiment, Trial, image_set
+from lossdial.experiments.features import LABELS
 from lossdial.experiments.measuring import halves, measure
 from lossdial.experiments.store import Store, finished
+from lossdial.losses import imbalance
 from lossdial.models import ConditionalClassifier, FrozenEncoder, SettingsStack, build_model
 from lossdial.training import DivergedError, FitResult, fit, make_fabric
 
@@ -107,7 +108,7 @@ def _run(trial: Trial, place: Workplace, store: Store, run_dir: Path) -> None:
 def _train(trial: Trial, data: _Data, place: Workplace, run_dir: Path) -> tuple[list[ConditionalClassifier], FitResult]:
     """The trained model of every experiment. Settings on frozen features train as one stack."""
     first = trial.experiments[0]
-    loss = first.how.build_loss(float((data.y == 0).sum() / (data.y == 1).sum()))
+    loss = first.how.build_loss(imbalance(data.y))
     models = [_model(experiment, data.x) for experiment in trial.experiments]
     stack = SettingsStack(models) if first.stacks else None
     result = fit(

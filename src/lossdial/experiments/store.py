@@ -7,7 +7,8 @@
     STORE/unfinished/<trial>/     checkpoints of what is under way
     STORE/locks/<trial>.lock      who is at it; the files stay, since removing one could let two processes have it
 
-Each run has files of its own, so any number of processes may write at once.
+Each run has files of its own, so any number of processes may write at once. What a row is, and how those of an earlier
+format are read, :mod:`lossdial.experiments.rows` says.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -33,32 +34,23 @@ from numpy.typing import NDArray
 from lossdial.base.files import write
 from lossdial.experiments.experiment import Experiment, Trial
 from lossdial.experiments.measuring import Measured
+from lossdial.experiments.rows import (
+    FIELDS,
+    FORMAT,
+    DamagedRow,
+    StoreError,
+    check_version,
+    parse,
+    run_of,
+    superseded,
+    to_line,
+)
 
 __all__ = ["FINAL", "DamagedRow", "Ended", "Store", "StoreError", "finished"]
 
-_FORMAT: Final = 1
-_CRC: Final = ', "crc": '
-#: what every row says, whatever became of the run
-_ALWAYS: Final = {"format", "key", "status", "of", *(f.name for f in fields(Experiment))}
 _LAM_NAMES: Final = ("gamma", "tau", "alpha", "phi")
 #: outcomes that giving the same command again would only repeat
 FINAL: Final = frozenset({"done", "diverged"})
-
-
-class StoreError(ValueError):
-    """A store that cannot be used, and what to do about it."""
-
-
-@dataclass(frozen=True)
-class DamagedRow:
-    """A line that is not a row, and why."""
-
-    path: Path
-    line: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line} ({self.reason})"
 
 
 class Ended(NamedTuple):
@@ -85,7 +77,7 @@ class Store:
         if not (path / "store.json").exists():
             if (path / "rows").exists():
                 raise StoreError(f"{path} has rows but no store.json; copy that file too, or choose another folder.")
-            write(path / "store.json", (json.dumps({"format": _FORMAT}) + "\n").encode())
+            write(path / "store.json", (json.dumps({"format": FORMAT}) + "\n").encode())
         return cls.open(path)
 
     @classmethod
@@ -99,8 +91,10 @@ class Store:
                 f"{path} is no store: it has no store.json. `lossdial reproduce --store {path}` makes one."
             ) from None
         except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{path / 'store.json'} is damaged ({error}); it should read {{'format': 1}}.") from error
-        _check_version(version, path)
+            raise StoreError(
+                f"{path / 'store.json'} is damaged ({error}); it should read {{'format': {FORMAT}}}."
+            ) from error
+        check_version(version, path)
         return cls(path)
 
     # --- writing
@@ -150,8 +144,8 @@ class Store:
                 self._write_rows(experiment, trial.key, [{"status": status, "of": 1, "message": message}])
 
     def _write_rows(self, experiment: Experiment, trial: str, contents: list[dict[str, Any]]) -> None:
-        about = {"format": _FORMAT, "key": experiment.key, "trial": trial, **asdict(experiment)}
-        lines = "".join(_line({**about, **content}) for content in contents)
+        about = {"format": FORMAT, "key": experiment.key, "trial": trial, **asdict(experiment)}
+        lines = "".join(to_line({**about, **content}) for content in contents)
         self._write("rows", f"{experiment.key}.jsonl", lines.encode())
 
     def _write(self, kind: str, name: str, data: bytes) -> None:
@@ -208,26 +202,13 @@ class Store:
         try:
             with opened(path, "rt", encoding="utf-8", errors="replace") as file:
                 for number, line in enumerate(file, 1):
-                    row = self._parse(line, path, number)
-                    if row is not None:
+                    row = parse(line, path, number)
+                    if isinstance(row, DamagedRow):
+                        self.damaged.append(row)
+                    else:
                         yield row
         except (OSError, EOFError, zlib.error) as error:  # a truncated or altered archive
             self.damaged.append(DamagedRow(path, number + 1, f"unreadable from here on: {error}"))
-
-    def _parse(self, line: str, path: Path, number: int) -> dict[str, Any] | None:
-        body, _, crc = line.rstrip("}\n").rpartition(_CRC)
-        try:
-            row = json.loads(line)
-            known = row.keys() >= _ALWAYS and int(crc) == zlib.crc32(f"{body}}}".encode())
-        except (ValueError, AttributeError) as error:
-            self.damaged.append(DamagedRow(path, number, f"not a row: {type(error).__name__}"))
-            return None
-        if not known:
-            self.damaged.append(DamagedRow(path, number, "its checksum differs"))
-            return None
-        _check_version(int(row["format"]), path)
-        del row["crc"]
-        return dict(row)
 
     def outcomes(self) -> dict[str, Ended]:
         """What became of each run that has all its rows, by key."""
@@ -243,18 +224,20 @@ class Store:
 
         ``auc_on_0`` is the metric on half 0, ``auc_from_0`` that on half 1 at the threshold chosen on half 0.
         """
+        rows = [row for row in self.rows() if row["status"] == "done"]
+        newer = {run_of(row) for row in rows if row["format"] == FORMAT}
         return pd.DataFrame(
             {
                 "key": row["key"],
-                **{f.name: row[f.name] for f in fields(Experiment)},
+                **{name: row[name] for name in FIELDS},
                 "seconds": row["seconds"],
                 **{name: row["lam"].get(name, np.nan) for name in _LAM_NAMES},
                 **row["metrics"],
                 **{f"{k}_on_{i}": v for i, half in enumerate(row["on"]) for k, v in half.items()},
                 **{f"{k}_from_{i}": v for i, half in enumerate(row["from"]) for k, v in half.items()},
             }
-            for row in self.rows()
-            if row["status"] == "done"
+            for row in rows
+            if not superseded(row, newer)
         )
 
     def scores(self, key: str) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
@@ -269,7 +252,7 @@ class Store:
 
     def save(self, path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
         """Pack rows into one compressed file; how many there were."""
-        lines = [_line(row) for row in rows]
+        lines = [to_line(row) for row in rows]
         path.parent.mkdir(parents=True, exist_ok=True)
         write(path, gzip.compress("".join(lines).encode(), mtime=0))  # the same rows, the same bytes
         return len(lines)
@@ -290,16 +273,3 @@ def finished(trial: Trial, known: Mapping[str, Ended]) -> bool:
     """Whether nothing is left to do: every run has ended for good, and all in one trial where they train together."""
     ends = [known.get(experiment.key) for experiment in trial.experiments]
     return all(end is not None and end.status in FINAL for end in ends) and len({end.trial for end in ends if end}) == 1
-
-
-def _line(row: Mapping[str, Any]) -> str:
-    """A row as a line: JSON whose last entry is a checksum of the text before it."""
-    body = json.dumps(row)
-    return f"{body[:-1]}{_CRC}{zlib.crc32(body.encode())}}}\n"
-
-
-def _check_version(version: int, path: Path) -> None:
-    if version > _FORMAT:
-        raise StoreError(
-            f"{path} has format {version}, of a newer lossdial; this one reads up to {_FORMAT}. Update it."
-        )

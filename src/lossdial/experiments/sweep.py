@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -12,9 +12,9 @@ from typing import Final
 from lossdial.data import data_root
 from lossdial.experiments.backends import Backend
 from lossdial.experiments.experiment import Experiment, Trial, trials
-from lossdial.experiments.features import prepare
+from lossdial.experiments.features import identified, prepare
 from lossdial.experiments.running import Outcome, Workplace
-from lossdial.experiments.store import Store, StoreError, finished
+from lossdial.experiments.store import Ended, Store, StoreError, finished
 
 __all__ = ["Progress", "sweep"]
 
@@ -27,6 +27,8 @@ class Progress:
     """Where a sweep stands, in runs."""
 
     total: int
+    #: the runs as the store knows them, with the content of their data
+    experiments: tuple[Experiment, ...] = ()
     #: done when the sweep began, and diverged then: those would only diverge again
     before: int = 0
     diverged_before: int = 0
@@ -69,20 +71,9 @@ def sweep(
     show: called with the progress after each look at the workers.
     """
     known = store.outcomes()
-    waiting: deque[Trial] = deque()
-    for trial in trials(experiments):
-        if not finished(trial, known):
-            waiting.append(trial)
-        elif store.checkpoints(trial.key).exists():  # it was killed between its last row and its end
-            with store.claim(trial.key) as mine:
-                if mine is not None:
-                    store.clean(trial)
-    again = {experiment.key for trial in waiting for experiment in trial.experiments}
-    there = Counter(known[e.key].status for e in experiments if e.key not in again)
-    progress = Progress(
-        len(experiments), there["done"], there["diverged"], work_left=sum(trial.work for trial in waiting)
-    )
-    if not waiting:
+    ready = identified(experiments, features)
+    progress, waiting = _plan(ready, known, store) if ready is not None else (Progress(len(experiments)), deque())
+    if ready is not None and not waiting:
         return progress
     place = Workplace(
         store.folder.resolve(), features.resolve(), data_root().resolve(), checkpoint_seconds=checkpoint_seconds
@@ -90,7 +81,9 @@ def sweep(
     deaths: Counter[str] = Counter()
     busy: list[Trial] = []
     with backend:
-        prepare(experiments, features)
+        if ready is None:
+            prepare(experiments, features)
+            progress, waiting = _plan(identified(experiments, features) or tuple(experiments), known, store)
         progress.started = time.monotonic()
         while waiting or busy or progress.running:
             while waiting and len(progress.running) < backend.jobs:
@@ -124,6 +117,24 @@ def sweep(
                 busy.clear()
     show(progress)
     return progress
+
+
+def _plan(
+    experiments: tuple[Experiment, ...], known: Mapping[str, Ended], store: Store
+) -> tuple[Progress, deque[Trial]]:
+    """What the store has, and what it lacks."""
+    waiting: deque[Trial] = deque()
+    for trial in trials(experiments):
+        if not finished(trial, known):
+            waiting.append(trial)
+        elif store.checkpoints(trial.key).exists():  # it was killed between its last row and its end
+            with store.claim(trial.key) as mine:
+                if mine is not None:
+                    store.clean(trial)
+    again = {experiment.key for trial in waiting for experiment in trial.experiments}
+    there = Counter(known[e.key].status for e in experiments if e.key not in again)
+    left = sum(trial.work for trial in waiting)
+    return Progress(len(experiments), experiments, there["done"], there["diverged"], work_left=left), waiting
 
 
 def _record(store: Store, trial: Trial, outcome: Outcome) -> None:

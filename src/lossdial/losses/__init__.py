@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from lossdial.losses.base import ConditionalLoss
+from lossdial.losses.base import ConditionalLoss, imbalance
 from lossdial.losses.focal import FocalLoss, focal_loss
 from lossdial.losses.vector_scaling import MultiClassVSLoss, VSLoss, multi_class_vs_loss, vs_loss
 
@@ -13,6 +13,7 @@ __all__ = [
     "MultiClassVSLoss",
     "VSLoss",
     "focal_loss",
+    "imbalance",
     "loss_from_recipe",
     "multi_class_vs_loss",
     "vs_loss",

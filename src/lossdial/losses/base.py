@@ -5,17 +5,34 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.distributions import constraints
 
 from lossdial.spaces import Lam, Space
 
-__all__ = ["ConditionalLoss", "Reduction"]
+__all__ = ["ConditionalLoss", "Reduction", "imbalance"]
 
 Reduction = Literal["mean", "sum", "none"]
+
+
+def imbalance(y: NDArray[Any], weight: NDArray[Any] | None = None) -> float:
+    """β: the negatives per positive among labels y (n,) in {0, 1}, or the weight of the ones per that of the others.
+
+    >>> imbalance(np.array([0, 0, 0, 1])), imbalance(np.array([0, 0, 0, 1]), np.array([1.0, 1.0, 1.0, 2.0]))
+    (3.0, 1.5)
+    """
+    each = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
+    negative, positive = float(each[y == 0].sum()), float(each[y == 1].sum())
+    if not (negative > 0 and positive > 0):
+        raise ValueError(
+            f"both classes need samples of some weight; the negatives have {negative:g}, the positives {positive:g}."
+        )
+    return negative / positive
 
 
 class ConditionalLoss(nn.Module, ABC):

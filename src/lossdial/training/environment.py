@@ -33,7 +33,6 @@ __all__ = [
 ]
 
 _SMALL_STEP: Final = 2**24  # multiplications: about a millisecond on one core
-_UPDATE: Final = 8  # what an optimiser does with a parameter, in multiplications
 _PRECISIONS: Final = {
     "32-true": "32-true",
     "32": "32-true",
@@ -128,13 +127,16 @@ def forked_random(device: torch.device) -> Iterator[None]:
 
 @contextmanager
 def threads_for(model: Network, batches: ArrayBatches | DataLoader[Any]) -> Iterator[None]:
-    """One thread for a network whose step is less work than it takes several threads to meet."""
+    """One thread for a network whose step is less work than it takes several threads to meet.
+
+    The update of a large head does not count: it waits for memory, which several threads hardly speed up, and on a busy
+    machine their own waiting costs many times what they gain.
+    """
     trained = sum(p.numel() for p in model.backbone.parameters() if p.requires_grad)
-    head = sum(p.numel() for p in model.head.parameters())
     work = trained + 2 * model.n_features * model.head.members  # per row of a table; images do more
     table = isinstance(batches, ArrayBatches) and batches.x.dim() == 2
     size = batches.batch_size if isinstance(batches, ArrayBatches) else 0
-    with one_thread(table and size * work + _UPDATE * head < _SMALL_STEP):
+    with one_thread(table and size * work < _SMALL_STEP):
         yield
 
 

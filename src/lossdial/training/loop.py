@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader
@@ -35,7 +35,7 @@ from lossdial.training.environment import (
 from lossdial.training.recipe import Recipe
 from lossdial.training.ridge import Ridge
 from lossdial.training.source import Source, warn_of_empty_batches
-from lossdial.training.step import DivergedError, Place, Step
+from lossdial.training.step import DivergedError, Forward, Place, Step
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -109,7 +109,7 @@ def fit(
         if embedded and isinstance(batches, ArrayBatches):
             batches = batches.of(model.to(fabric.device).embed(batches.x, progress=progress))
         logits = model.head_logits if embedded else model.member_logits
-        through_fabric = fabric.setup(_Forward(model, logits), optimizer)
+        through_fabric = fabric.setup(Forward(model, logits), optimizer)
         plain = only_passes_on(fabric)
         step = Step(
             model=model,
@@ -137,17 +137,6 @@ def fit(
             logger=logger,
             bar=ProgressBar("training", recipe.epochs * len(batches), progress and fabric.is_global_zero),
         ).train()
-
-
-class _Forward(nn.Module):
-    """What training calls, as the forward of a module: Fabric, DDP and autocast know no other."""
-
-    def __init__(self, model: Network, logits: Callable[[Tensor, Tensor], Tensor]) -> None:
-        super().__init__()
-        self.model, self._logits = model, logits
-
-    def forward(self, x: Tensor, code: Tensor) -> Tensor:
-        return self._logits(x, code)
 
 
 @dataclass

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from lossdial.losses import ConditionalLoss
@@ -16,7 +16,7 @@ from lossdial.training.batches import Batch
 from lossdial.training.norms import Parts
 from lossdial.training.ridge import Ridge
 
-__all__ = ["DivergedError", "Place", "Step", "member_losses"]
+__all__ = ["DivergedError", "Forward", "Place", "Step", "member_losses"]
 
 
 class DivergedError(RuntimeError):
@@ -44,6 +44,17 @@ def member_losses(loss: ConditionalLoss, logits: Tensor, y: Tensor, lam: Lam) ->
     values = lam.values if len(lam.shape) == 2 else lam.values[:, None].expand(k, n, -1)
     each = Lam(lam.names, values.reshape(k * n, -1))
     return loss.per_sample(logits.reshape(k * n, 2), y.repeat(k), each).view(k, n)
+
+
+class Forward(nn.Module):
+    """What training calls, as the forward of a module: Fabric, DDP and autocast know no other."""
+
+    def __init__(self, model: Network, logits: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.model, self._logits = model, logits
+
+    def forward(self, x: Tensor, code: Tensor) -> Tensor:
+        return self._logits(x, code)
 
 
 @dataclass

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lossdial.data.encoder.table import TableEncoder
+from lossdial.data import TableEncoder
 from lossdial.data.readers.tables import read_table
 
 N = 600
@@ -203,6 +203,8 @@ def test_transform_reads_the_format_of_training_and_no_other() -> None:
     np.testing.assert_array_equal(matrix[:, 0], [7, 3, 3, 3, 3])  # the median
     with pytest.warns(UserWarning, match="2 of 2 cells cannot be understood"):
         encoder.transform(pd.DataFrame({"a": [1.0, 2.0]}))  # in what currency?
+    with pytest.warns(UserWarning, match="1 of 2 cells cannot be understood"):
+        encoder.transform(pd.DataFrame({"a": pd.Series(["$4", 5.0], dtype=object)}))
     plain = fitted([1.0, 2.0])
     with pytest.warns(
         UserWarning, match=r"'a': 2 of 4 cells cannot be understood .*'1,5', 'n/a!' \(in training: number\)"

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from lossdial.data.encoder.table import TableEncoder
+from lossdial.data import TableEncoder
 
 FRAME = pd.DataFrame(
     {

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from lossdial.data.encoder.table import TableEncoder
+from lossdial.data import TableEncoder
 from lossdial.data.readers.tables import read_table, split_target
 
 numbers = st.none() | st.floats(-1e6, 1e6, width=32)
@@ -72,7 +73,20 @@ def test_gap_in_a_column_that_had_none_takes_the_median_alone() -> None:
 
 def test_unknown_category_is_all_zeros_and_gap_too_where_training_had_none() -> None:
     encoder = TableEncoder().fit(pd.DataFrame({"w": ["x", "y"]}))
-    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"w": ["y", "z", None]})), [[0, 1], [0, 0], [0, 0]])
+    with pytest.warns(UserWarning, match=r"'w': 1 of 3 cells hold text that training has not seen, for example 'z'"):
+        matrix = encoder.transform(pd.DataFrame({"w": ["y", "z", None]}))
+    np.testing.assert_array_equal(matrix, [[0, 1], [0, 0], [0, 0]])
+
+
+def test_another_spelling_is_noticed_and_a_rare_new_word_is_not() -> None:
+    towns = pd.DataFrame({"town": ["Ulm", "Bern"] * 50})
+    encoder = TableEncoder().fit(towns)
+    with pytest.warns(UserWarning, match=r"100 of 100 cells .* 'ULM', 'BERN', and .* it knows 'Bern', 'Ulm'$"):
+        encoder.transform(towns.apply(lambda column: column.str.upper()))
+    towns.loc[3, "town"] = "Basel"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder.transform(towns)
 
 
 def test_rare_categories_share_a_column() -> None:

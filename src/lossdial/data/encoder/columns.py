@@ -138,15 +138,18 @@ class CategoryColumn:
         labels = [*self.categories, *(["<infrequent>"] if self.infrequent else [])]
         return [f"{self.name}={c}" for c in [*labels, *(["<missing>"] if self.missing else [])]]
 
-    def write_text(self, column: pd.Series[Any], out: NDArray[np.float32]) -> None:
+    def write_text(self, column: pd.Series[Any], out: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """Write a column of text; the mask (n,) of values that training has not seen."""
         known = pd.Index([*self.categories, *self.infrequent], dtype=object)
         codes = known.get_indexer(pd.Index(text(column), dtype=object))
+        new = (codes < 0) & column.notna().to_numpy()
         codes = np.minimum(codes, len(self.categories))  # all rare ones share the column after the frequent ones
         if self.missing:
             codes[column.isna().to_numpy()] = out.shape[1] - 1
         rows = np.flatnonzero(codes >= 0)
         out[:] = 0
         out[rows, codes[rows]] = 1
+        return new
 
 
 Column = NumericColumn | DateColumn | CategoryColumn

@@ -10,21 +10,20 @@ from typing import Any, Final, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from lossdial.base.names import closest
 from lossdial.data.encoder.columns import CategoryColumn, Column, Reading
 from lossdial.data.encoder.inference import ColumnReport, decide, has_decimal_commas
 from lossdial.data.encoder.state import column_from_json, column_to_json, entry, report_from_json, texts
 
-__all__ = ["TableEncoder"]
+__all__ = ["TableCoder"]
 
 FORMAT: Final = 2
+_MANY: Final = 0.1  # share of unseen text beyond which something is amiss: another spelling, another column
 
 
-class TableEncoder(TransformerMixin, BaseEstimator):
-    """Data frame (n rows) to float32 matrix (n, d), as a scikit-learn transformer.
+class TableCoder:
+    """Data frame (n rows) to float32 matrix (n, d); `TableEncoder` is the same as a scikit-learn transformer.
 
     Numbers and booleans pass with gaps filled by the training median, plus an indicator column where training had
     gaps; dates become days; text becomes one-hot columns. Text that clearly means numbers ('1,5', '$12.50', '12 %',
@@ -40,7 +39,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     >>> frame = pd.DataFrame({"age": ["30", "unknown", "50"], "town": ["Ulm", "Bern", "Ulm"]})
     >>> with warnings.catch_warnings(action="ignore"):
-    ...     encoder = TableEncoder().fit(frame)
+    ...     encoder = TableCoder().fit(frame)
     >>> encoder.get_feature_names_out().tolist()
     ['age', 'age=<missing>', 'town=Bern', 'town=Ulm']
     >>> encoder.transform(frame)
@@ -97,7 +96,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self._restore(kept, tuple(d.report for d in decisions))
 
     def transform(self, X: pd.DataFrame | ArrayLike) -> NDArray[np.float32]:
-        check_is_fitted(self)
+        self._check_fitted()
         frame = _frame(X)
         absent = [c.name for c in self.columns_ if c.name not in frame.columns]
         if absent:
@@ -109,7 +108,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             stop = start + len(column.names())
             given, out = frame[column.name].infer_objects(), matrix[:, start:stop]
             if isinstance(column, CategoryColumn):
-                column.write_text(given, out)
+                _warn_of_new(column, given, column.write_text(given, out))
             else:
                 reading = column.read(given)
                 _warn_of_odd(column.name, self._note(column.name), given, reading)
@@ -118,12 +117,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return matrix
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:  # noqa: ARG002 (as above)
-        check_is_fitted(self)
+        self._check_fitted()
         return np.array([name for column in self.columns_ for name in column.names()], dtype=object)
 
     def to_json(self) -> dict[str, Any]:
         """Everything `transform` needs, and the report, in JSON's own types; floats survive exactly."""
-        check_is_fitted(self)
+        self._check_fitted()
         return {
             "format": FORMAT,
             "max_categories": self.max_categories,
@@ -159,6 +158,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.n_features_in_ = len(report)
         return self
 
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "columns_"):
+            from sklearn.exceptions import NotFittedError  # here, for reading a model must not cost scikit-learn
+
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
+
     def _note(self, name: str) -> str:
         return next(report.note for report in self.report_ if report.name == name)
 
@@ -184,4 +189,16 @@ def _warn_of_odd(name: str, note: str, given: pd.Series[Any], reading: Reading) 
             f"example {shown} (in training: {note})",
             UserWarning,
             stacklevel=4,  # past scikit-learn's wrapper of transform
+        )
+
+
+def _warn_of_new(column: CategoryColumn, given: pd.Series[Any], new: NDArray[np.bool_]) -> None:
+    if new.sum() > _MANY * len(new):
+        shown = ", ".join(repr(value) for value in given[new].unique()[:3].tolist())
+        seen = ", ".join(repr(value) for value in column.categories[:3])
+        warnings.warn(
+            f"column {column.name!r}: {new.sum():,} of {len(new):,} cells hold text that training has not seen, for "
+            f"example {shown}, and say nothing to the model; it knows {seen}{', …' * (len(column.categories) > 3)}",
+            UserWarning,
+            stacklevel=4,
         )

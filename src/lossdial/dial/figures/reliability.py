@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.drawing import INK, Alike, at_prevalence, legend, panels, stating_alike
@@ -32,6 +33,7 @@ def reliability_figure(surface: Surface, points: Sequence[OperatingPoint], bins:
             xlim=(-0.01 * limit, limit),
             ylim=(-0.01 * limit, limit),
         )
+        axes.xaxis.set_major_locator(MaxNLocator(6))
     legend(figure, every)
     return figure
 

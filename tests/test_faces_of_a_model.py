@@ -1,0 +1,202 @@
+"""Faces × questions of one trained model: the estimator, the loaded estimator, the command, `Dial.of` and
+`DialedClassifier` give the same labels and probabilities, to the last bit, on a CSV and on a folder of images.
+
+Each face is given raw rows: the predictor below them all is the only one who encodes a column or picks a size.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+from PIL import Image
+from sklearn.frozen import FrozenEstimator
+
+from lossdial import Bundle, Dial, DialedClassifier, LCTClassifier, Objective, Recipe
+from lossdial.cli import main
+from lossdial.models import CifarResNet
+
+AIM = Objective(maximize="precision", subject_to={"recall": 0.9})
+CLINIC = {"prevalence": 0.01, "cost_fn": 100.0, "cost_fp": 1.0}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A trained model; labelled data to choose on and new data, as rows and as what ``--data`` names."""
+
+    fitted: LCTClassifier
+    X: Any
+    y: np.ndarray
+    X_new: Any
+    data: str
+    new: str
+    columns: tuple[str, ...]
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Of the new rows, (n,): what each of two points says."""
+
+    labels: np.ndarray
+    probabilities: np.ndarray
+    clinic_labels: np.ndarray
+    clinic_probabilities: np.ndarray
+
+
+def by_estimator(classifier: LCTClassifier, p: Problem) -> Answers:
+    classifier.tune(p.X, p.y, aim=AIM)
+    classifier.adapt(p.X, p.y, **CLINIC, name="clinic")
+    side = list(classifier.classes_).index("ill")
+    return Answers(
+        classifier.predict(p.X_new),
+        classifier.predict_proba(p.X_new)[:, side],
+        classifier.predict(p.X_new, point="clinic"),
+        classifier.predict_proba(p.X_new, point="clinic")[:, side],
+    )
+
+
+def fresh(p: Problem) -> Answers:
+    return by_estimator(LCTClassifier.from_bundle(p.fitted.bundle_), p)
+
+
+def loaded(p: Problem) -> Answers:
+    p.fitted.save(p.folder / "loaded")
+    return by_estimator(LCTClassifier.load(p.folder / "loaded"), p)
+
+
+def command(p: Problem) -> Answers:
+    run = p.folder / "command"
+    p.fitted.save(run)
+    assert main(["tune", str(run), "--data", p.data, *p.columns, *_words(AIM)]) == 0
+    terms = [f"--{name.replace('_', '-')}={value}" for name, value in CLINIC.items()]
+    assert main(["adapt", str(run), "--data", p.data, *p.columns, *terms, "--name", "clinic"]) == 0
+    tables = []
+    for point in ("default", "clinic"):
+        out = p.folder / f"{point}.parquet"
+        assert main(["predict", str(run), "--data", p.new, "--out", str(out), "--point", point]) == 0
+        tables.append(pd.read_parquet(out))
+    tuned, clinic = tables
+    return Answers(*(table[c].to_numpy() for table in (tuned, clinic) for c in ("prediction", "probability")))
+
+
+def _words(aim: Objective) -> list[str]:
+    bounds = ",".join(f"{name}={bound}" for name, bound in aim.subject_to.items())
+    return ["--maximize", str(aim.maximize), "--subject-to", bounds]
+
+
+def bundle(p: Problem) -> Answers:
+    """Below every face: the bundle's own dial, and what its predictor decides."""
+    dial = p.fitted.bundle_.dial(p.X, p.y)
+    points = [dial.tune(aim=AIM), dial.adapt(**CLINIC, name="clinic")]
+    predictor = p.fitted.bundle_.predictor
+    features = predictor.features(p.X_new)
+    found = []
+    for point in points:
+        decided = predictor.decide(features, point)
+        found += [np.array(predictor.classes)[decided.positive.astype(int)], decided.probability]
+    return Answers(*found)
+
+
+FACES: dict[str, Callable[[Problem], Answers]] = {
+    "estimator": fresh,
+    "loaded estimator": loaded,
+    "command": command,
+    "bundle": bundle,
+}
+
+
+def rows(n: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    ill = rng.random(n) < 0.2
+    return pd.DataFrame(
+        {
+            "age": (rng.normal(50, 9, n) + 8 * ill).round(2),
+            "town": np.where(rng.random(n) + 0.3 * ill > 0.6, "Ulm", "Bern"),
+            "dose": np.where(rng.random(n) < 0.1, np.nan, (rng.random(n) + ill).round(3)),
+            "since": (pd.Timestamp("2024-03-01") + pd.to_timedelta(rng.integers(0, 90, n), "D")).strftime("%Y-%m-%d"),
+            "state": np.where(ill, "ill", "well"),
+        }
+    )
+
+
+def table_problem(folder: Path) -> Problem:
+    train, val, new = rows(900, 0), rows(700, 1), rows(300, 2)
+    val[["since", "state", "dose", "age", "town"]].to_csv(folder / "val.csv", index=False)  # in another order
+    new.drop(columns="state").to_csv(folder / "new.csv", index=False)
+    inputs = [c for c in train if c != "state"]
+    clf = LCTClassifier(recipe=Recipe(4), random_state=0).fit(train[inputs], train["state"])
+    read = pd.read_csv(folder / "val.csv")
+    new_rows = pd.read_csv(folder / "new.csv")
+    files = str(folder / "val.csv"), str(folder / "new.csv")
+    return Problem(clf, read[inputs], read["state"].to_numpy(), new_rows[inputs], *files, (), folder)
+
+
+def image_problem(folder: Path) -> Problem:
+    rng = np.random.default_rng(0)
+    listed = {}
+    for part, n in (("train", 150), ("val", 300), ("new", 60)):
+        listed[part] = []
+        for i in range(n):
+            kind = "ill" if i % 5 == 0 else "well"
+            image = rng.integers(0, 120, (20, 26, 3)) + 25 * (kind == "ill")
+            path = folder / part / (kind if part != "new" else ".") / f"{i:03d}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image.astype(np.uint8)).save(path)
+            listed[part].append((path, kind))
+    paths, kinds = zip(*listed["train"], strict=True)
+    network = CifarResNet(8, 4)
+    network.image_size = 16
+    recipe = Recipe(3, batch_size=32)
+    clf = LCTClassifier(network=network, recipe=recipe, random_state=0).fit(list(paths), np.array(kinds))
+    val, labels = zip(*sorted(listed["val"]), strict=True)  # in the order of the folder
+    new = sorted(path for path, _ in listed["new"])
+    places = str(folder / "val"), str(folder / "new")
+    return Problem(clf, list(val), np.array(labels), new, *places, (), folder)
+
+
+@pytest.fixture(scope="module", params=[table_problem, image_problem], ids=["CSV", "images"])
+def problem(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Problem:
+    return request.param(tmp_path_factory.mktemp("faces"))
+
+
+@pytest.mark.filterwarnings("ignore:point .* keeps its bounds:UserWarning")
+@pytest.mark.parametrize("face", [name for name in FACES if name != "estimator"])
+def test_every_face_gives_the_same_answers(problem: Problem, face: str) -> None:
+    expected, found = fresh(problem), FACES[face](problem)
+    for question in ("labels", "probabilities", "clinic_labels", "clinic_probabilities"):
+        assert_array_equal(getattr(found, question), getattr(expected, question), err_msg=question)
+    assert set(expected.labels) == {"ill", "well"}
+    assert len(np.unique(expected.probabilities)) > 50
+
+
+@pytest.mark.filterwarnings("ignore:point .* keeps its bounds:UserWarning")
+def test_faces_for_anybodys_classifier_agree_on_ours(problem: Problem) -> None:
+    """`Dial.of` and `DialedClassifier` see the one λ of the default point, as of any other classifier."""
+    dial = Dial.of(problem.fitted, problem.X, problem.y)
+    point = dial.tune(aim=AIM)
+    dialed = DialedClassifier(FrozenEstimator(problem.fitted)).fit(problem.X, problem.y)
+    assert dialed.tune(aim=AIM).to_json() == point.to_json()
+    scores = problem.fitted.decision_function(problem.X_new)
+    flipped = problem.fitted.classes_[0] == "ill"
+    assert_array_equal(dialed.predict(problem.X_new) == "ill", point.predict(-scores if flipped else scores))
+    lam = problem.fitted.points["default"].lam
+    own = problem.fitted.dial(problem.X, problem.y, lams=problem.fitted.bundle_.predictor.space.stack([lam]))
+    assert own.tune(aim=AIM).threshold == point.threshold
+
+
+def test_a_copy_of_the_folder_is_the_same_model(problem: Problem, tmp_path: Path) -> None:
+    problem.fitted.save(tmp_path / "a")
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    scores = [
+        Bundle.load(tmp_path / name).predictor.scores(problem.fitted.bundle_.predictor.features(problem.X_new)).array()
+        for name in "ab"
+    ]
+    assert_array_equal(*scores)
