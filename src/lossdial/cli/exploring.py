@@ -49,8 +49,14 @@ def explore(
         raise ValueError(f"out must end in .html; got {out!r}.")
     bundle = Bundle.load(run)
     dial, points = dial_with_points(bundle, data, target, group, path_column)
-    negative, positive = (str(name) for name in bundle.predictor.classes)
+    target = bundle.training.target
+    negative, positive = (_spelled(str(name), target) for name in bundle.predictor.classes)
     title = f"{Path(run).name} on {data or 'samples held out in training'}"
     page_of(dial, out, points=points, title=title, classes=(negative, positive), noun=noun)
     console = Console(soft_wrap=True, highlight=False)
     console.print(f"look at: {out} ({Path(out).stat().st_size / 1e6:.1f} MB)", markup=False)
+
+
+def _spelled(label: str, target: str | None) -> str:
+    """A label that is a number says nothing without the name of its column."""
+    return label if target is None or any(letter.isalpha() for letter in label) else f"{target} = {label}"
