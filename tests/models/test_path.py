@@ -63,6 +63,15 @@ def test_norms_that_grow_by_orders_of_magnitude_are_met_between_nodes() -> None:
     torch.testing.assert_close(head.fold(codes)[0][0], 10 ** ridge[:, None] * u, rtol=1e-4, atol=1e-6)
 
 
+def test_between_directions_that_differ_the_norm_is_still_met() -> None:
+    """The mean of two unit vectors at a right angle is shorter than one; the interpolated norm is not."""
+    head = PathConfig(names=("ridge",), low=(0.0,), high=(2.0,), ridge=(0.0, 2.0)).build(2, 1)
+    with torch.no_grad():
+        head.weights[0, :, 0, 0] = torch.tensor([[1.0, 0.0], [0.0, 100.0]])
+    weights, _ = head.fold(torch.zeros(1, 1))
+    torch.testing.assert_close(weights[0, 0], torch.full((2,), 10 / 2**0.5))
+
+
 def test_a_node_of_no_weight_at_all_is_finite() -> None:
     head = filled(FOCAL)
     with torch.no_grad():

@@ -80,24 +80,29 @@ def test_vs_with_a_ridge_is_a_ridge(make, beta: float) -> None:
         lam = space.point().to(torch.float64)
         values = [space.bounds(name)[0] for name in space.names]
         lam = Lam(lam.names, torch.tensor(values, dtype=torch.float64))
-        model = classifier(made.x, fit_exact(x, y, loss, space, TIGHT, sample_weight=weight).head, space)
+        model = classifier(made.x, fit_exact(x, y, loss, space, Exact(tol=1e-13), sample_weight=weight).head, space)
 
-        def value_and_gradient(flat, lam=lam) -> tuple[float, np.ndarray]:
-            theta = torch.tensor(flat, requires_grad=True)
+        def value(theta: Tensor, lam=lam) -> Tensor:
             w, b = theta[:6].view(2, 3), theta[6:]
-            value = objective(loss, made, lam, x @ w.T + b, w)
-            value.backward()
-            return value.item(), theta.grad.numpy()
+            return objective(loss, made, lam, x @ w.T + b, w)
 
-        direct = minimize(value_and_gradient, np.zeros(8), jac=True, method="BFGS", options={"gtol": 1e-11})
-        w, b = direct.x[:6].reshape(2, 3), direct.x[6:]
+        def value_and_gradient(flat: np.ndarray, value=value) -> tuple[float, np.ndarray]:
+            theta = torch.tensor(flat, requires_grad=True)
+            found = value(theta)
+            return found.item(), torch.autograd.grad(found, theta)[0].numpy()
+
+        direct = minimize(value_and_gradient, np.zeros(8), jac=True, method="BFGS").x
+        for _ in range(5):  # Newton's steps of least norm: one direction of the biases has no curvature
+            hessian = torch.autograd.functional.hessian(value, torch.from_numpy(direct)).numpy()
+            direct = direct - np.linalg.pinv(hessian, rcond=1e-12) @ value_and_gradient(direct)[1]
+        w, b = direct[:6].reshape(2, 3), direct[6:]
         expected = made.x @ (w[1] - w[0]) + (b[1] - b[0])
-        np.testing.assert_allclose(model.margins(x, lam.at(None))[:, 0], expected, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(model.margins(x, lam.at(None))[:, 0], expected, rtol=0, atol=1e-8)
         logits = model.logits(x, lam).detach().numpy()
         weights, biases = model.head._logits(space.encode(lam.at(None)))
-        np.testing.assert_allclose(weights[0, 0], w, atol=1e-7)
+        np.testing.assert_allclose(weights[0, 0], w, rtol=0, atol=1e-8)
         reached = objective(loss, made, lam, torch.from_numpy(logits), weights[0, 0]).item()
-        assert reached == pytest.approx(direct.fun, rel=1e-11)
+        assert reached == pytest.approx(value_and_gradient(direct)[0], rel=1e-12)
         a = max(beta, 1 / beta) ** -space.bounds("gamma")[0]
         flat = torch.tensor([1.0, a] if beta < 1 else [a, 1.0], dtype=torch.float64)  # moves b, not the margin
         assert biases[0, 0] @ flat.double() == pytest.approx(0, abs=1e-9)  # z₋ first: least norm

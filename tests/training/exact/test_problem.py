@@ -91,6 +91,16 @@ def test_columns_of_zeros_do_not_stop_the_factor(make) -> None:
     assert problem.factors(problem.rows.scores(theta)).isfinite().all()
 
 
+def test_curvature_that_is_negative_is_left_out(make) -> None:
+    """Far on the wrong side a focal loss bends the other way; what is left of its Hessian can be factored."""
+    problem, _ = problem_of(make(), phi=3.0)
+    scores = -8 * next(iter(problem.rows.blocks())).sign.expand(3, -1)  # every row on the wrong side
+    _, _, second = pointwise(torch.tensor([-8.0]).double(), torch.tensor([3.0]).double())
+    assert second.item() < 0
+    assert problem.factors(scores).isfinite().all()
+    assert (problem.diagonal(scores) > 0).all()
+
+
 def test_nodes_are_taken_with_all_that_is_theirs(make) -> None:
     problem, theta = problem_of(make())
     chosen = torch.tensor([2, 0])

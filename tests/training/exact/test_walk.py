@@ -45,11 +45,20 @@ def test_starts_between_solved_neighbours_save_iterations(make, monkeypatch) -> 
     torch.testing.assert_close(warm.head.weights, cold.head.weights, rtol=1e-3, atol=1e-5)
 
 
-def test_a_focus_far_from_zero_is_reached_step_by_step(make) -> None:
+def test_a_focus_far_from_zero_is_reached_step_by_step(make, monkeypatch) -> None:
     """φ = 3 alone gives what the last node of a path from 0 to 3 gives."""
+    visited: list[float] = []
+    original = module.minimise
+    monkeypatch.setattr(
+        module,
+        "minimise",
+        lambda problem, *rest: visited.append(problem.nodes.phi[0].item()) or original(problem, *rest),
+    )
     x, y, _ = make()
     ridge = Linear(-2, 0, 1 / 2)
     exact = Exact(phis=4, tol=1e-11)
     path = fit_exact(x, y, FocalLoss(), Space(alpha=Linear(0.3, 0.7, 2.5), phi=Linear(0, 3, 1 / 3), ridge=ridge), exact)
+    visited.clear()
     alone = fit_exact(x, y, FocalLoss(), Space(alpha=Linear(0.3, 0.7, 2.5), phi=Constant(3), ridge=ridge), exact)
     torch.testing.assert_close(alone.head.weights[..., 0, :], path.head.weights[..., 3, :], rtol=1e-6, atol=1e-8)
+    assert sorted(set(visited)) == [0, 1, 2, 3]
