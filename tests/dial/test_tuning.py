@@ -189,7 +189,7 @@ def test_a_floor_that_is_missed_where_it_was_not_chosen_is_said_aloud():
     assert "'screening'" in str(caught[0].message)
     assert point.feasible
     assert point.crossfit["recall"].value < 0.95
-    assert point.missed == (f"recall {point.crossfit['recall'].value:.3g} instead of recall >= 0.95",)
+    assert point.missed == (f"recall {point.crossfit['recall'].value:.4g} instead of recall >= 0.95",)
     assert point.missed[0] in str(point)
     assert point.aim == objective
     with warnings.catch_warnings():

@@ -38,6 +38,7 @@ class TableCoder:
     text : columns to take as text, whatever they look like: codes made of digits.
 
     >>> frame = pd.DataFrame({"age": ["30", "unknown", "50"], "town": ["Ulm", "Bern", "Ulm"]})
+    >>> import warnings
     >>> with warnings.catch_warnings(action="ignore"):
     ...     encoder = TableCoder().fit(frame)
     >>> encoder.get_feature_names_out().tolist()
