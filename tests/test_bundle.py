@@ -14,10 +14,10 @@ import torch
 from safetensors import safe_open
 from torch import nn
 
-from lossdial import Bundle, Constant, LCTClassifier, Space
+from lossdial import Bundle, Constant, LCTClassifier, Linear, Space
 from lossdial.base.files import digest
 from lossdial.bundle import BundleError
-from lossdial.models import MLP, CifarResNet, FiLMConfig, FrozenEncoder, PlainConfig
+from lossdial.models import MLP, CifarResNet, FiLMConfig, FrozenEncoder, PlainConfig, PolynomialConfig
 from lossdial.training import Augment, Recipe
 
 
@@ -60,6 +60,14 @@ VARIANTS = {
     "one constant": (table, {"space": Space.from_json({"gamma": [0.1], "tau": [0, 3, 0.2]})}),
     "not told λ": (table, {"head": "plain"}),
     "FiLM in every layer of the head": (table, {"head": FiLMConfig(widths=(6, 5), scale="sigma")}),
+    "a polynomial in λ": (table, {"head": PolynomialConfig(degree=2)}),
+    "the ridge as a coordinate": (
+        table,
+        {
+            "head": "polynomial",
+            "space": Space(gamma=Constant(0.0), tau=Linear(0, 2, 0.5), ridge=Linear(-2, 2, 0.25)),
+        },
+    ),
     "an ensemble": (table, {"head": FiLMConfig(members=3)}),
     "an ensemble that is not told λ": (table, {"head": PlainConfig(members=2)}),
     "images": (images, {"network": CifarResNet(8, 2), "recipe": Recipe(2, augment=Augment(crop_padding=1))}),

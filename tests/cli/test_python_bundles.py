@@ -104,3 +104,4 @@ def test_without_evidence(val: str, tmp_path: Path, capsys) -> None:
     assert main(["tune", run, "--maximize", "f1"]) == 2
     assert "there are no held-out data" in capsys.readouterr().err
     assert main(["tune", run, "--data", val, "--maximize", "f1"]) == 0
+    assert main(["adapt", run, "--prevalence", "0.1", "--name", "clinic"]) == 0  # the envelope is there all the same

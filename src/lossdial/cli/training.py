@@ -44,7 +44,7 @@ def train(
     image_size: int | None = None,
     max_corrupt: float = 0.01,
     hidden: list[int] | None = None,
-    head: Literal["film", "plain"] | None = None,
+    head: Literal["film", "polynomial", "plain"] | None = None,
     head_widths: list[int] | None = None,
     film_scale: Literal["1+sigma", "sigma"] = "1+sigma",
     members: int = 1,
@@ -104,7 +104,8 @@ def train(
     hidden
         For tables: widths of the network's hidden layers. By default 64,64.
     head
-        How the network is told λ: film, as in the paper, or plain, not at all. By default film where λ varies.
+        How the network is told λ: film, as in the paper; polynomial, with weights that are one of λ; or plain, not at
+        all. By default film where λ varies.
     head_widths
         Hidden layers of the head, each told λ. By default none, as in the paper.
     film_scale
@@ -165,12 +166,12 @@ def train(
 
 
 def _head(name: str | None, widths: list[int] | None, scale: Any, members: int) -> HeadConfig | None:
-    from lossdial.models import FiLMConfig, PlainConfig
+    from lossdial.models import FiLMConfig, PlainConfig, PolynomialConfig
 
-    if name == "plain":
+    if name in ("plain", "polynomial"):
         if widths or scale != "1+sigma":
             raise UsageError("--head-widths and --film-scale are of --head film.")
-        return PlainConfig(members=members)
+        return PlainConfig(members=members) if name == "plain" else PolynomialConfig(members=members)
     if name is None and not widths and scale == "1+sigma" and members == 1:
         return None
     return FiLMConfig(tuple(widths or ()), scale=scale, members=members)

@@ -29,7 +29,7 @@ from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss, imbalance
 from lossdial.models import FrozenEncoder, HeadConfig, MLPConfig, build_model
 from lossdial.predictor import Predictor
 from lossdial.spaces import Space
-from lossdial.training import ArrayBatches, Checkpoint, Recipe, fit, make_fabric
+from lossdial.training import ArrayBatches, Checkpoint, Recipe, fit, make_fabric, standing_lam
 
 __all__ = ["LCTClassifier"]
 
@@ -50,7 +50,7 @@ class LCTClassifier(TrainedClassifier):
     network : MLPConfig or nn.Module, optional
         What turns a row into features. A module is copied, not changed; it maps a batch to (n, c) or (n, c, h, w). By
         default an MLP over a table.
-    head : {"film", "plain"} or HeadConfig, optional
+    head : {"film", "polynomial", "plain"} or HeadConfig, optional
         What turns features and λ into a score. By default the paper's FiLM where λ varies.
     recipe : Recipe, optional
         How to train: epochs, batch size, optimiser, schedule, …
@@ -214,9 +214,13 @@ class LCTClassifier(TrainedClassifier):
         )
         model.cpu().float()
         predictor = Predictor(schema, model, rows.classes)
-        evidence = self._evidence(predictor, split) if run.evidence else None
+        features = None if split.X_val is None else predictor.features(split.X_val)
+        evidence = self._evidence(predictor, split, features)
         both = evidence is not None and 0 < evidence.y.sum() < len(evidence.y)
         enough = evidence is not None and can_be_stated(evidence.y)
+        if "ridge" in space.names and enough and features is not None and split.labels_val is not None:
+            labels_val, weight_val = torch.from_numpy(split.labels_val), as_tensor(split.weight_val)
+            neutral = standing_lam(model, loss, features, labels_val, weight_val)
         return Bundle(
             predictor=predictor,
             training=Training(
@@ -231,14 +235,14 @@ class LCTClassifier(TrainedClassifier):
             ),
             points={"default": untuned(neutral)},
             envelope=evidence.dial().envelope() if evidence is not None and enough else None,
-            evidence=evidence if both else None,
+            evidence=evidence if both and run.evidence else None,
             seen=np.unique(schema.fingerprints(split.X)) if run.evidence else None,
         )
 
-    def _evidence(self, predictor: Predictor, split: Split) -> Evidence | None:
-        if split.X_val is None or split.labels_val is None:
+    def _evidence(self, predictor: Predictor, split: Split, features: torch.Tensor | None) -> Evidence | None:
+        if features is None or split.labels_val is None:
             return None
-        scores = predictor.scores(predictor.features(split.X_val))
+        scores = predictor.scores(features)
         groups = None if split.groups_val is None else np.unique(split.groups_val, return_inverse=True)[1]
         return Evidence(split.labels_val.astype(np.uint8), scores.array(), scores.lams, groups, split.weight_val)
 

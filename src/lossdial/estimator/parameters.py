@@ -20,13 +20,16 @@ from lossdial.base.names import closest
 from lossdial.base.records import from_json, to_json
 from lossdial.dial import Objective
 from lossdial.losses import ConditionalLoss, loss_from_recipe
-from lossdial.models import FiLMConfig, MLPConfig, PlainConfig
+from lossdial.models import FiLMConfig, MLPConfig, PlainConfig, PolynomialConfig
 from lossdial.spaces import Space
 from lossdial.training import Augment, Cosine, Flat, OptimizerConfig, Recipe, Steps
 
 __all__ = ["NestedParameters", "Run", "parameters_from_json", "parameters_to_json"]
 
-_KINDS: Final = (Recipe, OptimizerConfig, Cosine, Flat, Steps, Augment, MLPConfig, FiLMConfig, PlainConfig, Objective)
+_KINDS: Final = (
+    *(Recipe, OptimizerConfig, Cosine, Flat, Steps, Augment, Objective),
+    *(MLPConfig, FiLMConfig, PlainConfig, PolynomialConfig),
+)
 
 
 @dataclass(frozen=True)
