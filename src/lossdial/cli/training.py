@@ -221,7 +221,8 @@ def _next(bundle: Bundle, out: str) -> str:
 def _tell_columns(report: Sequence[ColumnReport], console: Console) -> None:
     used = [column.name for column in report if column.role == "used"]
     shown = ", ".join(used[:12]) + (f", … ({len(used)} in all)" if len(used) > 12 else "")
-    console.print(f"columns used: {shown}", markup=False, highlight=False)
+    if used:
+        console.print(f"columns used as they are: {shown}", markup=False, highlight=False)
     for column in report:
         if column.role != "used":
             console.print(f"column {column.name} {column.role}: {column.note}", markup=False, highlight=False)
