@@ -394,10 +394,13 @@ def test_a_file_is_not_a_folder(classifier, tmp_path):
 def test_saving_over_a_bundle_leaves_nothing_of_it(saved):
     (saved / "notes.txt").write_text("mine")
     other = trained(*table(), random_state=1)
-    other.save(saved)
+    with pytest.raises(BundleError, match="holds another model; choose another folder, or save"):
+        other.save(saved)
+    assert "screening" in Bundle.load(saved).points
+    other.save(saved, replace=True)
     assert sorted(name.split("-")[0] for name in files(saved)) == ["bundle.json", "evidence", "notes.txt", "weights"]
     assert Bundle.load(saved).points.keys() == {"default"}  # those of another network are not its own
-    replace(other.bundle_, evidence=None, seen=None).save(saved)
+    replace(other.bundle_, evidence=None, seen=None).save(saved)  # the same network
     assert Bundle.load(saved).evidence is None  # not that of the model before
     assert not list(saved.glob("evidence-*"))
 
@@ -467,7 +470,7 @@ def test_when_a_write_fails_the_old_bundle_stays(classifier, saved, monkeypatch,
     else:
         monkeypatch.setattr(Path, "replace", failing_rename)
     with pytest.raises(DiskFull):
-        other.save(saved)
+        other.save(saved, replace=True)
     monkeypatch.undo()
     assert files(saved) == before
     loaded = LCTClassifier.load(saved)
@@ -480,7 +483,7 @@ def test_a_disk_that_is_full_for_real(saved, full_disk, size):
     before = files(saved)
     other = trained(*table(), random_state=1)
     with full_disk(size), pytest.raises(OSError, match="too large"):
-        other.save(saved)
+        other.save(saved, replace=True)
     assert files(saved) == before
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lossdial.estimator import DialedClassifier, LCTClassifier, Run
     from lossdial.explorer import explore
     from lossdial.losses import FocalLoss, VSLoss
-    from lossdial.models import ConditionalClassifier
+    from lossdial.models import ConditionalClassifier, FiLMConfig, MLPConfig, PlainConfig, PolynomialConfig
     from lossdial.predictor import Predictor
     from lossdial.spaces import Constant, Linear, Space, register_distribution
     from lossdial.training import SAM, Recipe, fit
@@ -27,10 +27,14 @@ __all__ = [
     "Constant",
     "Dial",
     "DialedClassifier",
+    "FiLMConfig",
     "FocalLoss",
     "LCTClassifier",
     "Linear",
+    "MLPConfig",
     "Objective",
+    "PlainConfig",
+    "PolynomialConfig",
     "Predictor",
     "Recipe",
     "Run",
@@ -53,7 +57,7 @@ __getattr__, __dir__ = lazily(
         "experiments": "experiments",
         "explorer": "explore explorer",
         "losses": "FocalLoss VSLoss losses",
-        "models": "ConditionalClassifier models",
+        "models": "ConditionalClassifier FiLMConfig MLPConfig PlainConfig PolynomialConfig models",
         "predictor": "Predictor predictor",
         "spaces": "Constant Linear Space register_distribution spaces",
         "training": "SAM Recipe fit training",

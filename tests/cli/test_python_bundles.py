@@ -66,7 +66,7 @@ def test_what_the_command_trained_is_loaded_with_its_parameters(val: str, tmp_pa
     loaded = LCTClassifier.load(run)
     assert (loaded.loss, loaded.random_state, loaded.recipe.epochs) == ("focal", 7, 3)
     assert (loaded.network.hidden, loaded.head.widths) == ((8, 8), (5,))
-    assert loaded.run == Run(folder=run)
+    assert loaded.run == Run()  # a new training of it lives elsewhere
 
 
 def test_a_folder_in_use(val: str, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_another_run_s_checkpoint_is_refused(tables: Path, tmp_path: Path, capsy
     assert "lr: '0.003' then, '0.5' now" in capsys.readouterr().err
 
 
-def _full_disk(*_: object) -> None:
+def _full_disk(*_: object, **__: object) -> None:
     raise OSError(28, "No space left on device")
 
 

@@ -628,3 +628,33 @@ def test_a_pickled_estimator_carries_no_features():
     before = len(pickle.dumps(clf))
     clf.tune(X_val, y_val, maximize="f1")
     assert len(pickle.dumps(clf)) < before + 20_000
+
+
+def test_nested_names_reach_what_is_left_to_its_default():
+    clf = LCTClassifier().set_params(head__members=2, aim__maximize="f1", recipe__epochs=3)
+    assert (clf.head, clf.aim, clf.recipe) == (FiLMConfig(members=2), Objective(maximize="f1"), Recipe(3))
+    with pytest.raises(ValueError, match=r"recipe must be a Recipe\(…\); got 5"):
+        LCTClassifier(recipe=5).fit(*table())
+
+
+def test_what_is_loaded_can_be_trained_and_cross_validated_elsewhere(tmp_path):
+    X, y = table()
+    quick(run__folder=tmp_path / "run").fit(X, y)
+    loaded = LCTClassifier.load(tmp_path / "run")
+    assert cross_val_score(loaded, X, y, cv=2, scoring="roc_auc").min() > 0.6
+
+
+def test_validation_rows_are_matched_by_name():
+    X, y = frame()
+    X_val, y_val = frame(seed=1)
+    clf = quick().fit(X, y, X_val.assign(extra=1)[[*X_val.columns[::-1], "extra"]], y_val)
+    assert_array_equal(clf.dial().surface.score(3), clf.dial(X_val, y_val).surface.score(3))
+    with pytest.raises(ValueError, match="the validation rows lack the column 'town'; "):
+        quick().fit(X, y, X_val.drop(columns="town"), y_val)
+
+
+def test_a_frame_s_columns_as_an_array():
+    X, y = frame()
+    clf = quick().fit(X, y)
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        assert_array_equal(clf.predict_proba(X.to_numpy(dtype=object)), clf.predict_proba(X))

@@ -46,7 +46,7 @@ def positive_class(labels: ArrayLike, wanted: object = None, argument: str = "po
         why = f"{taken!r} is the rarer label ({min(counts):,} against {max(counts):,} of {usual!r})"
     if why:
         warnings.warn(
-            f"{why}: {taken!r} is taken as the one to look for. Choose with {argument}",
+            f"{why}: {taken!r} is taken as the one to look for. Choose with {argument}=….",
             UserWarning,
             stacklevel=stacklevel,
         )

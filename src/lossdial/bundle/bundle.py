@@ -94,10 +94,11 @@ class Bundle:
                 stacklevel=4,
             )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the bundle into the folder ``path``, in place of another that may be there.
+    def save(self, path: str | os.PathLike[str], replace: bool = False) -> None:
+        """Write the bundle into the folder ``path``.
 
-        Points that someone else has given the same model there in the meantime are kept.
+        Points that someone else has given the same model there in the meantime are kept. Another model there is an
+        error, unless it is to be replaced.
         """
         folder = Path(path)
         if folder.exists() and not folder.is_dir():
@@ -107,7 +108,12 @@ class Bundle:
         described = {kind: describe(kind, tensors) for kind, tensors in files.items()}
         with exclusive(folder):
             before = {file.name for file in folder.iterdir()}
-            points = {**_points_of(folder, described["weights"][0]["sha256"]), **self._points_to_json()}
+            known = _points_of(folder, described["weights"][0]["sha256"])
+            if known is None and not replace:
+                raise BundleError(
+                    f"{folder} holds another model; choose another folder, or save(…, replace=True) to lose that one."
+                )
+            points = {**(known or {}), **self._points_to_json()}
             content = self._to_json() | {kind: entry for kind, (entry, _) in described.items()} | {"points": points}
             names = {entry["file"] for entry, _ in described.values()}
             try:
@@ -207,13 +213,15 @@ class Bundle:
             write_json(folder / JSON, {**content.data, "points": {k: v for k, v in points.items() if k != name}})
 
 
-def _points_of(folder: Path, weights: str) -> dict[str, Any]:
-    """The points, as JSON, of the bundle that is there, if it is of the same network."""
-    with suppress(BundleError, AttributeError):
+def _points_of(folder: Path, weights: str) -> dict[str, Any] | None:
+    """The points, as JSON, of the bundle that is there; None where it is of another network."""
+    if not (folder / JSON).exists():
+        return {}
+    with suppress(BundleError):
         content = read_content(folder)
         if content.part("weights").get("sha256", str) == weights:
             return dict(content.get("points", dict))
-    return {}
+    return None
 
 
 def _remove_others(folder: Path, names: set[str]) -> None:

@@ -94,7 +94,7 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
     lowest = min(answer.precision for answer in answers)
     figure.axes[0].set(xlim=(0.5, 1.005), ylim=(max(0.0, lowest - 0.1), 1.02))
     figure.axes[0].set_title("One model, four aims: precision and recall on the test images", loc="left", fontsize=11)
-    classifier.save(folder / "model")
+    classifier.save(folder / "model", replace=True)
     written = write_report(folder, "Is it an 8? One model, four aims", summary, [sheet], {"precision_recall": figure})
     console.print("look at: " + "  ".join(str(path) for path in written))
 

@@ -38,14 +38,20 @@ def predict(run: str, /, data: str, out: str, point: str = "default", path_colum
     from lossdial import Bundle
     from lossdial.base.names import closest
     from lossdial.cli.inputs import Columns, read_inputs
+    from lossdial.cli.report import note
 
     target = Path(out)
     if target.suffix not in (".csv", ".parquet"):
         raise ValueError(f"out must end in .csv or .parquet; got {out!r}.")
+    if target.exists() and Path(data).exists() and target.samefile(data):
+        raise ValueError(f"out must be another file than data; got {out!r} for both.")
     bundle = Bundle.load(run)
     if point not in bundle.points:
         raise ValueError(f"{run} has no operating point {point!r}; {closest(point, bundle.points)}")
     inputs = read_inputs(bundle, data, Columns(path=path_column), labelled=False)
+    taken = [name for name in ("probability", "prediction") if name in inputs.table]
+    if taken:
+        note(f"{data} has a column {' and '.join(taken)} already; in {out} it is this model's.")
     predictor = bundle.predictor
     decided = predictor.decide(predictor.features(inputs.X), bundle.points[point])
     scored = inputs.table.assign(

@@ -181,7 +181,8 @@ def _recipe(recipe: Recipe, epochs: int | None, batch_size: int | None, chosen: 
     """The recipe with what the options change; a method with SAM brings the paper's radius unless there is one."""
     if chosen.sam and recipe.optimizer.sam_rho is None:
         recipe = replace(recipe, optimizer=replace(recipe.optimizer, sam_rho=0.1))
-    return replace(recipe, epochs=epochs or recipe.epochs, batch_size=batch_size or recipe.batch_size)
+    epochs = recipe.epochs if epochs is None else epochs
+    return replace(recipe, epochs=epochs, batch_size=recipe.batch_size if batch_size is None else batch_size)
 
 
 def _tell(classifier: LCTClassifier, out: str, there: bool, console: Console) -> None:
@@ -197,7 +198,7 @@ def _tell(classifier: LCTClassifier, out: str, there: bool, console: Console) ->
         _tell_columns(bundle.predictor.schema.encoder.report_, console)
     last = classifier.history_[-1]
     held = bundle.evidence
-    quality = "no samples were held out; " if held is None else ""
+    quality = "no figure can be stated on held-out samples; " if held is None else ""
     if "auc" in last:
         quality = f"AUC {last['auc']:.4f} on data that training has not seen; "
     elif held is not None:
@@ -220,9 +221,9 @@ def _next(bundle: Bundle, out: str) -> str:
 
 def _tell_columns(report: Sequence[ColumnReport], console: Console) -> None:
     used = [column.name for column in report if column.role == "used"]
-    shown = ", ".join(used[:12]) + (f", … ({len(used)} in all)" if len(used) > 12 else "")
+    shown = ", ".join(used[:200]) + (f", … ({len(used)} in all)" if len(used) > 200 else "")
     if used:
-        console.print(f"columns used as they are: {shown}", markup=False, highlight=False)
+        console.print(f"columns used as they are: {shown}", markup=False, highlight=False, soft_wrap=False)
     for column in report:
         if column.role != "used":
             console.print(f"column {column.name} {column.role}: {column.note}", markup=False, highlight=False)

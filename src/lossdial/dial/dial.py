@@ -127,6 +127,7 @@ class Dial:
         least cross-fitted log loss (none among them), or None for none. All but isotonic are strictly increasing, and
         none changes a label.
         """
+        _require_name(name)
         spelled = (maximize, minimize, subject_to, cost_fn, cost_fp, prevalence)
         if aim is None:
             aim = Objective(maximize, minimize, subject_to or {}, cost_fn, cost_fp, prevalence)
@@ -199,6 +200,7 @@ class Dial:
         them if some mixture of the two known score laws fits them; else this is `Declined`, with what moved. With a
         `confidence` the point is found on one part of the rows and its recall and FPR certified on the other.
         """
+        _require_name(name)
         self._surface.samples.require_positives()
         if (prevalence is None) == (score_new is None):
             raise ValueError("give prevalence, or score_new to estimate it from; one of them.")
@@ -286,3 +288,8 @@ class Dial:
         if point not in self._points:
             raise ValueError(f"there is no operating point {point!r}; {closest(point, self._points)}")
         return self._points[point]
+
+
+def _require_name(name: str) -> None:
+    if not name.strip():
+        raise ValueError(f"name must say something; got {name!r}. A point is asked for by it.")

@@ -21,7 +21,7 @@ from scipy.special import stdtrit  # the quantile of t; scipy.stats costs as muc
 
 from lossdial.dial.bootstrap import bootstrap
 from lossdial.dial.checks import FloatArray
-from lossdial.dial.kinds import CountMetric, Metric, of_probabilities
+from lossdial.dial.kinds import CountMetric, Metric, ScoreMetric, of_probabilities
 from lossdial.dial.points import Estimate
 from lossdial.dial.ranking import Counts
 from lossdial.dial.registry import FPR, RECALL, as_metric
@@ -97,7 +97,7 @@ def _apart(metrics: Sequence[Metric], surface: Surface, probable: Surface | None
 
 def enclose(metric: Metric, values: FloatArray, drawn: FloatArray, n_positive: float) -> tuple[Estimate, ...]:
     """Values (m,) with the interval that their draws (m, B) give."""
-    if isinstance(metric, CountMetric):
+    if isinstance(metric, CountMetric | ScoreMetric):  # of any other shape a spread would say nothing
         tail = (1 - LEVEL) / 2
         low, high = np.quantile(drawn, [tail, 1 - tail], axis=-1)
     else:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
@@ -19,6 +20,7 @@ from torch import nn
 
 from lossdial.base.labels import positive_class
 from lossdial.base.locks import claimed
+from lossdial.base.names import closest
 from lossdial.bundle import Bundle, Evidence, Training
 from lossdial.dial import Objective
 from lossdial.estimator.finished import as_module, as_tensor, can_be_stated, finished, untuned, validation
@@ -26,7 +28,7 @@ from lossdial.estimator.parameters import Run, parameters_to_json
 from lossdial.estimator.rows import Rows, Split, embedded, hold_out, in_memory
 from lossdial.estimator.trained import TrainedClassifier
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss, imbalance
-from lossdial.models import FrozenEncoder, HeadConfig, MLPConfig, build_model
+from lossdial.models import FiLMConfig, FrozenEncoder, HeadConfig, MLPConfig, build_model
 from lossdial.predictor import Predictor
 from lossdial.spaces import Space
 from lossdial.training import ArrayBatches, Checkpoint, Recipe, fit, make_fabric, standing_lam
@@ -83,7 +85,8 @@ class LCTClassifier(TrainedClassifier):
     (600, 2)
     """
 
-    _defaults: ClassVar[Mapping[str, type]] = {"network": MLPConfig, "recipe": Recipe, "run": Run}
+    _defaults: ClassVar[Mapping[str, type]] = {"network": MLPConfig, "head": FiLMConfig, "recipe": Recipe, "run": Run}
+    _makers: ClassVar[Mapping[str, type]] = {"aim": Objective}
 
     def __init__(
         self,
@@ -147,6 +150,9 @@ class LCTClassifier(TrainedClassifier):
             raise ValueError(f"validation_fraction must lie in [0, 1); got {self.validation_fraction}.")
         if self.aim is not None and not isinstance(self.aim, Objective):
             raise ValueError(f"aim must be an Objective, such as Objective(maximize='f1'); got {self.aim!r}.")
+        for name, kind in (("recipe", Recipe), ("run", Run)):
+            if not isinstance(self._value(name), kind):
+                raise ValueError(f"{name} must be a {kind.__name__}(…); got {getattr(self, name)!r}.")
         if self.network is not None and not isinstance(self.network, (MLPConfig, nn.Module)):
             raise ValueError(f"network must be an MLPConfig or a torch module; got {self.network!r}.")
 
@@ -170,7 +176,7 @@ class LCTClassifier(TrainedClassifier):
         if (X_val is None) != (y_val is None):
             raise ValueError("pass X_val and y_val together, or neither to hold out a share of X and y.")
         if X_val is not None:
-            X_val, y_val = self._validate(X_val, y_val, reset=False)
+            X_val, y_val = self._validate(_columns_as(X, X_val), y_val, reset=False)
             check_consistent_length(X_val, y_val, groups_val)
         return Rows(
             X=in_memory(X, size),
@@ -275,3 +281,13 @@ class LCTClassifier(TrainedClassifier):
         params = {k: v for k, v in self.get_params().items() if k.partition("__")[0] not in ("run", "random_state")}
         leaves = {k: repr(v) for k, v in params.items() if not any(other.startswith(f"{k}__") for other in params)}
         return leaves | {"precision": self._value("run").precision, "seed": seed, "data": rows.checksum()}
+
+
+def _columns_as(X: Any, X_val: Any) -> Any:
+    """Validation rows with the columns of the training rows, found by name."""
+    if not isinstance(X, pd.DataFrame) or not isinstance(X_val, pd.DataFrame):
+        return X_val
+    absent = [name for name in X.columns if name not in X_val.columns]
+    if absent:
+        raise ValueError(f"the validation rows lack the column {absent[0]!r}; {closest(absent[0], X_val.columns)}")
+    return X_val[list(X.columns)]

@@ -70,6 +70,8 @@ class NestedParameters(BaseEstimator):
 
     #: what a parameter that is None stands for
     _defaults: ClassVar[Mapping[str, type]] = {}
+    #: of a parameter that has no default: what makes one of the fields that are named
+    _makers: ClassVar[Mapping[str, type]] = {}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         params: dict[str, Any] = super().get_params(deep)
@@ -83,13 +85,14 @@ class NestedParameters(BaseEstimator):
         plain = {}
         for key, value in params.items():
             name, _, rest = key.partition("__")
-            if rest and is_dataclass(params.get(name, self._value(name))):
+            if rest and (name in self._makers or is_dataclass(params.get(name, self._value(name)))):
                 nested.setdefault(name, {})[rest] = value
             else:
                 plain[key] = value
         super().set_params(**plain)
         for name, changes in nested.items():
-            setattr(self, name, _replaced(self._value(name), changes, name))
+            value = self._value(name)
+            setattr(self, name, self._makers[name](**changes) if value is None else _replaced(value, changes, name))
         return self
 
     def _value(self, name: str) -> Any:
@@ -154,7 +157,7 @@ def parameters_from_json(data: Mapping[str, Any], objects: Mapping[str, Any]) ->
         if isinstance(value, dict) and "space" in value:
             found[name] = Space.from_json(value["space"])
         elif isinstance(value, dict) and "run" in value:
-            found[name] = Run(**value["run"])
+            found[name] = replace(Run(**value["run"]), folder=None)  # a new training lives elsewhere
         elif isinstance(value, dict) and "loss" in value:
             found[name] = loss_from_recipe(value["loss"])
         elif isinstance(value, dict) and "object" in value:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from lossdial.base.names import closest
 from lossdial.bundle import Bundle
-from lossdial.data.schema import ImageRows, are_paths
+from lossdial.data.schema import ImageRows, TableSchema, are_paths
 from lossdial.dial import Dial, Estimate, OperatingPoint, adapt
 from lossdial.dial.checks import require_positives
 from lossdial.dial.kinds import sigmoid
@@ -183,13 +183,15 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
 
     # --- on disk
 
-    def save(self, path: str | os.PathLike[str], evidence: bool = True) -> None:
+    def save(self, path: str | os.PathLike[str], evidence: bool = True, replace: bool = False) -> None:
         """Write the trained model into a folder; see :class:`~lossdial.bundle.Bundle`.
 
         evidence: keep scores and labels of the held-out samples with it, so that it can be tuned without data.
+        replace: also where the folder holds another model, which is then lost.
         """
         check_is_fitted(self)
-        (self.bundle_ if evidence else replace(self.bundle_, evidence=None, seen=None)).save(path)
+        bundle = self.bundle_ if evidence else dataclasses.replace(self.bundle_, evidence=None, seen=None)
+        bundle.save(path, replace=replace)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], network: nn.Module | None = None) -> Self:
@@ -231,6 +233,10 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
         if whole:
             if isinstance(X, pd.DataFrame):
                 validate_data(self, X, reset=reset, skip_check_array=True)
+            return X if isinstance(y, str) and y == "no_validation" else (X, np.asarray(y))
+        trained = None if reset else getattr(self, "bundle_", None)
+        if trained is not None and isinstance(trained.predictor.schema, TableSchema):  # a frame's columns, as an array
+            validate_data(self, X, reset=False, skip_check_array=True)
             return X if isinstance(y, str) and y == "no_validation" else (X, np.asarray(y))
         bytes_ = getattr(X, "dtype", None) in (np.uint8, "uint8")
         dtype = np.uint8 if bytes_ and np.ndim(X) > 2 else np.float32

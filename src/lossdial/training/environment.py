@@ -58,7 +58,7 @@ def make_fabric(accelerator: str = "auto", precision: str | int = "32-true") -> 
     wanted = str(precision)
     if wanted in _HALF:
         raise ValueError(
-            f"precision={precision!r} is float16, whose scaling of the loss does not go with SAM's closure; "
+            f"precision={precision!r} is float16, whose scaling of the loss does not go with steps that evaluate it; "
             "use 'bf16-mixed' for half the memory, or '32-true'."
         )
     if wanted not in _PRECISIONS:

@@ -60,7 +60,7 @@ class NumericColumn:
             return _reading(days, understood=self.format.suffix == DAYS)
         if is_numeric(column):
             numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
-            return self._finite(_reading(numbers, understood=self.format.bare))
+            return self._finite(_reading(numbers, understood=self.format.suffix != DAYS))  # a number is a number
         codes, cells = cells_of(column)
         found = [self._number(cell) for cell in cells]
         odd = np.array([value is None for value in found], dtype=bool)
@@ -74,7 +74,7 @@ class NumericColumn:
         if isinstance(cell, bool | np.bool_):
             return float(cell)
         if isinstance(cell, Real | Decimal):
-            return float(cell) if self.format.bare else None
+            return float(cell) if self.format.suffix != DAYS else None
         if not isinstance(cell, str):
             return None
         if is_placeholder(cell):

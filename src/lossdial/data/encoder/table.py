@@ -20,6 +20,7 @@ __all__ = ["TableCoder"]
 
 FORMAT: Final = 2
 _MANY: Final = 0.1  # share of unseen text beyond which something is amiss: another spelling, another column
+_SEVERAL = 20  # unreadable cells that are no slip of the pen
 
 
 class TableCoder:
@@ -101,8 +102,10 @@ class TableCoder:
         frame = _frame(X)
         absent = [c.name for c in self.columns_ if c.name not in frame.columns]
         if absent:
-            hints = "; ".join(f"{name!r}: {closest(name, frame.columns)}" for name in absent[:5])
-            raise ValueError(f"X lacks {len(absent)} column(s) seen in training: {hints}")
+            shown = ", ".join(map(repr, absent[:5])) + (", …" if len(absent) > 5 else "")
+            raise ValueError(
+                f"the data lack {len(absent)} column(s) seen in training, {shown}; {closest(absent[0], frame.columns)}"
+            )
         matrix = np.empty((len(frame), len(self.get_feature_names_out())), dtype=np.float32)
         start = 0
         for column in self.columns_:
@@ -113,6 +116,7 @@ class TableCoder:
             else:
                 reading = column.read(given)
                 _warn_of_odd(column.name, self._note(column.name), given, reading)
+                _warn_of_gaps(column, reading)
                 column.write(reading, out)
             start = stop
         return matrix
@@ -185,11 +189,28 @@ def _warn_of_odd(name: str, note: str, given: pd.Series[Any], reading: Reading) 
     count = int(reading.odd.sum())
     if count:
         shown = ", ".join(repr(value) for value in given[reading.odd].unique()[:3].tolist())
+        if count >= _SEVERAL and 2 * count > given.notna().sum():
+            raise ValueError(
+                f"column {name!r} cannot be read as in training in {count:,} of {len(given):,} rows, for example "
+                f"{shown} (in training: {note}); write it as it was then"
+            )
         warnings.warn(
             f"column {name!r}: {count:,} of {len(given):,} cells cannot be understood and are taken as gaps, for "
             f"example {shown} (in training: {note})",
             UserWarning,
             stacklevel=4,  # past scikit-learn's wrapper of transform
+        )
+
+
+def _warn_of_gaps(column: Column, reading: Reading) -> None:
+    """Where training had no gap, a column that is mostly empty is worth a word: its median stands in."""
+    gaps = int(np.isnan(reading.values).sum()) - int(reading.odd.sum())
+    if not column.missing and 2 * gaps > len(reading.values):
+        warnings.warn(
+            f"column {column.name!r} is empty in {gaps:,} of {len(reading.values):,} rows, and never was in training: "
+            "the training median stands in",
+            UserWarning,
+            stacklevel=4,
         )
 
 
