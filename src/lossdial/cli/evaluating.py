@@ -64,7 +64,7 @@ def evaluate(
     counts = (dial.surface.n_positive, dial.surface.n_negative)
     reason = statable(*counts)
     verdict = reason if reason is not None else str(dial.verdict())
-    sheets = _sheets(found, counts, _notes(points, data))
+    sheets = _sheets(found, counts, _notes(dial, points, data))
     folder = Path(out) if out is not None else Path(run) / "evaluation" / _place(data)
     content = {
         "data": data,
@@ -131,9 +131,16 @@ def _sheets(found: Sequence[Evaluation], counts: tuple[int, int], notes: Sequenc
     return [about, Sheet("figures", columns, rows, " ".join(["95 % intervals.", *notes]))]
 
 
-def _notes(points: Sequence[OperatingPoint], data: str | None) -> list[str]:
+def _notes(dial: Dial, points: Sequence[OperatingPoint], data: str | None) -> list[str]:
     """What a reader must know of these figures."""
+    from lossdial.dial.evidence import digest_of
+
     notes = ["These samples may have been tuned on: the figures flatter."] if data is None else []
+    surface = dial.surface
+    for point in points if data is not None else ():
+        score = surface.score(surface.column(point.lam, f"point {point.name!r}"))
+        if point.chosen_on == digest_of(surface.labels, score):
+            notes.append(f"{point.name} was chosen on these very samples: its figures flatter.")
     return notes + [
         f"{point.name} is made for prevalence {point.prevalence:g}; its figures are restated there, counts are not."
         for point in points
