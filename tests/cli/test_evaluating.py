@@ -59,3 +59,16 @@ def test_held_out_rows_are_labelled_as_such(
     assert "may have been tuned on" in capsys.readouterr().out
     assert main(["evaluate", str(evaluated), "--heat-map", "auk"]) == 2
     assert "Did you mean 'auc'?" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_a_point_that_was_chosen_on_these_samples_is_told(
+    evaluated: Path, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = Path(shutil.copytree(evaluated, tmp_path / "run"))
+    data = ["--data", str(tables / "val.csv")]
+    assert main(["tune", str(own), *data, "--maximize", "f1", "--name", "here"]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", str(own), *data]) == 0
+    told = capsys.readouterr().out.replace("\n", " ")
+    assert "here was chosen on these very samples: its figures flatter." in told
+    assert "risk was chosen on these very samples" not in told  # on those held out in training
