@@ -17,6 +17,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from lossdial.base.labels import are_positive
 from lossdial.data.schema import Schema
 from lossdial.dial import OperatingPoint
 from lossdial.models import ConditionalClassifier, Head
@@ -69,12 +70,7 @@ class Predictor:
 
     def labels(self, y: ArrayLike) -> NDArray[np.int64]:
         """1 for the positive class, 0 for the other."""
-        array = np.asarray(y)
-        unknown = [value for value in np.unique(array).tolist() if value not in self.classes]
-        if unknown:
-            known = " and ".join(repr(value) for value in class_array(self.classes).tolist())
-            raise ValueError(f"y holds {unknown[0]!r}, which was not seen in training: the labels are {known}.")
-        return (array == self.classes[1]).astype(np.int64)
+        return are_positive(y, self.classes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,11 +7,11 @@ from collections import Counter
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from lossdial.base.names import closest
 
-__all__ = ["distinct", "plain", "positive_class", "same_label"]
+__all__ = ["are_positive", "distinct", "plain", "positive_class", "same_label"]
 
 #: pairs in which the second is by custom the one that is looked for
 _CUSTOMARY: Final = (("0", "1"), ("-1", "1"), ("false", "true"), ("no", "yes"), ("n", "y"), ("negative", "positive"))
@@ -101,3 +101,17 @@ def _text(value: Any) -> str:
 def _customary(values: list[Any]) -> Any:
     written = {_text(value).casefold(): value for value in values}
     return next((written[second] for first, second in _CUSTOMARY if set(written) == {first, second}), None)
+
+
+def are_positive(y: ArrayLike, classes: tuple[Any, Any]) -> NDArray[np.int64]:
+    """Labels (n,) as 1 for the second of the two classes and 0 for the first; any other is an error.
+
+    >>> are_positive(["ill", "well", "ill"], ("well", "ill")).tolist()
+    [1, 0, 1]
+    """
+    array = np.asarray(y)
+    unknown = [value for value in np.unique(array).tolist() if value not in classes]
+    if unknown:
+        known = " and ".join(repr(plain(value)) for value in classes)
+        raise ValueError(f"y holds {unknown[0]!r}, which was not seen in training: the labels are {known}.")
+    return (array == classes[1]).astype(np.int64)

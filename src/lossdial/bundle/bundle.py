@@ -29,7 +29,8 @@ from lossdial.bundle.format import FORMAT, JSON, BundleError, Content, describe,
 from lossdial.bundle.kept import DELETE, Evidence, Training, evidence_from, training_from
 from lossdial.bundle.models import model_from_json, model_to_json
 from lossdial.data.schema import schema_from_json
-from lossdial.dial import Dial, Envelope, OperatingPoint
+from lossdial.dial import Dial, Envelope, Estimate, OperatingPoint, adapt
+from lossdial.dial.checks import require_positives
 from lossdial.predictor import Predictor, class_array
 from lossdial.spaces import Lam
 
@@ -83,6 +84,14 @@ class Bundle:
                 "Give data that training has not seen."
             )
         return self.evidence.dial()
+
+    def adapt(self, *, prevalence: float | Estimate, cost_fn: float, cost_fp: float, name: str) -> OperatingPoint:
+        """The point of least expected cost elsewhere, by the held-out samples, or by their envelope where it alone was
+        kept."""
+        if self.evidence is None and self.envelope is not None:
+            require_positives(self.envelope.n_positive)
+            return adapt(self.envelope, float(prevalence), cost_fn, cost_fp, name)
+        return self.held_out().adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name)
 
     def _warn_of_training_rows(self, prints: NDArray[np.uint32]) -> None:
         share = 0.0 if self.seen is None else float(np.isin(prints, self.seen).mean())

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lossdial.bundle.format import BundleError, Content
-from lossdial.dial import Dial
+from lossdial.dial import Dial, statable
 
 __all__ = ["DELETE", "Evidence", "Training", "evidence_from", "training_from"]
 
@@ -47,6 +47,11 @@ class Evidence:
     lams: tuple[Mapping[str, float], ...]
     groups: NDArray[np.int64] | None = None
     sample_weight: NDArray[np.float64] | None = None
+
+    @property
+    def silence(self) -> str | None:
+        """Why no figure can be stated on them; None where one can."""
+        return statable(int(self.y.sum()), int(len(self.y) - self.y.sum()))
 
     def dial(self) -> Dial:
         """The dial over them."""

@@ -165,17 +165,13 @@ def adapt(
 
     from lossdial import Bundle
     from lossdial.cli.points import point_sheet
-    from lossdial.dial import adapt as adapted
-    from lossdial.dial.checks import require_positives
 
     if (prevalence is None) == (unlabelled is None):
         raise UsageError("give one of --prevalence and --unlabelled.")
     bundle = Bundle.load(run)
     console = Console(soft_wrap=True, highlight=False)
-    hull = bundle.envelope
-    if data is None and bundle.evidence is None and hull is not None and prevalence is not None:
-        require_positives(hull.n_positive)  # a model that was kept without its evidence
-        point = adapted(hull, prevalence, cost_fn, cost_fp, name)
+    if data is None and prevalence is not None:
+        point = bundle.adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name)
     else:
         dial = labelled_dial(bundle, data, target, group, path_column if data is not None else None)
         if unlabelled is not None:

@@ -188,7 +188,6 @@ def _recipe(recipe: Recipe, epochs: int | None, batch_size: int | None, chosen: 
 def _tell(classifier: LCTClassifier, out: str, there: bool, console: Console) -> None:
     """What came of it, and what to do next."""
     from lossdial.data.schema import TableSchema
-    from lossdial.dial import statable
 
     bundle = classifier.bundle_
     if there:
@@ -202,7 +201,7 @@ def _tell(classifier: LCTClassifier, out: str, there: bool, console: Console) ->
     if "auc" in last:
         quality = f"AUC {last['auc']:.4f} on data that training has not seen; "
     elif held is not None:
-        quality = f"of the held-out samples, {statable(int(held.y.sum()), int(len(held.y) - held.y.sum()))} "
+        quality = f"of the held-out samples, {held.silence} "
     console.print(
         f"trained {bundle.training.steps:,} steps in {bundle.training.seconds:.1f} s; {quality}"
         f"model in {out} ({_mebibytes(Path(out)):.1f} MiB)\n{_next(bundle, out)}",
@@ -211,10 +210,8 @@ def _tell(classifier: LCTClassifier, out: str, there: bool, console: Console) ->
 
 
 def _next(bundle: Bundle, out: str) -> str:
-    from lossdial.dial import statable
-
     held = bundle.evidence
-    if held is not None and statable(int(held.y.sum()), int(len(held.y) - held.y.sum())) is None:
+    if held is not None and held.silence is None:
         return f"Next: lossdial tune {out} --maximize f1"
     return f"Next: lossdial tune {out} --data … --maximize f1, on labelled data that training has not seen"
 

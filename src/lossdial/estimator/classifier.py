@@ -223,7 +223,7 @@ class LCTClassifier(TrainedClassifier):
         features = None if split.X_val is None else predictor.features(split.X_val)
         evidence = self._evidence(predictor, split, features)
         both = evidence is not None and 0 < evidence.y.sum() < len(evidence.y)
-        enough = evidence is not None and can_be_stated(evidence.y)
+        enough = evidence is not None and evidence.silence is None
         if "ridge" in space.names and enough and features is not None and split.labels_val is not None:
             labels_val, weight_val = torch.from_numpy(split.labels_val), as_tensor(split.weight_val)
             neutral = standing_lam(model, loss, features, labels_val, weight_val)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lossdial.base.labels import are_positive
 from lossdial.base.progress import ProgressBar
 from lossdial.base.streams import Stream, stream_seed
 from lossdial.data.leaks import count_copies, split_rows
@@ -34,14 +35,6 @@ class Rows:
     y_val: NDArray[Any] | None
     groups_val: NDArray[Any] | None
     target: str | None
-
-    def labels(self, y: NDArray[Any]) -> NDArray[np.int64]:
-        """1 for the positive class, 0 for the other."""
-        unknown = [value for value in np.unique(y).tolist() if value not in self.classes]
-        if unknown:
-            known = np.sort(np.array(self.classes)).tolist()
-            raise ValueError(f"y holds {unknown[0]!r}, which was not seen in training: {known}.")
-        return (y == self.classes[1]).astype(np.int64)
 
     def checksum(self) -> int:
         """A fingerprint of all of it."""
@@ -73,10 +66,12 @@ def hold_out(rows: Rows, share: float, seed: int) -> Split:
 
     None are held out where a class has too few to share.
     """
-    labels = rows.labels(rows.y)
+    labels = are_positive(rows.y, rows.classes)
     if rows.X_val is not None and rows.y_val is not None:
         count_copies(_digestible(rows.X), _digestible(rows.X_val), "validation rows")
-        return Split(rows.X, labels, rows.weight, rows.X_val, rows.labels(rows.y_val), None, rows.groups_val)
+        return Split(
+            rows.X, labels, rows.weight, rows.X_val, are_positive(rows.y_val, rows.classes), None, rows.groups_val
+        )
     rarest = int(np.bincount(labels, minlength=2).min())
     if rarest * share < 1 or rarest * (1 - share) < 1:
         return Split(rows.X, labels, rows.weight)

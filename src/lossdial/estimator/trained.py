@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from lossdial.base.names import closest
 from lossdial.bundle import Bundle
 from lossdial.data.schema import ImageRows, TableSchema, are_paths
-from lossdial.dial import Dial, Estimate, OperatingPoint, adapt
-from lossdial.dial.checks import require_positives
+from lossdial.dial import Dial, Estimate, OperatingPoint
 from lossdial.dial.kinds import sigmoid
 from lossdial.estimator.parameters import NestedParameters, parameters_from_json
 from lossdial.estimator.turning import DialMixin
@@ -158,10 +157,8 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
         held out in ``fit``. ``predict_proba`` then gives probabilities at the new prevalence.
         """
         check_is_fitted(self)
-        hull = self.bundle_.envelope
-        if X is None and y is None and self.bundle_.evidence is None and hull is not None:  # kept without its evidence
-            require_positives(hull.n_positive)
-            return self.keep(adapt(hull, float(prevalence), cost_fn, cost_fp, name))
+        if X is None and y is None:
+            return self.keep(self.bundle_.adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name))
         dial = self.dial(X, y, groups=groups, sample_weight=sample_weight)
         return self.keep(dial.adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name))
 
