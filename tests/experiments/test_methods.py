@@ -46,13 +46,13 @@ def test_evaluation_grids() -> None:
 def test_titles() -> None:
     assert method("focal+lct").title == "Focal + LCT"
     assert method("vs+sam+lct:no-film").title == "VS + SAM + LCT, without FiLM"
-    assert len({m.title for m in (METHODS | ABLATIONS).values()}) == 13
+    assert len({m.title for m in (METHODS | ABLATIONS).values()}) == 14
 
 
 @pytest.mark.parametrize("name", ABLATIONS)
 def test_an_ablation_changes_one_thing(name: str) -> None:
     ablated, original = method(name), method(name.partition(":")[0])
-    fields = ("loss", "sam", "free", "film", "film_scale", "lam_per")
+    fields = ("loss", "sam", "free", "film", "film_scale", "lam_per", "polynomial")
     assert sum(getattr(ablated, f) != getattr(original, f) for f in fields) == 1
     assert len(set(ablated.spaces())) == 16
     lams = {len(ablated.evaluation(space)) for space in ablated.spaces()}

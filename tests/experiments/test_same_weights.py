@@ -81,7 +81,7 @@ def test_a_cell_from_scratch_is_the_estimator_s_training(tmp_path: Path, write_c
     """From the files on: the same images at the same β, the same network, the same batches and crops."""
     write_cifar(tmp_path / "data")
     running._images.cache_clear()
-    run = Experiment("cifar10-auto-truck", 10.0, "tiny", "vs+sam+lct", 3, 1, 2)
+    run = Experiment("cifar10-auto-truck", 10.0, "cpu", "vs+sam+lct", 3, 1, 2)
     place = Workplace(tmp_path / "store", tmp_path, tmp_path / "data")
     data = running._load(run, place)
     (model,), _ = running._train(Trial((run,)), data, place, tmp_path / "run")

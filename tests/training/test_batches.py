@@ -218,6 +218,55 @@ def test_a_positive_of_weight_zero_is_not_seen():
     assert ArrayBatches(torch.zeros(4, 1), y, 2, weight=weight).share_without_positives() == 0.75**2
 
 
+@given(st.integers(1, 20), st.integers(1, 60), st.integers(2, 20), st.floats(0.05, 0.95), st.integers(0, 5))
+def test_every_batch_has_its_share_of_positives_and_the_loss_stays_the_same(n_pos, n_neg, batch_size, share, epoch):
+    n = n_pos + n_neg
+    x, y = torch.arange(n)[:, None], (torch.arange(n) < n_pos).long()
+    batches = ArrayBatches(x, y, batch_size, positives=share)
+    parts = list(batches.epoch(1, epoch))
+    k = min(max(1, round(share * batch_size)), batch_size - 1)
+    assert len(parts) == len(batches) == -(-n // batch_size)
+    for i, batch in enumerate(parts):
+        assert len(batch.y) == batches.size(i) == batch_size
+        assert int(batch.y.sum()) == k
+        assert torch.equal(batch.y, (batch.x[:, 0] < n_pos).long())
+        # Any loss that is one number for each class has the mean that it has over the samples.
+        assert batch.weight[batch.y == 1].sum().item() / batch_size == pytest.approx(n_pos / n, rel=1e-5)
+        assert batch.weight[batch.y == 0].sum().item() / batch_size == pytest.approx(n_neg / n, rel=1e-5)
+    drawn = torch.cat([batch.x[:, 0] for batch in parts])
+    counts = torch.bincount(drawn, minlength=n)
+    assert counts[:n_pos].max() - counts[:n_pos].min() <= 1  # round after round
+    assert counts[n_pos:].max() - counts[n_pos:].min() <= 1
+
+
+def test_positives_that_come_round_keep_weights_ranks_and_places():
+    x, y = torch.arange(40)[:, None], (torch.arange(40) < 4).long()
+    weight = torch.linspace(0.5, 2, 40)
+    batches = ArrayBatches(x, y, 8, weight=weight, positives=0.25)
+    whole = list(batches.epoch(0, 3))
+    scaled = weight / weight.mean()
+    factor = torch.tensor([0.9 * 8 / 6, 0.1 * 8 / 2])
+    for batch in whole:
+        torch.testing.assert_close(batch.weight, scaled[batch.x[:, 0]] * factor[batch.y])
+    assert torch.equal(next(batches.epoch(0, 3, start=3)).x, whole[3].x)
+    both = [next(batches.epoch(0, 3, rank=rank, world=2)) for rank in range(2)]
+    assert torch.equal(torch.cat([part.x for part in both]).sort(0)[0], whole[0].x.sort(0)[0])
+    assert batches.share_without_positives() == 0
+    assert not torch.equal(next(batches.epoch(0, 4)).x, whole[0].x)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, float("nan")])
+def test_positives_must_be_a_share(share):
+    with pytest.raises(ValueError, match="positives must be a share of the batch, between 0 and 1; got"):
+        ArrayBatches(*rows(4), 2, positives=share)
+
+
+def test_positives_need_both_classes_and_room():
+    for y, batch_size in ((torch.zeros(4), 2), (torch.ones(4), 2), (torch.tensor([0, 1, 0, 1]), 1)):
+        with pytest.raises(ValueError, match="positives needs samples of both classes, and a batch_size of 2"):
+            ArrayBatches(torch.zeros(4, 1), y, batch_size, positives=0.5)
+
+
 @pytest.mark.parametrize(
     ("weight", "message"),
     [

@@ -20,11 +20,11 @@ _QUIET_SECONDS = 30.0  # between lines, where there is no terminal to draw on
 
 def reproduce(
     study: str,
-    preset: Literal["cpu", "tiny", "frozen", "paper"] = "frozen",
+    preset: Literal["cpu", "frozen", "paper"] = "frozen",
     store: str = "runs/store",
     methods: list[str] | None = None,
-    settings: int = 16,
-    seeds: int = 3,
+    settings: int | None = None,
+    seeds: int | None = None,
     epochs: int | None = None,
     jobs: int = 1,
     backend: Literal["local", "ray"] = "local",
@@ -42,18 +42,19 @@ def reproduce(
     Parameters
     ----------
     study
-        auto-deer, auto-truck, animal-vehicle, household, melanoma, ham10000, aptos, ablations or heat-maps.
+        auto-deer, auto-truck, animal-vehicle, household, melanoma, ham10000, aptos, ablations, heat-maps or scratch.
     preset
-        frozen: heads on the features of a pretrained network. cpu: a small ResNet from scratch. tiny: a smaller one,
-        for pairs of CIFAR-10 classes. paper: as the paper trains, which wants a GPU.
+        frozen: heads on the features of a pretrained network. cpu: a small ResNet from scratch. paper: as the paper
+        trains, which wants a GPU.
     store
         The folder of results.
     methods
         In place of the study's own: --methods vs,vs+lct.
     settings
-        How many of the 16 settings of each method; 4 hold each value of each hyperparameter once.
+        How many of the 16 settings of each method; 4 hold each value of each hyperparameter once. By default the
+        study's own, which is all of them for most.
     seeds
-        How many seeds, from 0 on.
+        How many seeds, from 0 on. By default the study's own, which is 3 for most.
     epochs
         Passes over the data, in place of the preset's.
     jobs

@@ -79,6 +79,7 @@ class Experiment:
             "backbone": self.plan.backbone,
             "data": {"frozen": self.plan.frozen, "image_size": self.image_size},
             "head": self.how.head.to_json(),
+            **({} if self.plan.precision == "32-true" else {"precision": self.plan.precision}),
             "evaluation": [lam.as_dict() for lam in self.how.evaluation(self.space)],
         }
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from lossdial.base.names import closest
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
-from lossdial.models import FiLMConfig, HeadConfig, PlainConfig, Scale
+from lossdial.models import FiLMConfig, HeadConfig, PlainConfig, PolynomialConfig, Scale
 from lossdial.spaces import Constant, Lam, Linear, Space
 from lossdial.training import LamPer
 
@@ -44,6 +44,7 @@ _WORDS: Final = {
     "tau": "τ alone",
     "sigma": "σ, not 1+σ",
     "per-sample": "λ per sample",
+    "polynomial": "polynomial head",
 }
 
 
@@ -53,6 +54,7 @@ class Method:
 
     free: the names of λ that vary; none is a baseline.
     film: whether the network is told λ; without, it goes to the loss alone.
+    polynomial: whether it is told by weights that are a polynomial of λ, in place of FiLM.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Method:
     film: bool = True
     film_scale: Scale = "1+sigma"
     lam_per: LamPer = "batch"
+    polynomial: bool = False
 
     @property
     def lct(self) -> bool:
@@ -81,7 +84,9 @@ class Method:
 
     @property
     def head(self) -> HeadConfig:
-        """FiLM where the network is told λ, a linear layer where not."""
+        """FiLM where the network is told λ, unless another way is meant, and a linear layer where it is not."""
+        if self.polynomial:
+            return PolynomialConfig()
         return FiLMConfig(scale=self.film_scale) if self.film and self.lct else PlainConfig()
 
     def build_loss(self, beta: float) -> ConditionalLoss:
@@ -135,6 +140,7 @@ ABLATIONS: Final[dict[str, Method]] = {
         Method("vs+lct:tau", "vs", free=("tau",)),
         Method("vs+lct:sigma", "vs", free=("gamma", "tau"), film_scale="sigma"),
         Method("vs+lct:per-sample", "vs", free=("gamma", "tau"), lam_per="sample"),
+        Method("vs+lct:polynomial", "vs", free=("gamma", "tau"), polynomial=True),
     )
 }
 

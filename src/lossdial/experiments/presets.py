@@ -27,6 +27,7 @@ class Preset:
     recipe: Recipe
     image_size: int | None = None  # None: the size that the data set has
     frozen: bool = False  # the backbone runs once over the data; only the head is trained
+    precision: str = "32-true"
     run_time: str = field(default="", compare=False)
 
     def build(self, seed: int, weights: str | None = None) -> nn.Module:
@@ -86,6 +87,23 @@ def _small_resnet(epochs: int, augment: Augment, run_time: str, width: int = 16)
     return Preset({"name": "cifar_resnet", "depth": 8, "width": width}, recipe, run_time=run_time)
 
 
+# With `positives` thirty-five passes learn what takes a hundred without: fifty trucks come round every few batches, not
+# once in eighty. bfloat16 is a third faster on processors that multiply it.
+_CIFAR_PAIR: Final = Preset(
+    {"name": "cifar_resnet", "depth": 8, "width": 16},
+    Recipe(
+        35,
+        batch_size=64,
+        optimizer=OptimizerConfig("sgd", 0.1, weight_decay=5e-4),
+        schedule=Cosine(warmup=1),
+        clip_norm=0.5,
+        augment=_CIFAR_AUGMENT,
+        positives=0.25,
+    ),
+    precision="bf16-mixed",
+    run_time="two minutes",
+)
+
 _FROZEN: Final = Preset(
     {"name": "efficientnet_lite0"},
     Recipe(30, optimizer=OptimizerConfig("adam", 1e-3), clip_norm=0.5),
@@ -97,8 +115,7 @@ _FROZEN: Final = Preset(
 PRESETS: Final[dict[str, dict[str, Preset]]] = {
     "cifar10*": {
         "paper": _CIFAR_PAPER,
-        "cpu": _small_resnet(20, _CIFAR_AUGMENT, "2 minutes"),
-        "tiny": _small_resnet(10, _CIFAR_AUGMENT, "a minute", width=8),  # for studies of a hundred runs
+        "cpu": _CIFAR_PAIR,
         "frozen": _FROZEN,
     },
     "cifar100*": {"paper": _CIFAR_PAPER, "cpu": _small_resnet(30, _CIFAR_AUGMENT, "2 minutes"), "frozen": _FROZEN},

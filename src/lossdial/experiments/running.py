@@ -117,7 +117,7 @@ def _train(trial: Trial, data: _Data, place: Workplace, run_dir: Path) -> tuple[
         first.recipe.batches(data.x, torch.from_numpy(data.y)),
         first.recipe,
         seed=first.seed,
-        fabric=make_fabric(place.accelerator),
+        fabric=make_fabric(place.accelerator, first.plan.precision),
         run_dir=run_dir,
         identity={"trial": trial.key},
         checkpoint_seconds=place.checkpoint_seconds,

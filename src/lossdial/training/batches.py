@@ -96,6 +96,9 @@ class ArrayBatches:
     weight: (n,), how much each sample counts. Weights are scaled to a mean of 1 and a batch's loss is the mean of
         weight × loss, so that over an epoch the loss is Σ w·l / Σ w, whichever samples came together; a batch
         of heavy samples weighs more than one of light ones.
+    positives: the share of every batch that is positive. The rarer class then comes round many times in an epoch, each
+        time augmented anew, and a batch's positives weigh as much less as there are more of them: the loss is the
+        same on average, and varies less from batch to batch. All batches are whole.
     """
 
     def __init__(
@@ -105,6 +108,7 @@ class ArrayBatches:
         batch_size: int = 128,
         augment: Augment | None = None,
         weight: Tensor | None = None,
+        positives: float | None = None,
     ) -> None:
         if len(x) != len(y) or y.dim() != 1:
             raise ValueError(f"x and y must have the same length; got {tuple(x.shape)} and {tuple(y.shape)}.")
@@ -116,10 +120,15 @@ class ArrayBatches:
         self.weight = None if weight is None else _mean_one(weight, len(y))
         #: what the weights sum to, as they came
         self.total = float(len(y) if weight is None else weight.double().sum())
+        self.positives = None if positives is None else _count_of(positives, batch_size, y)
 
     def __len__(self) -> int:
         """Batches per epoch."""
         return -(-len(self.y) // self.batch_size)
+
+    def size(self, i: int) -> int:
+        """How many samples the i-th batch of an epoch has."""
+        return self.batch_size if self.positives else min(self.batch_size, len(self.y) - i * self.batch_size)
 
     def of(self, x: Tensor) -> ArrayBatches:
         """The same batches with other arrays for the same samples, such as their features."""
@@ -136,19 +145,58 @@ class ArrayBatches:
 
     def share_without_positives(self) -> float:
         """The expected share of batches that see no positive sample; one of weight 0 is not seen."""
+        if self.positives:
+            return 0.0
         seen = self.y if self.weight is None else self.y * (self.weight > 0)
         return (1 - float(seen.double().mean())) ** min(self.batch_size, len(self.y))
 
     def epoch(self, seed: int, epoch: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[Batch]:
         """The batches ``start``, ``start + 1``, … of one epoch; of each, the part that belongs to ``rank``."""
         device = self.x.device
-        order = torch.randperm(len(self.y), generator=stream(seed, Stream.SHUFFLE, epoch)).to(device)
+        order = self._order(stream(seed, Stream.SHUFFLE, epoch)).to(device)
+        balance = None if self.positives is None else self._balance().to(device)
         for i in range(start, len(self)):
             index = order[i * self.batch_size : (i + 1) * self.batch_size][rank::world]
-            x = self.x[index]
+            x, y = self.x[index], self.y[index]
             if self.augment is not None:
                 x = self.augment(x, stream(seed, Stream.AUGMENT, epoch, i, rank, device=device))
-            yield Batch(x, self.y[index], None if self.weight is None else self.weight[index])
+            weight = None if self.weight is None else self.weight[index]
+            if balance is not None:
+                weight = balance[y.long()] if weight is None else balance[y.long()] * weight
+            yield Batch(x, y, weight)
+
+    def _order(self, generator: torch.Generator) -> Tensor:
+        """The samples of an epoch, batch after batch: shuffled; or the two classes apart, each round after round."""
+        if self.positives is None:
+            return torch.randperm(len(self.y), generator=generator)
+        y, batches, k = self.y.cpu(), len(self), self.positives
+        positive = _rounds(torch.nonzero(y == 1)[:, 0], batches * k, generator).view(batches, k)
+        others = self.batch_size - k
+        negative = _rounds(torch.nonzero(y == 0)[:, 0], batches * others, generator).view(batches, others)
+        return torch.cat([positive, negative], 1).flatten()
+
+    def _balance(self) -> Tensor:
+        """By class, its share of the samples over its share of a batch."""
+        share = float(self.y.double().mean())
+        k, b = self.positives or 0, self.batch_size
+        return torch.tensor([(1 - share) * b / (b - k), share * b / k])
+
+
+def _rounds(samples: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """``count`` of the samples: all of them in random order, then all of them again."""
+    n = len(samples)
+    return torch.cat([samples[torch.randperm(n, generator=generator)] for _ in range(-(-count // n))])[:count]
+
+
+def _count_of(share: float, batch_size: int, y: Tensor) -> int:
+    """How many of a batch are positive; at least one, and one negative."""
+    if not 0 < share < 1:
+        raise ValueError(
+            f"positives must be a share of the batch, between 0 and 1; got {share}. None leaves it to chance."
+        )
+    if batch_size < 2 or not bool((y == 1).any()) or not bool((y == 0).any()):
+        raise ValueError("positives needs samples of both classes, and a batch_size of 2 or more to hold one of each.")
+    return min(max(1, round(share * batch_size)), batch_size - 1)
 
 
 def _mean_one(weight: Tensor, n: int) -> Tensor:

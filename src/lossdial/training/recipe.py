@@ -89,6 +89,9 @@ class Recipe:
         Draw one λ for each mini-batch, as the paper does, or one for each sample.
     augment
         Random crops and flips of images. None: the images as they are.
+    positives
+        The share of every batch that is positive, such as 0.25: the rare class comes round more often, weighted so that
+        the loss stays the same on average. None: as many as chance brings.
     """
 
     epochs: int = 50
@@ -99,6 +102,7 @@ class Recipe:
     ema_decay: float | None = None
     lam_per: LamPer = "batch"
     augment: Augment | None = None
+    positives: float | None = None
 
     def __post_init__(self) -> None:
         if self.epochs < 1:
@@ -111,7 +115,9 @@ class Recipe:
             raise ValueError(f"ema_decay must lie in (0, 1); got {self.ema_decay}. None turns the average off.")
         if self.lam_per not in ("batch", "sample"):
             raise ValueError(f"lam_per must be 'batch' or 'sample'; got {self.lam_per!r}.")
+        if self.positives is not None and not 0 < self.positives < 1:
+            raise ValueError(f"positives must lie between 0 and 1; got {self.positives}. None leaves it to chance.")
 
     def batches(self, x: Tensor, y: Tensor, weight: Tensor | None = None) -> ArrayBatches:
         """Arrays as :func:`fit` takes them: in this recipe's batches, augmented as it says."""
-        return ArrayBatches(x, y, self.batch_size, self.augment, weight)
+        return ArrayBatches(x, y, self.batch_size, self.augment, weight, self.positives)

@@ -34,8 +34,7 @@ class Source:
 
     def size(self, i: int) -> int | None:
         """How many samples the i-th batch has over all processes, where that is known."""
-        b = self._batches
-        return min(b.batch_size, len(b.y) - i * b.batch_size) if isinstance(b, ArrayBatches) else None
+        return self._batches.size(i) if isinstance(self._batches, ArrayBatches) else None
 
     @property
     def batch_size(self) -> int:

@@ -15,12 +15,24 @@ from lossdial.experiments.studies import (
     heat_maps,
     household,
     melanoma,
+    scratch,
 )
-from lossdial.experiments.studies.base import Study
+from lossdial.experiments.studies.base import Part, Study
 
-__all__ = ["STUDIES", "Study", "study"]
+__all__ = ["STUDIES", "Part", "Study", "study"]
 
-_FILES: Final = (auto_deer, auto_truck, animal_vehicle, household, melanoma, ham10000, aptos, ablations, heat_maps)
+_FILES: Final = (
+    auto_deer,
+    auto_truck,
+    animal_vehicle,
+    household,
+    melanoma,
+    ham10000,
+    aptos,
+    ablations,
+    heat_maps,
+    scratch,
+)
 STUDIES: Final[dict[str, Study]] = {file.STUDY.name: file.STUDY for file in _FILES}
 
 
