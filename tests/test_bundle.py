@@ -18,7 +18,7 @@ from lossdial import Bundle, Constant, LCTClassifier, Linear, Space
 from lossdial.base.files import digest
 from lossdial.bundle import BundleError
 from lossdial.models import MLP, CifarResNet, FiLMConfig, FrozenEncoder, PlainConfig, PolynomialConfig
-from lossdial.training import Augment, Recipe
+from lossdial.training import Augment, Exact, Recipe
 
 
 def table(n=160, columns=4):
@@ -72,6 +72,8 @@ VARIANTS = {
     "an ensemble that is not told λ": (table, {"head": PlainConfig(members=2)}),
     "images": (images, {"network": CifarResNet(8, 2), "recipe": Recipe(2, augment=Augment(crop_padding=1))}),
     "a frozen network": (images, {"network": FrozenEncoder(CifarResNet(8, 2))}),
+    "a frozen network, solved": (images, {"network": FrozenEncoder(CifarResNet(8, 2)), "recipe": Exact(tol=1e-6)}),
+    "features, solved": (frame, {"loss": "focal", "network": "features", "recipe": "exact"}),
     "own network": (table, {"network": OwnBackbone()}),
     "MLP with dropout": (table, {"network": MLP(4, (8,), dropout=0.2)}),
     "a data frame": (frame, {}),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lossdial.models import ConditionalClassifier, FiLMConfig, MLPConfig, PlainConfig, PolynomialConfig
     from lossdial.predictor import Predictor
     from lossdial.spaces import Constant, Linear, Space, register_distribution
-    from lossdial.training import SAM, Recipe, fit
+    from lossdial.training import SAM, Exact, Recipe, fit
 
 __all__ = [
     "SAM",
@@ -27,6 +27,7 @@ __all__ = [
     "Constant",
     "Dial",
     "DialedClassifier",
+    "Exact",
     "FiLMConfig",
     "FocalLoss",
     "LCTClassifier",
@@ -60,6 +61,6 @@ __getattr__, __dir__ = lazily(
         "models": "ConditionalClassifier FiLMConfig MLPConfig PlainConfig PolynomialConfig models",
         "predictor": "Predictor predictor",
         "spaces": "Constant Linear Space register_distribution spaces",
-        "training": "SAM Recipe fit training",
+        "training": "SAM Exact Recipe fit training",
     },
 )

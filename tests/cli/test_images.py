@@ -12,6 +12,7 @@ from PIL import Image
 from lossdial import Bundle, LCTClassifier
 from lossdial.cli import main
 from lossdial.data import DATA_SETS, TableDataSet
+from lossdial.models import PathHead
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +96,19 @@ def test_frozen_features_and_then_images(photos: Path, tmp_path: Path, capsys: p
     assert main(["train", *images, "--out", str(out), *arguments]) == 0
     assert (tmp_path / "features" / "features.npy").stat().st_mtime_ns == stamp  # not computed again
     assert Bundle.load(out).training.history[-1]["auc"] > 0.95
+    capsys.readouterr()
+
+    # Without a word about training the head is solved for.
+    exact = tmp_path / "exact"
+    assert main(["train", *images, "--out", str(exact), "--preset", "frozen", "--features", features]) == 0
+    assert "solved at 13 λ to a gradient norm of" in capsys.readouterr().out
+    bundle = Bundle.load(exact)
+    assert isinstance(bundle.predictor.model.head, PathHead)
+    assert bundle.training.history[-1]["auc"] > 0.95
+    assert main(["tune", str(exact), "--maximize", "f1"]) == 0
+    assert main(["evaluate", str(exact), *images[:2], "--out", str(tmp_path / "evaluated")]) == 0
+    assert main(["train", *images, "--out", str(exact), "--preset", "frozen", "--features", features]) == 0
+    assert "holds this model already" in capsys.readouterr().out
 
     # The model was trained on features and takes images.
     spot, plain = (

@@ -137,3 +137,32 @@ def test_a_config_file_and_overrides(tables: Path, tmp_path: Path, capsys: pytes
     assert "epochs: 3" in printed
     assert "lr: 0.01" in printed
     assert "name: sgd" in printed
+
+
+def test_a_table_of_embeddings_is_solved(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "run"
+    arguments = ["train", "--data", str(tables / "train.csv"), "--out", str(out), *TRAIN, "--preset", "features"]
+    assert main([*arguments, "--method", "focal+lct"]) == 0
+    assert "solved at 52 λ to a gradient norm of" in capsys.readouterr().out
+    assert Bundle.load(out).predictor.space.free == ("alpha", "ridge")
+    assert main(["tune", str(out), "--data", str(tables / "val.csv"), "--maximize", "f1"]) == 0
+    assert main(["predict", str(out), "--data", str(tables / "new.parquet"), "--out", str(tmp_path / "o.csv")]) == 0
+    assert main([*arguments, "--hidden", "8"]) == 2
+    assert "--hidden is of a network; --preset features has none" in capsys.readouterr().err
+    assert main([*arguments[:4], str(tmp_path / "trained"), *arguments[5:], "--epochs", "2"]) == 0
+    assert "trained " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--space", "gamma=0", "--space", "tau=0", "--space", "ridge=0.001,1000,0.001"], "it is log₁₀ C, so that 3"),
+        (["--method", "focal+lct", "--space", "gamma=0", "--space", "ridge=-3,1,0.25"], "FocalLoss has no hyperparam"),
+    ],
+)
+def test_spaces_that_cannot_be_solved(
+    options: list[str], message: str, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["train", "--data", str(tables / "train.csv"), "--out", str(tmp_path), *TRAIN, "--preset", "features"]
+    assert main([*arguments, *options]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())

@@ -159,7 +159,7 @@ def test_wrong_data(make, message):
         ({"pos_label": "ill"}, r"pos_label must be one of the labels; got 'ill'"),
         ({"validation_fraction": 1.0}, r"validation_fraction must lie in \[0, 1\); got 1.0"),
         ({"head": "flim"}, "unknown head 'flim'; did you mean 'film'"),
-        ({"network": "mlp"}, "network must be an MLPConfig or a torch module; got 'mlp'"),
+        ({"network": "mpl"}, r"network must be 'mlp', 'features', an MLPConfig\(…\) or a torch module; got 'mpl'"),
         ({"aim": "f1"}, r"aim must be an Objective, such as Objective\(maximize='f1'\); got 'f1'"),
         ({"recipe__augment": Augment(flip_horizontal=True)}, "only images"),
     ],
@@ -633,7 +633,7 @@ def test_a_pickled_estimator_carries_no_features():
 def test_nested_names_reach_what_is_left_to_its_default():
     clf = LCTClassifier().set_params(head__members=2, aim__maximize="f1", recipe__epochs=3)
     assert (clf.head, clf.aim, clf.recipe) == (FiLMConfig(members=2), Objective(maximize="f1"), Recipe(3))
-    with pytest.raises(ValueError, match=r"recipe must be a Recipe\(…\); got 5"):
+    with pytest.raises(ValueError, match=r"recipe must be 'exact', an Exact\(…\) or a Recipe\(…\); got 5"):
         LCTClassifier(recipe=5).fit(*table())
 
 

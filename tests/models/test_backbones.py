@@ -183,7 +183,9 @@ def test_recipes_survive_json_and_build_the_same_backbone(backbone: MLP | CifarR
 def test_an_unknown_recipe_names_the_closest() -> None:
     with pytest.raises(ValueError, match=r"unknown backbone 'cifar-resnet'; did you mean 'cifar_resnet'"):
         build_backbone({"name": "cifar-resnet"})
-    with pytest.raises(ValueError, match=r"unknown backbone None; there are 'mlp', 'cifar_resnet', .*'frozen'"):
+    with pytest.raises(
+        ValueError, match=r"unknown backbone None; there are 'mlp', 'features', 'cifar_resnet', .*'frozen'"
+    ):
         build_backbone({})
 
 

@@ -83,7 +83,9 @@ def test_head_by_choice_or_by_space() -> None:
 
 
 def test_what_is_no_network() -> None:
-    with pytest.raises(ValueError, match=r"network must be an nn.Module, an MLPConfig or None .*; got 'resnet'"):
+    with pytest.raises(
+        ValueError, match=r"network must be an nn.Module, an MLPConfig, a FeaturesConfig or None .*; got 'resnet'"
+    ):
         build_model("resnet", None, SPACE, torch.randn(4, 5), 0)  # type: ignore[arg-type]  # the point
     with pytest.raises(ValueError, match=r"an MLP reads a table \(n, c\); got x of shape \(4, 3, 8, 8\)"):
         build_model(None, None, SPACE, torch.zeros(4, 3, 8, 8), 0)

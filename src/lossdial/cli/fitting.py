@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lossdial.cli.values import UsageError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -31,7 +33,8 @@ class GivenImages:
 
 @dataclass(frozen=True, eq=False)
 class Fitting:
-    """What the estimator is given: raw rows, their labels under the target's name, groups, and how to train."""
+    """What the estimator is given: raw rows, their labels under the target's name, groups, and how to train where
+    nothing is solved."""
 
     X: Any
     y: Any
@@ -90,6 +93,7 @@ def table_to_fit(
     validation: str | None,
     beta: float | None,
     seed: int,
+    preset: str,
     hidden: list[int] | None,
     classifier: LCTClassifier,
     console: Console,
@@ -117,6 +121,10 @@ def table_to_fit(
         f"{len(rows.y):,} rows, {rows.frame.shape[1]} columns; {count:,} rows are {rows.target}={rows.positive} "
         f"(1 in {len(rows.y) / max(count, 1):.0f})"
     )
+    if preset == "features":
+        if hidden:
+            raise UsageError("--hidden is of a network; --preset features has none.")
+        classifier.set_params(network="features")
     if hidden:
         classifier.set_params(network__hidden=tuple(hidden))
     classifier.set_params(pos_label=rows.positive)

@@ -38,7 +38,7 @@ def train(
     beta: float | None = None,
     method: _METHODS = "vs+lct",
     space: dict[str, list[float]] | None = None,
-    preset: Literal["cpu", "tiny", "frozen", "paper"] = "cpu",
+    preset: Literal["cpu", "frozen", "features", "paper"] = "cpu",
     features: str | None = None,
     weights: str | None = None,
     image_size: int | None = None,
@@ -89,10 +89,13 @@ def train(
         The loss (Vector Scaling or Focal), with SAM or without, over a distribution of λ (lct) or at one λ.
     space
         λ: one number is a constant, three are a, b, h_b of a linear density, as in --space tau=0,3,0.333 --space
-        gamma=0. By default the widest of the paper; without lct, gamma 0, tau 2 or alpha 0.25, phi 2.
+        gamma=0; ridge is log₁₀ C. By default the widest of the paper; without lct, gamma 0, tau 2 or alpha 0.25, phi 2;
+        where the head is solved for, ridge in [-5, 1] and alpha in [0.1, 0.9].
     preset
-        For images: cpu, a small ResNet; tiny, a smaller one for pairs of CIFAR-10 classes; frozen, a head on the
-        features of a pretrained network; paper, as the paper trains, which wants a GPU.
+        For images: cpu, a small ResNet; frozen, a head on the features of a pretrained network; paper, as the paper
+        trains, which wants a GPU. For tables: features, whose columns are features or embeddings already. On features
+        the head is solved for exactly at every λ, a ridge and a class weight; --head, --members, --recipe, --epochs,
+        --batch-size, a method with SAM or at one λ, or a --space without a ridge train it instead.
     features
         With --preset frozen: the folder of features that `lossdial embed` wrote, or is to write. By default in --out.
     weights
@@ -158,8 +161,11 @@ def train(
         )
         fitting = images_to_fit(data, given, preset, features, weights, folder, classifier, console)
     else:
-        fitting = table_to_fit(data, target, drop, positive, group, validation, beta, seed, hidden, classifier, console)
-    classifier.set_params(recipe=_recipe(recipe or fitting.recipe, epochs, batch_size, chosen))
+        fitting = table_to_fit(
+            data, target, drop, positive, group, validation, beta, seed, preset, hidden, classifier, console
+        )
+    if recipe is not None or epochs is not None or batch_size is not None or chosen.sam or not _solves(classifier):
+        classifier.set_params(recipe=_recipe(recipe or fitting.recipe, epochs, batch_size, chosen))
     with _telling_what_is_kept(folder):
         classifier.fit(fitting.X, fitting.y, fitting.X_val, fitting.y_val, **fitting.groups)
     _tell(classifier, out, there, console)
@@ -175,6 +181,11 @@ def _head(name: str | None, widths: list[int] | None, scale: Any, members: int) 
     if name is None and not widths and scale == "1+sigma" and members == 1:
         return None
     return FiLMConfig(tuple(widths or ()), scale=scale, members=members)
+
+
+def _solves(classifier: LCTClassifier) -> bool:
+    """Whether the estimator solves for a head unless it is told to train one."""
+    return "recipe__tol" in classifier.get_params()
 
 
 def _recipe(recipe: Recipe, epochs: int | None, batch_size: int | None, chosen: Method) -> Recipe:
@@ -202,8 +213,11 @@ def _tell(classifier: LCTClassifier, out: str, there: bool, console: Console) ->
         quality = f"AUC {last['auc']:.4f} on data that training has not seen; "
     elif held is not None:
         quality = f"of the held-out samples, {held.silence} "
+    how = f"trained {bundle.training.steps:,} steps"
+    if "nodes" in last:
+        how = f"solved at {last['nodes']:,} λ to a gradient norm of {last['norm']:.1g}"
     console.print(
-        f"trained {bundle.training.steps:,} steps in {bundle.training.seconds:.1f} s; {quality}"
+        f"{how} in {bundle.training.seconds:.1f} s; {quality}"
         f"model in {out} ({_mebibytes(Path(out)):.1f} MiB)\n{_next(bundle, out)}",
         highlight=False,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
 from numbers import Integral
@@ -10,9 +9,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import pandas as pd
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length
@@ -20,18 +18,28 @@ from torch import nn
 
 from lossdial.base.labels import positive_class
 from lossdial.base.locks import claimed
-from lossdial.base.names import closest
-from lossdial.bundle import Bundle, Evidence, Training
+from lossdial.bundle import Bundle, Training
 from lossdial.dial import Objective
-from lossdial.estimator.finished import as_module, as_tensor, can_be_stated, finished, untuned, validation
+from lossdial.dial.metrics import auc
+from lossdial.estimator.finished import as_module, evidence_of, finished, untuned
+from lossdial.estimator.learning import Encoded, check_exact, default_space, loss_of, solvable, solved, trained
 from lossdial.estimator.parameters import Run, parameters_to_json
-from lossdial.estimator.rows import Rows, Split, embedded, hold_out, in_memory
+from lossdial.estimator.rows import Rows, columns_as, embedded, hold_out, in_memory
 from lossdial.estimator.trained import TrainedClassifier
-from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss, imbalance
-from lossdial.models import FiLMConfig, FrozenEncoder, HeadConfig, MLPConfig, build_model
+from lossdial.losses import ConditionalLoss
+from lossdial.models import (
+    FeaturesConfig,
+    FiLMConfig,
+    FrozenEncoder,
+    HeadConfig,
+    MLPConfig,
+    NetworkConfig,
+    PlainConfig,
+    PolynomialConfig,
+)
 from lossdial.predictor import Predictor
 from lossdial.spaces import Space
-from lossdial.training import ArrayBatches, Checkpoint, Recipe, fit, make_fabric, standing_lam
+from lossdial.training import Checkpoint, Exact, Recipe, standing_lam
 
 __all__ = ["LCTClassifier"]
 
@@ -48,17 +56,20 @@ class LCTClassifier(TrainedClassifier):
         The family of losses. β of the Vector Scaling loss is taken from the training data.
     space : Space, optional
         The distribution of λ. ``Constant`` for every name trains a baseline. By default the widest of the paper's for
-        that loss.
-    network : MLPConfig or nn.Module, optional
-        What turns a row into features. A module is copied, not changed; it maps a batch to (n, c) or (n, c, h, w). By
-        default an MLP over a table.
+        that loss; for an exact solve the ridge, and Focal's class weight.
+    network : {"mlp", "features"}, MLPConfig or nn.Module, optional
+        What turns a row into features. ``"features"``: the rows are features already, such as embeddings, and are
+        standardised only. A module is copied, not changed; it maps a batch to (n, c) or (n, c, h, w). By default an MLP
+        over a table.
     head : {"film", "polynomial", "plain"} or HeadConfig, optional
         What turns features and λ into a score. By default the paper's FiLM where λ varies.
-    recipe : Recipe, optional
-        How to train: epochs, batch size, optimiser, schedule, …
+    recipe : "exact", Exact or Recipe, optional
+        How to train: epochs, batch size, optimiser, schedule, …; or, on features that do not move, to solve for every
+        λ exactly, with nothing to search. By default that where ``network`` is ``"features"`` or a ``FrozenEncoder``,
+        and neither a head nor a space without a ridge is given.
     aim : Objective, optional
         What to tune for at the end of ``fit``, on the held-out share; without, ``predict`` answers at the λ nearest to
-        cross entropy until ``tune`` is called.
+        cross entropy, a ridge at the least held-out log loss, until ``tune`` is called.
     pos_label : label, optional
         The class to look for. By default the rarer one.
     validation_fraction : float
@@ -73,7 +84,7 @@ class LCTClassifier(TrainedClassifier):
     classes_ : array of shape (2,), sorted; probabilities follow it
     points : mapping of name -> OperatingPoint; ``"default"`` is what ``predict`` uses
     bundle_ : Bundle, the trained model as it would be saved
-    history_ : one dict an epoch
+    history_ : one dict an epoch; a single one of an exact solve
     n_features_in_ : int
 
     Examples
@@ -83,19 +94,32 @@ class LCTClassifier(TrainedClassifier):
     >>> clf = LCTClassifier(recipe=Recipe(epochs=5), random_state=0).fit(X, y)
     >>> clf.predict_proba(X, lam={"gamma": 0.0, "tau": 2.0}).shape
     (600, 2)
+    >>> clf = LCTClassifier(network="features").fit(X, y)  # X as embeddings: solved at every strength of a ridge
+    >>> sorted(clf.points["default"].lam)
+    ['gamma', 'ridge', 'tau']
     """
 
-    _defaults: ClassVar[Mapping[str, type]] = {"network": MLPConfig, "head": FiLMConfig, "recipe": Recipe, "run": Run}
+    _defaults: ClassVar[Mapping[str, tuple[type, ...]]] = {
+        "network": (MLPConfig,),
+        "head": (FiLMConfig,),
+        "recipe": (Recipe, Exact),
+        "run": (Run,),
+    }
     _makers: ClassVar[Mapping[str, type]] = {"aim": Objective}
+    _names: ClassVar[Mapping[str, Mapping[str, type]]] = {
+        "network": {"mlp": MLPConfig, "features": FeaturesConfig},
+        "head": {"film": FiLMConfig, "polynomial": PolynomialConfig, "plain": PlainConfig},
+        "recipe": {"exact": Exact},
+    }
 
     def __init__(
         self,
         loss: Literal["vs", "focal"] | ConditionalLoss = "vs",
         *,
         space: Space | None = None,
-        network: MLPConfig | nn.Module | None = None,
+        network: Literal["mlp", "features"] | NetworkConfig | nn.Module | None = None,
         head: str | HeadConfig | None = None,
-        recipe: Recipe | None = None,
+        recipe: Literal["exact"] | Recipe | Exact | None = None,
         aim: Objective | None = None,
         pos_label: Any = None,
         validation_fraction: float = 0.2,
@@ -112,6 +136,14 @@ class LCTClassifier(TrainedClassifier):
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.run = run
+
+    def _default(self, name: str) -> Any:
+        """Features that do not move are solved on, and a solve is on features, unless something else is said."""
+        if name == "network" and isinstance(self._named("recipe", self.recipe), Exact):
+            return FeaturesConfig()
+        if name == "recipe" and solvable(self.loss, self.space, self._named("network", self.network), self.head):
+            return Exact()
+        return super()._default(name)
 
     def fit(
         self,
@@ -150,11 +182,15 @@ class LCTClassifier(TrainedClassifier):
             raise ValueError(f"validation_fraction must lie in [0, 1); got {self.validation_fraction}.")
         if self.aim is not None and not isinstance(self.aim, Objective):
             raise ValueError(f"aim must be an Objective, such as Objective(maximize='f1'); got {self.aim!r}.")
-        for name, kind in (("recipe", Recipe), ("run", Run)):
-            if not isinstance(self._value(name), kind):
-                raise ValueError(f"{name} must be a {kind.__name__}(…); got {getattr(self, name)!r}.")
-        if self.network is not None and not isinstance(self.network, (MLPConfig, nn.Module)):
-            raise ValueError(f"network must be an MLPConfig or a torch module; got {self.network!r}.")
+        for name, kinds, legal in (
+            ("recipe", (Recipe, Exact), "'exact', an Exact(…) or a Recipe(…)"),
+            ("run", (Run,), "a Run(…)"),
+            ("network", (NetworkConfig, nn.Module), "'mlp', 'features', an MLPConfig(…) or a torch module"),
+        ):
+            if not isinstance(self._value(name), kinds):
+                raise ValueError(f"{name} must be {legal}; got {getattr(self, name)!r}.")
+        if isinstance(self._value("recipe"), Exact):
+            check_exact(self._value("network"), self.head)
 
     def _rows(self, X: Any, y: Any, X_val: Any, y_val: Any, groups: Any, sample_weight: Any, groups_val: Any) -> Rows:
         """The training rows, checked, with their labels, weights and groups; and those to validate on."""
@@ -176,7 +212,7 @@ class LCTClassifier(TrainedClassifier):
         if (X_val is None) != (y_val is None):
             raise ValueError("pass X_val and y_val together, or neither to hold out a share of X and y.")
         if X_val is not None:
-            X_val, y_val = self._validate(_columns_as(X, X_val), y_val, reset=False)
+            X_val, y_val = self._validate(columns_as(X, X_val), y_val, reset=False)
             check_consistent_length(X_val, y_val, groups_val)
         return Rows(
             X=in_memory(X, size),
@@ -191,66 +227,53 @@ class LCTClassifier(TrainedClassifier):
         )
 
     def _train(self, rows: Rows, seed: int, identity: Mapping[str, Any], run: Run) -> Bundle:
-        recipe = self._value("recipe")
+        recipe, network = self._value("recipe"), self._value("network")
         split = hold_out(rows, self.validation_fraction, seed)
-        frozen = isinstance(self.network, FrozenEncoder)
+        frozen = isinstance(network, FrozenEncoder)
         if frozen:
-            split = embedded(split, self.network, run.progress)
-        schema = split.schema(getattr(self.network, "image_size", None), self.network.n_features if frozen else None)
-        x, labels = torch.from_numpy(schema.encode(split.X)), split.labels
-        x_val = None if split.X_val is None else torch.from_numpy(schema.encode(split.X_val))
-        loss = self._loss(labels, split.weight)
-        space = self.space if self.space is not None else loss.default_space()
-        loss.check_space(space)
-        model = build_model(self._value("network"), self.head, space, x, seed)
-        neutral = space.nearest(loss.neutral)
-        stated = split.labels_val is not None and can_be_stated(split.labels_val)
-        result = fit(
-            model,
-            loss,
-            ArrayBatches(x, torch.from_numpy(labels), recipe.batch_size, recipe.augment, as_tensor(split.weight)),
-            recipe,
-            seed=seed,
-            validate=validation(x_val, split.labels_val, neutral) if stated else None,
-            fabric=make_fabric(run.accelerator, run.precision),
-            run_dir=run.path,
-            identity=identity,
-            logger=run.logger,
-            progress=run.progress,
+            split = embedded(split, network, run.progress)
+        schema = split.schema(getattr(network, "image_size", None), network.n_features if frozen else None)
+        encoded = Encoded(
+            x=torch.from_numpy(schema.encode(split.X)),
+            labels=split.labels,
+            weight=split.weight,
+            x_val=None if split.X_val is None else torch.from_numpy(schema.encode(split.X_val)),
+            labels_val=split.labels_val,
         )
-        model.cpu().float()
+        loss = loss_of(self.loss, split.labels, split.weight)
+        space = self.space if self.space is not None else default_space(loss, recipe)
+        loss.check_space(space)
+        if isinstance(recipe, Exact):
+            learned = solved(recipe, encoded, loss, space, network, seed, run)
+        else:
+            learned = trained(recipe, encoded, loss, space, network, self.head, seed, run, identity)
+        model, history, lam = learned.model, learned.history, space.nearest(loss.neutral)
         predictor = Predictor(schema, model, rows.classes)
         features = None if split.X_val is None else predictor.features(split.X_val)
-        evidence = self._evidence(predictor, split, features)
+        evidence = evidence_of(predictor, split, features)
         both = evidence is not None and 0 < evidence.y.sum() < len(evidence.y)
         enough = evidence is not None and evidence.silence is None
-        if "ridge" in space.names and enough and features is not None and split.labels_val is not None:
-            labels_val, weight_val = torch.from_numpy(split.labels_val), as_tensor(split.weight_val)
-            neutral = standing_lam(model, loss, features, labels_val, weight_val)
+        if enough and features is not None and split.labels_val is not None:
+            lam = standing_lam(model, loss, features, split.labels_val, split.weight_val)
+            if isinstance(recipe, Exact):  # which has no epochs to validate after
+                history = ({**history[-1], "auc": float(auc(split.labels_val, predictor.margins(features, lam)))},)
         return Bundle(
             predictor=predictor,
             training=Training(
                 loss=loss.recipe(),
-                prevalence=float(np.average(labels, weights=split.weight)),
-                seconds=round(result.seconds, 3),
-                steps=result.steps,
-                history=result.history,
+                prevalence=float(np.average(split.labels, weights=split.weight)),
+                seconds=round(learned.seconds, 3),
+                steps=learned.steps,
+                history=history,
                 parameters=parameters_to_json(self.get_params(deep=False)),
                 identity=identity,
                 target=rows.target,
             ),
-            points={"default": untuned(neutral)},
+            points={"default": untuned(lam, ridge=enough and "ridge" in space.free)},
             envelope=evidence.dial().envelope() if evidence is not None and enough else None,
             evidence=evidence if both and run.evidence else None,
             seen=np.unique(schema.fingerprints(split.X)) if run.evidence else None,
         )
-
-    def _evidence(self, predictor: Predictor, split: Split, features: torch.Tensor | None) -> Evidence | None:
-        if features is None or split.labels_val is None:
-            return None
-        scores = predictor.scores(features)
-        groups = None if split.groups_val is None else np.unique(split.groups_val, return_inverse=True)[1]
-        return Evidence(split.labels_val.astype(np.uint8), scores.array(), scores.lams, groups, split.weight_val)
 
     def _seed(self, folder: Path | None) -> int:
         """Of this run; without random_state, that of the run which waits, or ended, in its folder."""
@@ -264,30 +287,13 @@ class LCTClassifier(TrainedClassifier):
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
-    def _loss(self, labels: NDArray[np.int64], weight: NDArray[np.float64] | None) -> ConditionalLoss:
-        if isinstance(self.loss, ConditionalLoss):
-            return self.loss
-        if self.loss == "vs":
-            with warnings.catch_warnings():  # the choice of the positive class has warned in its own words
-                warnings.simplefilter("ignore", UserWarning)
-                return VSLoss(beta=imbalance(labels, weight))
-        if self.loss == "focal":
-            return FocalLoss()
-        raise ValueError(f"loss must be 'vs', 'focal' or a ConditionalLoss; got {self.loss!r}.")
-
     def _identity(self, rows: Rows, seed: int) -> dict[str, Any]:
         """What must be the same for a checkpoint to be resumed, or a finished model to be this one."""
         # The seed stands for random_state, whose repr may hold an address; where it runs changes nothing.
         params = {k: v for k, v in self.get_params().items() if k.partition("__")[0] not in ("run", "random_state")}
-        leaves = {k: repr(v) for k, v in params.items() if not any(other.startswith(f"{k}__") for other in params)}
+        leaves = {
+            k: repr(v if "__" in k else self._value(k))
+            for k, v in params.items()
+            if not any(other.startswith(f"{k}__") for other in params)
+        }
         return leaves | {"precision": self._value("run").precision, "seed": seed, "data": rows.checksum()}
-
-
-def _columns_as(X: Any, X_val: Any) -> Any:
-    """Validation rows with the columns of the training rows, found by name."""
-    if not isinstance(X, pd.DataFrame) or not isinstance(X_val, pd.DataFrame):
-        return X_val
-    absent = [name for name in X.columns if name not in X_val.columns]
-    if absent:
-        raise ValueError(f"the validation rows lack the column {absent[0]!r}; {closest(absent[0], X_val.columns)}")
-    return X_val[list(X.columns)]

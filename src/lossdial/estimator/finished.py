@@ -11,22 +11,28 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from lossdial.bundle import Bundle, BundleError
+from lossdial.bundle import Bundle, BundleError, Evidence
 from lossdial.dial import OperatingPoint, statable
 from lossdial.dial.metrics import auc
+from lossdial.estimator.rows import Split
 from lossdial.models import ConditionalClassifier
+from lossdial.predictor import Predictor
 from lossdial.spaces import Lam
 
-__all__ = ["as_module", "as_tensor", "can_be_stated", "finished", "untuned", "validation"]
+__all__ = ["as_module", "as_tensor", "can_be_stated", "evidence_of", "finished", "untuned", "validation"]
 
 
 def can_be_stated(labels: NDArray[Any]) -> bool:
     return statable(int(labels.sum()), int(len(labels) - labels.sum())) is None
 
 
-def untuned(lam: Lam) -> OperatingPoint:
-    """What predict uses until somebody chooses: p > ½ at the λ whose probabilities are the most honest."""
+def untuned(lam: Lam, ridge: bool = False) -> OperatingPoint:
+    """What predict uses until somebody chooses: p > ½ at the λ whose probabilities are the most honest.
+
+    ridge: whether held-out samples chose one.
+    """
     why = "untuned: the λ nearest to cross entropy"
+    why += ", the ridge at the least held-out log loss" if ridge else ""
     return OperatingPoint("default", lam.as_dict(), 0.0, why, metrics={}, n_positive=0, n_negative=0)
 
 
@@ -39,6 +45,15 @@ def validation(x: Any, labels: Any, neutral: Lam) -> Any:
         return {"auc": float(auc(labels, margin.float().cpu().numpy()))}
 
     return validate
+
+
+def evidence_of(predictor: Predictor, split: Split, features: torch.Tensor | None) -> Evidence | None:
+    """What held-out rows of these features say of every λ."""
+    if features is None or split.labels_val is None:
+        return None
+    scores = predictor.scores(features)
+    groups = None if split.groups_val is None else np.unique(split.groups_val, return_inverse=True)[1]
+    return Evidence(split.labels_val.astype(np.uint8), scores.array(), scores.lams, groups, split.weight_val)
 
 
 def finished(folder: Path | None, identity: Mapping[str, Any], network: Any) -> Bundle | None:

@@ -20,15 +20,15 @@ from lossdial.base.names import closest
 from lossdial.base.records import from_json, to_json
 from lossdial.dial import Objective
 from lossdial.losses import ConditionalLoss, loss_from_recipe
-from lossdial.models import FiLMConfig, MLPConfig, PlainConfig, PolynomialConfig
+from lossdial.models import FeaturesConfig, FiLMConfig, MLPConfig, PlainConfig, PolynomialConfig
 from lossdial.spaces import Space
-from lossdial.training import Augment, Cosine, Flat, OptimizerConfig, Recipe, Steps
+from lossdial.training import Augment, Cosine, Exact, Flat, OptimizerConfig, Recipe, Steps
 
 __all__ = ["NestedParameters", "Run", "parameters_from_json", "parameters_to_json"]
 
 _KINDS: Final = (
-    *(Recipe, OptimizerConfig, Cosine, Flat, Steps, Augment, Objective),
-    *(MLPConfig, FiLMConfig, PlainConfig, PolynomialConfig),
+    *(Recipe, Exact, OptimizerConfig, Cosine, Flat, Steps, Augment, Objective),
+    *(MLPConfig, FeaturesConfig, FiLMConfig, PlainConfig, PolynomialConfig),
 )
 
 
@@ -68,10 +68,12 @@ class Run:
 class NestedParameters(BaseEstimator):
     """scikit-learn's parameters, with those that are frozen dataclasses open to nested names."""
 
-    #: what a parameter that is None stands for
-    _defaults: ClassVar[Mapping[str, type]] = {}
+    #: what a parameter that is None stands for: the first, or another whose fields are named
+    _defaults: ClassVar[Mapping[str, tuple[type, ...]]] = {}
     #: of a parameter that has no default: what makes one of the fields that are named
     _makers: ClassVar[Mapping[str, type]] = {}
+    #: values that may be given by a name
+    _names: ClassVar[Mapping[str, Mapping[str, type]]] = {}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         params: dict[str, Any] = super().get_params(deep)
@@ -85,20 +87,38 @@ class NestedParameters(BaseEstimator):
         plain = {}
         for key, value in params.items():
             name, _, rest = key.partition("__")
-            if rest and (name in self._makers or is_dataclass(params.get(name, self._value(name)))):
+            given = self._named(name, params[name]) if params.get(name) is not None else self._value(name)
+            if rest and (name in self._makers or is_dataclass(given)):
                 nested.setdefault(name, {})[rest] = value
             else:
                 plain[key] = value
         super().set_params(**plain)
         for name, changes in nested.items():
             value = self._value(name)
+            if getattr(self, name) is None and name in self._defaults:
+                value = _having(changes, value, self._defaults[name])
             setattr(self, name, self._makers[name](**changes) if value is None else _replaced(value, changes, name))
         return self
 
     def _value(self, name: str) -> Any:
-        """A parameter, or what stands for None."""
+        """A parameter, what its name stands for, or what stands for None."""
         value = getattr(self, name, None)
-        return self._defaults[name]() if value is None and name in self._defaults else value
+        return self._default(name) if value is None and name in self._defaults else self._named(name, value)
+
+    def _default(self, name: str) -> Any:
+        return self._defaults[name][0]()
+
+    def _named(self, name: str, value: Any) -> Any:
+        """A value that was given by its name; any other as it is."""
+        known = self._names.get(name, {})
+        return known[value]() if isinstance(value, str) and value in known else value
+
+
+def _having(changes: Mapping[str, Any], value: Any, kinds: tuple[type, ...]) -> Any:
+    """The default, unless only another kind has the fields that are named."""
+    wanted = {key.partition("__")[0] for key in changes}
+    options = [value, *(kind() for kind in kinds)]
+    return next((each for each in options if wanted <= {f.name for f in fields(each)}), value)
 
 
 def _spread(name: str, value: Any) -> dict[str, Any]:

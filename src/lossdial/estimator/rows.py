@@ -11,13 +11,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lossdial.base.labels import are_positive
+from lossdial.base.names import closest
 from lossdial.base.progress import ProgressBar
 from lossdial.base.streams import Stream, stream_seed
 from lossdial.data.leaks import count_copies, split_rows
 from lossdial.data.schema import ImageRows, Schema, are_paths, read_images, schema_of
 from lossdial.models import FrozenEncoder
 
-__all__ = ["Rows", "Split", "embedded", "hold_out", "in_memory"]
+__all__ = ["Rows", "Split", "columns_as", "embedded", "hold_out", "in_memory"]
 
 _BATCH = 32  # images at a time through a frozen network
 
@@ -86,6 +87,16 @@ def hold_out(rows: Rows, share: float, seed: int) -> Split:
         weight_val=None if rows.weight is None else rows.weight[test],
         groups_val=None if rows.groups is None else rows.groups[test],
     )
+
+
+def columns_as(X: Any, X_val: Any) -> Any:
+    """Validation rows with the columns of the training rows, found by name."""
+    if not isinstance(X, pd.DataFrame) or not isinstance(X_val, pd.DataFrame):
+        return X_val
+    absent = [name for name in X.columns if name not in X_val.columns]
+    if absent:
+        raise ValueError(f"the validation rows lack the column {absent[0]!r}; {closest(absent[0], X_val.columns)}")
+    return X_val[list(X.columns)]
 
 
 def in_memory(X: Any, image_size: int | None) -> Any:

@@ -1,6 +1,16 @@
 """(x, λ) -> scores: backbones that never see λ, heads that do, with members side by side where wanted."""
 
-from lossdial.models.backbones import MLP, CifarResNet, MLPConfig, Standardize, build_backbone, register_backbone
+from lossdial.models.backbones import (
+    MLP,
+    CifarResNet,
+    FeaturesConfig,
+    FixedFeatures,
+    MLPConfig,
+    NetworkConfig,
+    Standardize,
+    build_backbone,
+    register_backbone,
+)
 from lossdial.models.building import build_model, seeded_weights
 from lossdial.models.classifier import ConditionalClassifier
 from lossdial.models.encoders import EfficientNetLite0, FrozenEncoder
@@ -30,14 +40,17 @@ __all__ = [
     "CifarResNet",
     "ConditionalClassifier",
     "EfficientNetLite0",
+    "FeaturesConfig",
     "FiLM",
     "FiLMConfig",
     "FiLMHead",
+    "FixedFeatures",
     "FrozenEncoder",
     "Head",
     "HeadConfig",
     "MLPConfig",
     "Network",
+    "NetworkConfig",
     "PathConfig",
     "PathHead",
     "PlainConfig",

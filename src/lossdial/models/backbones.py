@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -13,8 +14,21 @@ from torch.nn import functional as F
 from lossdial.base.names import closest
 from lossdial.models.config import Config, whole
 
-__all__ = ["MLP", "CifarResNet", "MLPConfig", "Standardize", "build_backbone", "register_backbone"]
+__all__ = [
+    "MLP",
+    "CifarResNet",
+    "FeaturesConfig",
+    "FixedFeatures",
+    "MLPConfig",
+    "NetworkConfig",
+    "Standardize",
+    "build_backbone",
+    "register_backbone",
+]
 
+#: deviations from the mean: a feature that hardly ever fires in training has a tiny one, and a row could be hundreds
+#: of them away
+FARTHEST: Final = 5.0
 _PART: Final = 2**22  # numbers of a part that is brought to double precision: 32 MiB
 
 
@@ -56,7 +70,50 @@ class Standardize(nn.Module):
 
 
 @dataclass(frozen=True)
-class MLPConfig(Config):
+class NetworkConfig(Config, ABC):
+    """A backbone over the rows of a table, as a value: what it is, but for the number of its inputs."""
+
+    #: whether the features of a data set are the same whenever they are computed
+    frozen: ClassVar[bool] = False
+
+    @abstractmethod
+    def build(self, in_features: int) -> nn.Module:
+        """The backbone with fresh weights; one with a ``standardize`` is shown the training rows next."""
+
+
+@dataclass(frozen=True)
+class FeaturesConfig(NetworkConfig):
+    """No network at all: the rows are features already, such as embeddings; see :class:`FixedFeatures`."""
+
+    name: ClassVar[str] = "features"
+    frozen: ClassVar[bool] = True
+
+    def build(self, in_features: int) -> FixedFeatures:
+        return FixedFeatures(in_features)
+
+
+class FixedFeatures(nn.Module):
+    """Features as they come, standardised and cut off at ±5 deviations: (n, c) -> (n, c). Nothing is trained."""
+
+    #: its features of a data set never change, so that training computes them once
+    frozen = True
+
+    def __init__(self, in_features: int) -> None:
+        super().__init__()
+        self.n_features = in_features
+        self.standardize = Standardize(in_features)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dim() != 2 or x.shape[1] != self.n_features:
+            raise ValueError(f"features must have shape (n, {self.n_features}); got {tuple(x.shape)}.")
+        return self.standardize(x).clamp(-FARTHEST, FARTHEST)
+
+    def recipe(self) -> dict[str, object]:
+        return {"name": "features", "in_features": self.n_features}
+
+
+@dataclass(frozen=True)
+class MLPConfig(NetworkConfig):
     """An :class:`MLP` but for the number of its inputs.
 
     hidden: widths of the hidden layers; the last is the number of features.
@@ -159,7 +216,11 @@ class CifarResNet(nn.Module):
         return {"name": "cifar_resnet", "depth": self.depth, "width": self.width, "in_channels": self.in_channels}
 
 
-_BACKBONES: dict[str, Callable[..., nn.Module]] = {"mlp": MLP, "cifar_resnet": CifarResNet}
+_BACKBONES: dict[str, Callable[..., nn.Module]] = {
+    "mlp": MLP,
+    "features": FixedFeatures,
+    "cifar_resnet": CifarResNet,
+}
 
 
 def register_backbone(name: str, build: Callable[..., nn.Module]) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from lossdial.base.streams import Stream, stream_seed
-from lossdial.models.backbones import MLPConfig, Standardize
+from lossdial.models.backbones import MLPConfig, NetworkConfig, Standardize
 from lossdial.models.classifier import ConditionalClassifier
 from lossdial.models.encoders import FrozenEncoder
 from lossdial.models.heads import HeadConfig, build_head
@@ -30,7 +30,7 @@ def seeded_weights(seed: int, *part: int) -> Iterator[None]:
 
 
 def build_model(
-    network: nn.Module | MLPConfig | None,
+    network: nn.Module | NetworkConfig | None,
     head: HeadConfig | str | None,
     space: Space,
     x: Tensor,
@@ -50,12 +50,15 @@ def build_model(
     with seeded_weights(seed):
         if isinstance(network, nn.Module):
             backbone = deepcopy(network)
-        elif network is None or isinstance(network, MLPConfig):
+        elif network is None or isinstance(network, NetworkConfig):
             if x.dim() != 2:
-                raise ValueError(f"an MLP reads a table (n, c); got x of shape {tuple(x.shape)}. Pass network=….")
+                what = "an MLP" if network is None else repr(network)
+                raise ValueError(f"{what} reads a table (n, c); got x of shape {tuple(x.shape)}. Pass network=….")
             backbone = (network or MLPConfig()).build(x.shape[1])
         else:
-            raise ValueError(f"network must be an nn.Module, an MLPConfig or None for an MLP; got {network!r}.")
+            raise ValueError(
+                f"network must be an nn.Module, an MLPConfig, a FeaturesConfig or None for an MLP; got {network!r}."
+            )
     standardize = getattr(backbone, "standardize", None)
     if isinstance(standardize, Standardize):
         images = isinstance(backbone, FrozenEncoder) and x.dim() > 2

@@ -14,14 +14,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lossdial.base.progress import ProgressBar
-from lossdial.models.backbones import Standardize, build_backbone, register_backbone
+from lossdial.models.backbones import FARTHEST, Standardize, build_backbone, register_backbone
 from lossdial.models.config import whole
 from lossdial.models.network import bounded, pooled
 
 __all__ = ["EfficientNetLite0", "FrozenEncoder"]
-
-
-_FARTHEST = 5.0  # deviations from the mean
 
 
 class EfficientNetLite0(nn.Module):
@@ -109,8 +106,7 @@ class FrozenEncoder(nn.Module):
             raise ValueError(
                 f"expected images (n, c, height, width) or their features (n, {self.n_features}); got {tuple(x.shape)}."
             )
-        # A feature that hardly ever fires in training has a tiny deviation; one image could be hundreds of them away.
-        return self.standardize(x).clamp(-_FARTHEST, _FARTHEST)
+        return self.standardize(x).clamp(-FARTHEST, FARTHEST)
 
     def stored(self, images: Tensor, progress: bool = True) -> Tensor:
         """Features (n, n_features) of images as `lossdial embed` keeps them: not standardised, rounded to float16.
