@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lossdial.estimator import LCTClassifier
+from lossdial.estimator import LCTClassifier, Run
 from lossdial.experiments import Experiment, Trial, running, trials
 from lossdial.experiments.experiment import image_set
 from lossdial.experiments.running import Workplace
@@ -57,6 +57,7 @@ def estimated(run: Experiment, network: nn.Module, x: Any, y: Any) -> Conditiona
         pos_label=1,
         validation_fraction=0,
         random_state=run.seed,
+        run=Run(precision=run.plan.precision),
     )
     model = classifier.fit(x, y).bundle_.predictor.model
     assert isinstance(model, ConditionalClassifier)

@@ -42,6 +42,7 @@ class Fitting:
     y_val: Any
     groups: dict[str, Any]
     recipe: Recipe
+    precision: str = "32-true"
 
 
 def images_to_fit(
@@ -81,7 +82,7 @@ def images_to_fit(
     column = (given.target or "label") if given.path_column is not None else None
     groups = {"groups": split.groups_train, "groups_val": split.groups_test}
     y = pd.Series(names[split.y_train], name=column)
-    return Fitting(X, y, X_val, names[split.y_test], groups, plan.recipe)
+    return Fitting(X, y, X_val, names[split.y_test], groups, plan.recipe, plan.precision)
 
 
 def table_to_fit(

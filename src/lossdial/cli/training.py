@@ -53,7 +53,7 @@ def train(
     recipe: Recipe | None = None,
     seed: int = 0,
     accelerator: str = "auto",
-    precision: str = "32-true",
+    precision: str | None = None,
     no_evidence: bool = False,
     tensorboard: bool = False,
 ) -> None:
@@ -126,7 +126,7 @@ def train(
     accelerator
         cpu, cuda, mps or auto.
     precision
-        32-true or bf16-mixed.
+        32-true or bf16-mixed. By default the preset's, which is 32-true for most.
     no_evidence
         Do not keep scores and labels of the held-out samples with the model; it can then be tuned on data only.
     tensorboard
@@ -150,7 +150,6 @@ def train(
         run=Run(
             folder=folder,
             accelerator=accelerator,
-            precision=precision,
             evidence=not no_evidence,
             logger=_tensorboard(folder) if tensorboard else None,
         ),
@@ -164,6 +163,7 @@ def train(
         fitting = table_to_fit(
             data, target, drop, positive, group, validation, beta, seed, preset, hidden, classifier, console
         )
+    classifier.set_params(run__precision=precision or fitting.precision)
     if recipe is not None or epochs is not None or batch_size is not None or chosen.sam or not _solves(classifier):
         classifier.set_params(recipe=_recipe(recipe or fitting.recipe, epochs, batch_size, chosen))
     with _telling_what_is_kept(folder):
