@@ -111,7 +111,7 @@ def _images(bundle: Bundle, schema: ImageSchema, data: str, columns: Columns, la
         schema.height,
         (negative, positive),
         white=schema.white or WHITE,
-        path_column=columns.path or "path",
+        path_column=columns.path or schema.path_column or "path",
         label_column=columns.target or bundle.training.target or "label",
         group=columns.group,
         max_corrupt=1.0 if labelled is False else 0.01,
