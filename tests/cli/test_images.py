@@ -55,10 +55,10 @@ def test_a_folder_of_images(photos: Path, tmp_path: Path, capsys: pytest.Capture
 
 def test_a_model_from_a_table_of_paths_is_asked_with_one(photos: Path, tmp_path: Path) -> None:
     files = sorted(photos.rglob("*.png"))
-    frame = pd.DataFrame({"path": files, "what": [f.parent.name for f in files]})
+    frame = pd.DataFrame({"file": files, "what": [f.parent.name for f in files]})
     frame.to_csv(tmp_path / "photos.csv", index=False)
     data, run = str(tmp_path / "photos.csv"), str(tmp_path / "run")
-    columns = ["--path-column", "path", "--target", "what"]
+    columns = ["--path-column", "file", "--target", "what"]  # which later commands remember
     assert main(["train", "--data", data, "--out", run, *columns, "--image-size", "16", "--epochs", "2"]) == 0
     assert main(["tune", run, "--data", data, "--maximize", "f1"]) == 0
     assert main(["evaluate", run, "--data", data]) == 0
@@ -139,6 +139,15 @@ def test_an_unreadable_image(photos: Path, tmp_path: Path, capsys: pytest.Captur
     assert "broken0.png" in capsys.readouterr().err.replace("\n", "")
     assert main([*arguments, "--max-corrupt", "0.05"]) == 0
     assert "left out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("option", "value"), [("drop", "id"), ("validation", "val.csv"), ("hidden", "8")])
+def test_an_option_of_tables_is_refused(
+    photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, value: str
+) -> None:
+    assert main(["train", "--data", str(photos), "--out", str(tmp_path / "run"), f"--{option}", value]) == 2
+    assert f"--{option} is for tables, and {photos} is images; leave it out." in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_mistakes_are_answered(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

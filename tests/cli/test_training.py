@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from safetensors.numpy import load_file
 
@@ -166,3 +167,24 @@ def test_spaces_that_cannot_be_solved(
     arguments = ["train", "--data", str(tables / "train.csv"), "--out", str(tmp_path), *TRAIN, "--preset", "features"]
     assert main([*arguments, *options]) == 2
     assert message in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("option", ["image-size", "features", "weights"])
+def test_an_option_of_images_is_refused(
+    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    data = ["--data", str(tables / "train.csv"), "--target", "state", "--out", str(tmp_path / "run")]
+    assert main(["train", *data, f"--{option}", "32"]) == 2
+    assert f"--{option} is for images, and {tables / 'train.csv'} is a table" in capsys.readouterr().err
+
+
+def test_what_was_turned_into_numbers_is_told_once(
+    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = pd.read_csv(tables / "train.csv").assign(price="1,5 €", id=0)
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    data = ["--data", str(tmp_path / "train.csv"), "--target", "state", "--recipe.epochs", "1"]
+    assert main(["train", *data, "--drop", "id", "--out", str(tmp_path / "run")]) == 0
+    told = capsys.readouterr()
+    assert (told.out + told.err).count("text as numbers") == 1
+    assert "column price coerced: text as numbers" in told.out

@@ -463,6 +463,12 @@ def test_a_run_of_other_data_or_settings_is_refused(tmp_path, unfinished):
             quick(run__folder=tmp_path, **changes).fit(*data)
 
 
+def test_a_folder_in_cross_validation_is_refused_with_what_to_do(tmp_path):
+    X, y = table()
+    with pytest.raises(ValueError, match=r"In cross-validation .* give no Run\(folder\) there"):
+        cross_val_score(quick(run__folder=tmp_path), X, y, cv=2, error_score="raise")
+
+
 def checkpoint(model, identity):
     return Checkpoint(0, 0, model.state_dict(), {}, None, {}, 0.0, 0.0, [], identity)
 

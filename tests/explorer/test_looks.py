@@ -107,4 +107,18 @@ def test_what_is_said_and_what_is_drawn_has_a_text(opened: Open, clinic: Dial) -
     for name in ("people", "pr", "roc", "cost", "scores", "reliability", "decision"):
         assert len(page.locator(f"#{name} svg[role=img]").get_attribute("aria-label")) > 40, name
     for slider in page.locator("input[type=range]").all():
-        assert slider.get_attribute("aria-valuetext")
+        assert "recall" in slider.get_attribute("aria-valuetext") or slider.get_attribute("id") == "threshold"
+    before = page.get_attribute("#lam-0", "aria-valuetext")
+    found.slide("#threshold", 3)
+    assert page.get_attribute("#lam-0", "aria-valuetext") != before
+
+
+def test_numbers_on_an_axis_keep_clear_of_its_title(opened: Open, make_dial: Callable[..., Dial]) -> None:
+    found = opened(make_dial(), "#fn=1000000")
+    boxes = found.page.locator("#cost svg text").evaluate_all(
+        "all => all.map(t => [t.classList.contains('title'), t.getBoundingClientRect().toJSON()])"
+    )
+    title = next(box for is_title, box in boxes if is_title and box["height"] > box["width"])
+    numbers = [box for is_title, box in boxes if not is_title and box["right"] < title["left"] + 120]
+    assert numbers
+    assert all(box["left"] >= title["right"] for box in numbers)

@@ -11,7 +11,7 @@ from lossdial.dial.figures.heat_map import within_noise
 from lossdial.dial.kinds import Goal
 from lossdial.dial.registry import as_metric, best, expected_cost
 from lossdial.explorer import Unlabelled
-from lossdial.explorer.figures import wilson
+from lossdial.explorer.figures import Sizes, referred, wilson
 
 Open = Callable[..., Any]
 
@@ -160,3 +160,81 @@ def test_what_is_inside_the_noise_at_my_settings_is_what_resampling_finds(
         grey[top] = expected[top]
         assert 0 < np.count_nonzero(expected) < 81, name
         assert np.mean(grey == expected) > 0.85, (name, np.mean(grey == expected))
+
+
+@pytest.mark.parametrize("prevalence", [0.15, 0.004])
+def test_a_referral_band_is_shown_by_class(opened: Open, make_dial: Callable[..., Dial], prevalence: float) -> None:
+    dial = make_dial(n=3000, positives=450)
+    band = dial.refer(npv=0.95, precision=0.4, prevalence=0.15)
+    assert -np.inf < band.low < band.high < np.inf
+    found = opened(dial, f"#prevalence={prevalence}", referral=band)
+    page = found.page
+    assert page.locator("#referral").is_visible()
+    assert str(band)[1:] in page.locator("#referral-said").text_content()
+    page.click("#referral-show")
+    found.settle()
+    column = dial.surface.column(band.lam)
+    assert found.state("column") == column
+    assert page.locator("#scores .referred").count() >= 1
+    assert not page.locator("#referral-show").is_visible()
+    labels = band.predict(dial.surface.score(column))
+    digits = 2 if prevalence < 0.01 else 1
+    for kind in ("clear", "refer", "act"):
+        shares = {
+            side: np.mean(labels[dial.surface.y == value] == kind) for side, value in (("positive", 1), ("negative", 0))
+        }
+        expected = {
+            "positive": 1000 * prevalence * shares["positive"],
+            "negative": 1000 * (1 - prevalence) * shares["negative"],
+        }
+        for side, value in {**expected, "all": sum(expected.values())}.items():
+            shown = page.locator(f'[data-referral="{kind} {side}"]').text_content()
+            assert float(shown) == pytest.approx(value, abs=0.51 * 10**-digits), (kind, side)
+    exact = referred(counts(dial, column, band.low), counts(dial, column, band.high), sizes(dial), prevalence)
+    for kind, (positive, negative) in exact.items():
+        for side, value in (("positive", positive), ("negative", negative), ("all", positive + negative)):
+            assert page.locator(f'[data-referral="{kind} {side}"]').text_content() == f"{value:.{digits}f}"
+    assert found.errors == []
+
+
+def counts(dial: Dial, column: int, threshold: float) -> tuple[float, float]:
+    accepted = dial.surface.score(column).astype(np.float64) > threshold
+    tp, fp = (float(np.count_nonzero(accepted & (dial.surface.y == k))) for k in (1, 0))
+    return tp, fp
+
+
+def sizes(dial: Dial) -> Sizes:
+    return Sizes(*dial.surface.samples.totals, *dial.surface.samples.effective)
+
+
+def test_an_end_that_nothing_certifies_is_shown_as_none(opened: Open, make_dial: Callable[..., Dial]) -> None:
+    dial = make_dial()
+    band = dial.refer(npv=0.99, precision=0.999, prevalence=0.01)
+    assert band.high == np.inf
+    found = opened(dial, referral=band)
+    rows = found.page.locator("#referral-table tbody th").all_text_contents()
+    assert rows == [f"clear: score up to {band.low:.4g}", "refer: in between", "act: none"]
+    assert found.page.locator('[data-referral="act all"]').text_content() == "0.0"
+    assert found.errors == []
+
+
+def test_a_page_without_labels_starts_in_the_middle(opened: Open, make_dial: Callable[..., Dial]) -> None:
+    dial = make_dial(shape=(5, 5))
+    found = opened(Unlabelled(np.asarray(dial.scores), dial.lams))
+    assert dial.lams[found.state("column")] == {"gamma": 0.25, "tau": 1.5}
+
+
+def test_a_lam_off_the_grid_takes_little_room_on_the_map(opened: Open, make_dial: Callable[..., Dial]) -> None:
+    dial = make_dial()
+    scores = np.column_stack([np.asarray(dial.scores), np.asarray(dial.scores)[:, 0]])
+    found = opened(Dial(dial.y, scores, [*dial.lams, {"gamma": 0.1, "tau": 0.7}]), "#map=auc")
+    box = {k: found.page.locator(f'#map .cell[data-column="{k}"]').bounding_box() for k in (0, 12)}
+    assert box[12]["width"] < 0.5 * box[0]["width"]
+    assert box[12]["height"] < 0.5 * box[0]["height"]
+    ticks = found.page.locator("#map svg text").all_text_contents()
+    assert {"0", "0.25", "0.5"} <= set(ticks)
+    assert not {"0.1", "0.7"} & set(ticks)
+    found.page.locator('#map .cell[data-column="12"]').click()
+    found.settle()
+    assert found.state("column") == 12
+    assert found.errors == []

@@ -2,6 +2,7 @@
 
 import json
 import random
+import signal
 import subprocess
 import sys
 from copy import deepcopy
@@ -31,6 +32,7 @@ from lossdial.training import (
     fit,
 )
 from lossdial.training.batches import ArrayBatches, Augment
+from lossdial.training.step import Step
 
 LOSS = VSLoss(beta=4.0)
 SPACE = LOSS.default_space()
@@ -375,3 +377,45 @@ def test_two_processes_train_as_one(tmp_path):
     assert [json.loads(line)["epoch"] for line in log] == [1, 2]
     resumed, whole = two["DataLoader, resumed"]["model"], two["DataLoader"]["model"]
     assert all(torch.equal(resumed[name], whole[name]) for name in whole)
+
+
+@pytest.mark.parametrize("at", [1, 7, 10, 30])
+def test_an_interrupted_run_keeps_the_step_at_hand(at, tmp_path, monkeypatch):
+    """Ctrl-C in mid-step, at the end of an epoch and at the very end: what is kept goes on to the same weights."""
+    x, y = table()
+    recipe = Recipe(epochs=3, batch_size=7, optimizer=OptimizerConfig(lr=0.1))
+    batches = recipe.batches(x, y)  # ten a epoch
+    whole = make_model()
+    fit(whole, LOSS, batches, recipe)
+    original, taken = Step.__call__, []
+
+    def step(self, *arguments):
+        taken.append(True)
+        if len(taken) == at:
+            signal.raise_signal(signal.SIGINT)
+        return original(self, *arguments)
+
+    monkeypatch.setattr(Step, "__call__", step)
+    model = make_model()
+    with pytest.raises(KeyboardInterrupt):
+        fit(model, LOSS, batches, recipe, run_dir=tmp_path, checkpoint_seconds=1e9)
+    assert len(taken) == at
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    fit(model := make_model(), LOSS, batches, recipe, run_dir=tmp_path)
+    assert len(taken) == 30  # no step is taken twice
+    assert same_weights(model, whole)
+
+
+def test_a_second_interrupt_does_not_wait(tmp_path, monkeypatch):
+    x, y = table()
+    recipe = Recipe(epochs=1, batch_size=7)
+
+    def step(*_):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError
+
+    monkeypatch.setattr(Step, "__call__", step)
+    with pytest.raises(KeyboardInterrupt):
+        fit(make_model(), LOSS, recipe.batches(x, y), recipe, run_dir=tmp_path)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

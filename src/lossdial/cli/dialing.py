@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal
 from lossdial.cli.values import UsageError
 
 if TYPE_CHECKING:
-    from lossdial import Bundle, Dial
+    from lossdial import Bundle, Dial, Lam
     from lossdial.dial import Estimate, OperatingPoint
 
-__all__ = ["adapt", "dial_with_points", "labelled_dial", "tune"]
+__all__ = ["adapt", "dial_with_points", "grid_with_points", "labelled_dial", "tune"]
 
 
 def tune(
@@ -202,11 +202,8 @@ def dial_with_points(
     bundle: Bundle, data: str | None, target: str | None, group: str | None, path_column: str | None
 ) -> tuple[Dial, list[OperatingPoint]]:
     """The dial over the grid of λ and those of the points, and the points that it can judge."""
-    import json
-
     from lossdial.cli.inputs import Columns, read_inputs
     from lossdial.cli.report import note
-    from lossdial.predictor import dial_grid
 
     points = list(bundle.points.values())
     if data is None:
@@ -216,12 +213,20 @@ def dial_with_points(
             if dict(point.lam) not in known:
                 note(f"{point.name} is left out: of held-out samples no scores at its λ are kept. Give --data.")
         return dial, [point for point in points if dict(point.lam) in known]
+    inputs = read_inputs(bundle, data, Columns(target, group, path_column), labelled=True)
+    return bundle.dial(inputs.X, inputs.labels, groups=inputs.groups, lams=grid_with_points(bundle)), points
+
+
+def grid_with_points(bundle: Bundle) -> Lam:
+    """The grid of λ that a dial has, and the λ of the points where they are others."""
+    import json
+
+    from lossdial.predictor import dial_grid
+
     space = bundle.predictor.space
     grid = [lam.as_dict() for lam in dial_grid(space)]
-    own = [dict(point.lam) for point in points if dict(point.lam) not in grid]
-    lams = space.stack([*grid, *{json.dumps(lam): lam for lam in own}.values()])
-    inputs = read_inputs(bundle, data, Columns(target, group, path_column), labelled=True)
-    return bundle.dial(inputs.X, inputs.labels, groups=inputs.groups, lams=lams), points
+    own = [dict(point.lam) for point in bundle.points.values() if dict(point.lam) not in grid]
+    return space.stack([*grid, *{json.dumps(lam): lam for lam in own}.values()])
 
 
 def _estimate(bundle: Bundle, dial: Dial, unlabelled: str, path_column: str | None) -> Estimate:

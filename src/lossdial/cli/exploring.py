@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lossdial.cli.inputs import Columns
+from lossdial.cli.values import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from lossdial import Bundle, Dial
+    from lossdial.dial import OperatingPoint
+    from lossdial.explorer import Unlabelled
 
 __all__ = ["explore"]
 
@@ -16,10 +28,12 @@ def explore(
     path_column: str | None = None,
     out: str = "explorer.html",
     noun: str = "people",
+    thumbnails: bool = False,
 ) -> None:
     """Write a page on which people move λ, threshold, prevalence and costs.
 
-    It is one file that works from a disk, offline; it holds what decisions need, no row and no image.
+    It is one file that works from a disk, offline; it holds what decisions need, no row and, without --thumbnails, no
+    image.
 
     Parameters
     ----------
@@ -27,7 +41,7 @@ def explore(
         The folder that `lossdial train` wrote.
     data
         Labelled data: a table, a folder with one folder of images per class, a table of image paths, or a data set by
-        name. By default the samples held out in training.
+        name. By default the samples held out in training. Without labels the page shows alarms alone.
     target
         The column with the labels. By default that of training.
     group
@@ -38,23 +52,54 @@ def explore(
         The file to write.
     noun
         What a row is, in the page's sentences.
+    thumbnails
+        With images: put small pictures of the worst false alarms and misses into the file.
     """
     from rich.console import Console
 
     from lossdial import Bundle
-    from lossdial.cli.dialing import dial_with_points
     from lossdial.explorer import explore as page_of
 
     if Path(out).suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"out must end in .html; got {out!r}.")
     bundle = Bundle.load(run)
-    dial, points = dial_with_points(bundle, data, target, group, path_column)
-    target = bundle.training.target
-    negative, positive = (_spelled(str(name), target) for name in bundle.predictor.classes)
-    title = f"{Path(run).name} on {data or 'samples held out in training'}"
-    page_of(dial, out, points=points, title=title, classes=(negative, positive), noun=noun)
+    shown, points, images = _shown(bundle, data, Columns(target, group, path_column), thumbnails)
+    negative, positive = (_spelled(str(name), bundle.training.target) for name in bundle.predictor.classes)
+    title = f"{Path(run).resolve().name} on {data or 'samples held out in training'}"
+    page_of(shown, out, points=points, title=title, classes=(negative, positive), noun=noun, images=images)
     console = Console(soft_wrap=True, highlight=False)
     console.print(f"look at: {out} ({Path(out).stat().st_size / 1e6:.1f} MB)", markup=False)
+
+
+def _shown(
+    bundle: Bundle, data: str | None, columns: Columns, thumbnails: bool
+) -> tuple[Dial | Unlabelled, list[OperatingPoint], NDArray[np.uint8] | None]:
+    """What the page is of: labelled scores, or scores alone; the points; and a picture for each sample, if wanted."""
+    import numpy as np
+
+    from lossdial.cli.dialing import dial_with_points, grid_with_points
+    from lossdial.cli.inputs import read_inputs
+    from lossdial.cli.report import note
+    from lossdial.data.schema import ImageRows
+    from lossdial.explorer import Unlabelled
+
+    if data is None:
+        if thumbnails:
+            raise UsageError("--thumbnails needs --data: of the samples held out in training no image is kept.")
+        return *dial_with_points(bundle, None, columns.target, columns.group, columns.path), None
+    inputs = read_inputs(bundle, data, columns, labelled=None)
+    if thumbnails and not isinstance(inputs.X, ImageRows):
+        raise UsageError("--thumbnails is for images, and this model was trained on a table.")
+    lams, points = grid_with_points(bundle), list(bundle.points.values())
+    if inputs.y is None:
+        if thumbnails:
+            raise UsageError(f"--thumbnails shows false alarms and misses, which need labels; {data} has none.")
+        note(f"{data} has no labels: the page shows what each threshold alarms, not whether rightly.")
+        scores = bundle.predictor.scores(bundle.predictor.features(inputs.X), lams)
+        return Unlabelled(scores.columns(0, len(scores.lams)), scores.lams), points, None
+    dial = bundle.dial(inputs.X, inputs.labels, groups=inputs.groups, lams=lams)
+    pictures = np.moveaxis(inputs.X.images, 1, -1) if thumbnails else None  # (n, 3, s, s) to (n, s, s, 3)
+    return dial, points, pictures
 
 
 def _spelled(label: str, target: str | None) -> str:

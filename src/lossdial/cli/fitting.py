@@ -72,7 +72,7 @@ def images_to_fit(
     split = images.at_beta()
     show_images(images, split, folder)
     network = plan.build(given.seed, weights)
-    X, X_val = ImageRows(split.x_train, white=images.white), ImageRows(split.x_test, white=images.white)
+    X, X_val = (ImageRows(x, None, images.white, given.path_column) for x in (split.x_train, split.x_test))
     if isinstance(network, FrozenEncoder):
         at = Path(features) if features is not None else folder / "features"
         known, known_val = frozen_features(images, network, at, console)

@@ -50,8 +50,11 @@ class Inputs:
         return self.y
 
 
-def read_inputs(bundle: Bundle, data: str, columns: Columns, labelled: bool) -> Inputs:
-    """Whatever ``data`` may be, for a model of whatever kind; notes on it are printed."""
+def read_inputs(bundle: Bundle, data: str, columns: Columns, labelled: bool | None) -> Inputs:
+    """Whatever ``data`` may be, for a model of whatever kind; notes on it are printed.
+
+    labelled: whether labels are needed; None takes them where there are any. A target that is named must be there.
+    """
     from lossdial.data.schema import ImageSchema
     from lossdial.data.sources import read_rows
 
@@ -59,6 +62,9 @@ def read_inputs(bundle: Bundle, data: str, columns: Columns, labelled: bool) -> 
     if isinstance(schema, ImageSchema):
         return _images(bundle, schema, data, columns, labelled)
     rows = read_rows(data, columns.target or bundle.training.target, columns.group)
+    if labelled is None:
+        known = rows.target in rows.frame and bool(rows.frame[rows.target].notna().any())
+        labelled = columns.target is not None or known
     return _rows(bundle, rows, labelled)
 
 
@@ -86,7 +92,7 @@ def _rows(bundle: Bundle, rows: Rows, labelled: bool) -> Inputs:
     return Inputs(X, y, rows.groups, rows.frame, np.arange(len(rows.frame)), {})
 
 
-def _images(bundle: Bundle, schema: ImageSchema, data: str, columns: Columns, labelled: bool) -> Inputs:
+def _images(bundle: Bundle, schema: ImageSchema, data: str, columns: Columns, labelled: bool | None) -> Inputs:
     import numpy as np
 
     from lossdial.cli.report import note
@@ -105,11 +111,13 @@ def _images(bundle: Bundle, schema: ImageSchema, data: str, columns: Columns, la
         schema.height,
         (negative, positive),
         white=schema.white or WHITE,
-        path_column=columns.path or "path",
+        path_column=columns.path or schema.path_column or "path",
         label_column=columns.target or bundle.training.target or "label",
         group=columns.group,
-        max_corrupt=0.01 if labelled else 1.0,
+        max_corrupt=1.0 if labelled is False else 0.01,
     )
+    if labelled is None:
+        labelled = columns.target is not None or found.names is not None
     for text in found.notes:
         note(text)
     y = np.array(bundle.predictor.classes)[found.labels((negative, positive))] if labelled else None

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lossdial.cli.values import UsageError
+
 if TYPE_CHECKING:
+    from lossdial import Bundle
     from lossdial.cli.report import Sheet
     from lossdial.dial import OperatingPoint
 
@@ -33,14 +37,9 @@ def points(run: str, /, delete: list[str] | None = None, import_: str | None = N
     console = Console(soft_wrap=True, highlight=False)
     bundle = Bundle.load(run)
     if import_ is not None:
-        from lossdial.explorer import read_points
-
-        taken = read_points(import_)
-        for point in taken:
-            bundle.predictor.lam(point.lam)  # a λ of another model is an error
-            bundle = bundle.with_point(point)
-        bundle.save(run)
-        console.print(f"taken into {run}: {', '.join(point.name for point in taken)}", markup=False)
+        if delete:
+            raise UsageError("give one of --delete and --import.")
+        console.print(_take(run, bundle, import_), markup=False)
         return
     if delete:
         for name in delete:  # all of them before the first is deleted
@@ -58,6 +57,36 @@ def points(run: str, /, delete: list[str] | None = None, import_: str | None = N
         console.print()
     text = f"{len(bundle.points)} point(s) in {run}. Next: lossdial evaluate {run} --data … measures them all"
     console.print(text, markup=False)
+
+
+def _take(run: str, bundle: Bundle, path: str) -> str:
+    """Take up the points of a file, and say what became of each.
+
+    A page shows the model's own points beside those set on it, and saves both: one that the model has just so is left
+    alone, with its certificate.
+    """
+    from lossdial.explorer import read_points
+
+    found = read_points(path)
+    if not found:
+        raise ValueError(f"{path} holds no point; name one on the page (Add), then save them.")
+    for point in found:
+        bundle.predictor.lam(point.lam)  # a λ of another model is an error
+    known = [point.name for point in found if _same(point, bundle.points.get(point.name))]
+    replaced = [point.name for point in found if point.name in bundle.points and point.name not in known]
+    new = [point.name for point in found if point.name not in bundle.points]
+    for point in found:
+        if point.name not in known:
+            bundle = bundle.with_point(point)
+    if new or replaced:
+        bundle.save(run)
+    told = (("taken", new), ("put in the place of another", replaced), ("there already", known))
+    return f"points of {run}: " + "; ".join(f"{what}: {', '.join(names)}" for what, names in told if names)
+
+
+def _same(point: OperatingPoint, own: OperatingPoint | None) -> bool:
+    """Whether they are one point, but for a certificate, which no file brings."""
+    return own is not None and replace(own, certificate=None).to_json() == replace(point, certificate=None).to_json()
 
 
 def point_sheet(point: OperatingPoint) -> Sheet:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -155,20 +156,32 @@ def train(
         ),
     )
     if kind_of(data, path_column) == "images":
+        _refuse_others(data, "images", {"drop": drop, "validation": validation, "hidden": hidden})
         given = GivenImages(
             target, positive, group, path_column, beta, image_size, validation_fraction, seed, max_corrupt
         )
         fitting = images_to_fit(data, given, preset, features, weights, folder, classifier, console)
     else:
+        _refuse_others(data, "a table", {"image-size": image_size, "features": features, "weights": weights})
         fitting = table_to_fit(
             data, target, drop, positive, group, validation, beta, seed, preset, hidden, classifier, console
         )
     classifier.set_params(run__precision=precision or fitting.precision)
     if recipe is not None or epochs is not None or batch_size is not None or chosen.sam or not _solves(classifier):
         classifier.set_params(recipe=_recipe(recipe or fitting.recipe, epochs, batch_size, chosen))
+    # What was turned into numbers is told with all other columns, once.
+    warnings.filterwarnings("ignore", r"\d+ column\(s\) were turned into numbers", UserWarning)
     with _telling_what_is_kept(folder):
         classifier.fit(fitting.X, fitting.y, fitting.X_val, fitting.y_val, **fitting.groups)
     _tell(classifier, out, there, console)
+
+
+def _refuse_others(data: str, kind: str, given: dict[str, Any]) -> None:
+    """An option that would change nothing is an error, not a silence."""
+    for option, value in given.items():
+        if value is not None:
+            where = "tables" if kind == "images" else "images"
+            raise UsageError(f"--{option} is for {where}, and {data} is {kind}; leave it out.")
 
 
 def _head(name: str | None, widths: list[int] | None, scale: Any, members: int) -> HeadConfig | None:

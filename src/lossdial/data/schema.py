@@ -41,17 +41,20 @@ class ImageRows:
 
     features: those (n, d) of a frozen network, which then need not run again.
     white: the value of 16-bit files that became 255, where they came from files.
+    path_column: the column of a table that named the files, where there was one.
     """
 
     images: NDArray[np.uint8]
     features: NDArray[np.float32] | None = None
     white: int | None = None
+    path_column: str | None = None
 
     def __len__(self) -> int:
         return len(self.images)
 
     def __getitem__(self, index: Any) -> ImageRows:
-        return ImageRows(self.images[index], None if self.features is None else self.features[index], self.white)
+        features = None if self.features is None else self.features[index]
+        return ImageRows(self.images[index], features, self.white, self.path_column)
 
 
 class Schema(ABC):
@@ -128,6 +131,7 @@ class ImageSchema(Schema):
 
     features: where the network is frozen, how many features it gives; rows of so many are taken for features.
     white: the largest value a pixel of a 16-bit file can have; None: 65,535.
+    path_column: the column of a table that named the files in training.
     """
 
     kind: ClassVar[str] = "images"
@@ -136,6 +140,7 @@ class ImageSchema(Schema):
     width: int
     features: int | None = None
     white: int | None = None
+    path_column: str | None = None
 
     def encode(self, X: Any) -> NDArray[Any]:
         if isinstance(X, ImageRows):
@@ -168,7 +173,8 @@ class ImageSchema(Schema):
 
     def to_json(self) -> dict[str, Any]:
         sizes = {"channels": self.channels, "height": self.height, "width": self.width}
-        return {"kind": self.kind, **sizes, "features": self.features, "white": self.white}
+        known = {} if self.path_column is None else {"path_column": self.path_column}
+        return {"kind": self.kind, **sizes, "features": self.features, "white": self.white, **known}
 
 
 def are_paths(X: Any) -> bool:
@@ -194,7 +200,7 @@ def schema_of(X: Any, image_size: int | None = None, features: int | None = None
         return TableSchema(TableCoder().fit(X))
     if isinstance(X, ImageRows):
         channels, height, width = X.images.shape[1:]
-        return ImageSchema(channels, height, width, features, X.white)
+        return ImageSchema(channels, height, width, features, X.white, X.path_column)
     array = np.asarray(X)
     if array.ndim == 4 and (array.dtype == np.uint8 or features is not None):
         channels, height, width = array.shape[1:]
@@ -213,9 +219,14 @@ def schema_from_json(data: Mapping[str, Any]) -> Schema:
         if kind == "array":
             return ArraySchema(tuple(_whole(size, "shape") for size in data["shape"]))
         if kind == "images":
-            sizes = [_whole(data[name], name) for name in ("channels", "height", "width")]
-            optional = (None if data[name] is None else _whole(data[name], name) for name in ("features", "white"))
-            return ImageSchema(*sizes, *optional)
+            channels, height, width = (_whole(data[name], name) for name in ("channels", "height", "width"))
+            features, white = (
+                None if data[name] is None else _whole(data[name], name) for name in ("features", "white")
+            )
+            column = data.get("path_column")
+            if not isinstance(column, str | None):
+                raise ValueError(f"path_column in the schema of the inputs must be a name; got {column!r}.")
+            return ImageSchema(channels, height, width, features, white, column)
     except (KeyError, TypeError) as error:
         raise ValueError(f"the schema of the inputs is damaged: {error!r}.") from error
     raise ValueError(f"the schema of the inputs has kind {kind!r}; table, array and images are known.")

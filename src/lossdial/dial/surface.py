@@ -21,6 +21,15 @@ BLOCK_BYTES = 32 * 2**20
 STRIP_BYTES = 4 * 2**20
 
 
+def by_centrality(lams: Sequence[Mapping[str, float]]) -> NDArray[np.intp]:
+    """Indices of λ, the most central first: by distance from the middle of its range, dimensions scaled alike."""
+    values = np.array([[lam[name] for name in lams[0]] for lam in lams]).reshape(len(lams), -1)
+    low, high = values.min(axis=0, initial=np.inf), values.max(axis=0, initial=-np.inf)
+    span = np.where(high > low, high - low, 1.0)
+    distance = np.square((values - (low + high) / 2) / span).sum(axis=1)
+    return np.argsort(np.round(distance, 12), kind="stable")
+
+
 @dataclass(frozen=True, eq=False)
 class Surface:
     """Labels (n,), scores (n, m) (an array, or `Scores` computed in blocks) and the m values of λ.
@@ -97,12 +106,8 @@ class Surface:
 
     @cached_property
     def by_centrality(self) -> NDArray[np.intp]:
-        """Indices of λ, the most central first: by distance from the middle of its range, dimensions scaled alike."""
-        values = np.array([[lam[name] for name in self.lams[0]] for lam in self.lams]).reshape(self.n_lams, -1)
-        low, high = values.min(axis=0, initial=np.inf), values.max(axis=0, initial=-np.inf)
-        span = np.where(high > low, high - low, 1.0)
-        distance = np.square((values - (low + high) / 2) / span).sum(axis=1)
-        return np.argsort(np.round(distance, 12), kind="stable")
+        """Indices of λ, the most central first."""
+        return by_centrality(self.lams)
 
     def score_rows(self, start: int, stop: int) -> FloatArray:
         """Scores of a range of λ as rows (stop - start, n); NaN and infinity stop here."""

@@ -64,9 +64,10 @@ def finished(folder: Path | None, identity: Mapping[str, Any], network: Any) -> 
     there = found.training.identity
     changed = sorted(key for key in {*there, *identity} if there.get(key) != identity.get(key))
     if changed:
+        folds = " In cross-validation and in a search every fit has rows of its own: give no Run(folder) there."
         raise BundleError(
             f"{folder} holds a model trained with other settings (different: {', '.join(changed)}). "
-            "Choose another folder, or delete this one."
+            f"Choose another folder, or delete this one.{folds if 'data' in changed else ''}"
         )
     return found
 

@@ -179,6 +179,19 @@ def people(tp: float, fp: float, sizes: Sizes, prevalence: float) -> dict[str, f
     return {"caught": sick * tpr, "missed": sick * (1 - tpr), "false_alarms": well * fpr, "passed": well * (1 - fpr)}
 
 
+def referred(
+    low: tuple[float, float], high: tuple[float, float], sizes: Sizes, prevalence: float
+) -> dict[str, tuple[float, float]]:
+    """Positives and negatives cleared, referred and acted upon, of 1,000: `low` and `high` are the weights (tp, fp)
+    above either end of a referral band."""
+    below, above = people(*low, sizes, prevalence), people(*high, sizes, prevalence)
+    return {
+        "clear": (below["missed"], below["passed"]),
+        "refer": (below["caught"] - above["caught"], below["false_alarms"] - above["false_alarms"]),
+        "act": (above["caught"], above["false_alarms"]),
+    }
+
+
 def printed(estimate: Estimate) -> str:
     """A figure as the page prints it: as `str`, a dash where it is undefined."""
     return "–" if math.isnan(estimate.value) else str(estimate)

@@ -12,18 +12,22 @@ from lossdial.dial.calibration import AUTO, calibration_to_json
 from lossdial.dial.checks import FEW_POSITIVES, BoolArray
 from lossdial.dial.dial import Dial
 from lossdial.dial.points import OperatingPoint
+from lossdial.dial.referral import Referral
 from lossdial.dial.samples import Samples
+from lossdial.dial.surface import by_centrality
 from lossdial.explorer import cells, images
 from lossdial.explorer.certifying import Split, split
 from lossdial.explorer.columns import write_columns
 from lossdial.explorer.cuts import most_cuts, quantile_cuts
 from lossdial.explorer.encoding import Streams
 from lossdial.explorer.noise import grade
-from lossdial.explorer.points import FORMAT, entry
+from lossdial.explorer.points import FORMAT, band_entry, entry
 from lossdial.explorer.unlabelled import Unlabelled
 
 
-def labelled_payload(dial: Dial, points: Sequence[OperatingPoint], pictures: Any = None) -> dict[str, Any]:
+def labelled_payload(
+    dial: Dial, points: Sequence[OperatingPoint], pictures: Any = None, referral: Referral | None = None
+) -> dict[str, Any]:
     """The content of a page of labelled scores, in JSON's own types."""
     surface = dial.surface
     samples = surface.samples
@@ -50,6 +54,7 @@ def labelled_payload(dial: Dial, points: Sequence[OperatingPoint], pictures: Any
         "grid": cells.GRID.tolist(),
         "bins": {"histogram": cells.HISTOGRAM_BINS, "reliability": min(cells.RELIABILITY_BINS, samples.size)},
         "points": [entry(point, surface) for point in points],
+        "referral": None if referral is None else band_entry(referral, surface),
         "evidence": hashed.hexdigest(),
     }
     if pictures is not None:
@@ -83,7 +88,7 @@ def unlabelled_payload(scores: Unlabelled, points: Sequence[OperatingPoint]) -> 
         alerts = float(np.count_nonzero(point.predict(np.asarray(scores.scores)[:, column])))
         entries.append({"point": point.to_json(), "column": column, "tp": 0.0, "fp": alerts, "certificate": ""})
     return {
-        **_common(lams, np.arange(len(lams))),
+        **_common(lams, by_centrality(lams)),
         "mode": "unlabelled",
         "rows": {"all": n},
         "notes": [

@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lossdial.dial.points import OperatingPoint
+from lossdial.dial.reading import encode_float
+from lossdial.dial.referral import Referral
 from lossdial.dial.surface import Surface
 
 FORMAT = "lossdial points 1"
@@ -16,17 +19,33 @@ FORMAT = "lossdial points 1"
 def entry(point: OperatingPoint, surface: Surface) -> dict[str, Any]:
     """A point as the page holds it: as JSON, with its column of the surface and what it accepts there."""
     column = surface.column(point.lam, f"point {point.name!r}")
-    accepted = point.predict(surface.score(column))
-    ones = np.ones(accepted.size) if surface.weight is None else surface.weight
-    tp, fp = (float(ones[accepted & side].sum()) for side in (surface.labels, ~surface.labels))
     certificate = getattr(point, "certificate", None)
     return {
         "point": point.to_json(),
         "column": column,
-        "tp": tp,
-        "fp": fp,
+        **_above(surface, point.predict(surface.score(column))),
         "certificate": "" if certificate is None else str(certificate),
     }
+
+
+def band_entry(band: Referral, surface: Surface) -> dict[str, Any]:
+    """A referral band as the page holds it: its ends, and the weight of either class above each."""
+    column = surface.column(band.lam, "the referral band")
+    score = surface.score(column).astype(np.float64)  # to which every float32 converts without rounding
+    return {
+        "low": encode_float(band.low),
+        "high": encode_float(band.high),
+        "column": column,
+        "text": f"{str(band)[0].upper()}{str(band)[1:]}",
+        "above_low": _above(surface, score > band.low),
+        "above_high": _above(surface, score > band.high),
+    }
+
+
+def _above(surface: Surface, accepted: NDArray[np.bool_]) -> dict[str, float]:
+    """The weight of positives and of negatives among the accepted (n,)."""
+    ones = np.ones(accepted.size) if surface.weight is None else surface.weight
+    return {"tp": float(ones[accepted & surface.labels].sum()), "fp": float(ones[accepted & ~surface.labels].sum())}
 
 
 def read_points(path: str | Path) -> tuple[OperatingPoint, ...]:

@@ -6,6 +6,8 @@ Dropout draws from the global generators, of torch, and so may the transforms of
 from __future__ import annotations
 
 import random
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -22,8 +24,10 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 __all__ = [
+    "Interrupt",
     "forked_random",
     "get_random",
+    "interrupt_later",
     "make_fabric",
     "one_thread",
     "only_passes_on",
@@ -43,6 +47,42 @@ _PRECISIONS: Final = {
     "64": "64-true",
 }
 _HALF: Final = ("16", "16-mixed", "16-true")
+
+
+class Interrupt:
+    """Whether Ctrl-C was pressed; `now` is where it takes effect."""
+
+    wanted = False
+
+    def now(self) -> None:
+        if self.wanted:
+            self.wanted = False
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def interrupt_later(possible: bool) -> Iterator[Interrupt]:
+    """Ctrl-C waits for `Interrupt.now`, so that the step at hand can be finished and kept; a second one does not wait.
+
+    Where another handler is at work, or this is not the main thread, nothing is changed.
+    """
+    stop = Interrupt()
+
+    def pressed(*_: object) -> None:
+        if stop.wanted:
+            raise KeyboardInterrupt
+        stop.wanted = True
+
+    main = threading.current_thread() is threading.main_thread()
+    if not (possible and main and signal.getsignal(signal.SIGINT) is signal.default_int_handler):
+        yield stop
+        return
+    signal.signal(signal.SIGINT, pressed)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    stop.now()
 
 
 def make_fabric(accelerator: str = "auto", precision: str | int = "32-true") -> Fabric:

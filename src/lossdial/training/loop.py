@@ -80,7 +80,8 @@ def fit(
     run_dir: log (``log.jsonl``) and checkpoints go here. A run that finds its own checkpoint goes on from it and ends
         with the same weights, bit for bit, as one that was never stopped; on a GPU that takes
         ``torch.use_deterministic_algorithms(True)``, and a DataLoader whose workers draw random numbers must not keep
-        them from epoch to epoch. ``Checkpoint.exists(run_dir)`` says whether anything was kept.
+        them from epoch to epoch. Ctrl-C is answered after the step at hand, which is kept.
+        ``Checkpoint.exists(run_dir)`` says whether anything was.
     identity: settings that a checkpoint must share to be resumed; those of recipe, loss, space and seed unless given.
     checkpoint_seconds: how often to save; 0 saves after every step.
 
@@ -151,12 +152,14 @@ class _Run:
     history: list[dict[str, float]] = field(default_factory=list)
     loss_sum: float = 0.0  # over the current epoch
     before: float = 0.0  # seconds of earlier, interrupted calls
+    stop: environment.Interrupt = field(default_factory=environment.Interrupt)
 
     def train(self) -> FitResult:
         epoch, batch, random = self._resume()
         self.started = self.saved = time.monotonic()
         self.model.train()
-        with self.bar:
+        with self.bar, environment.interrupt_later(self.run_dir is not None and self.fabric.world_size == 1) as stop:
+            self.stop = stop
             for current in range(epoch, self.recipe.epochs):
                 self._epoch(current, batch if current == epoch else 0, random if current == epoch else None)
                 self._end_epoch(current)
@@ -197,6 +200,7 @@ class _Run:
             # Each process has a random state of its own, so several of them save between epochs only.
             if i + 1 < count and self.fabric.world_size == 1 and self._due():
                 self._save(epoch, i + 1)
+                self.stop.now()
 
     def _draw(self, epoch: int) -> Draws:
         shape = [len(self.source)]
@@ -234,6 +238,7 @@ class _Run:
                 file.write(json.dumps(row) + "\n")
         if self._due() or epoch + 1 == self.recipe.epochs:
             self._save(epoch + 1, 0)
+            self.stop.now()
 
     def _loss_sum(self) -> float:
         if self.fabric.world_size == 1:
@@ -242,7 +247,8 @@ class _Run:
         return cast(Tensor, self.fabric.all_reduce(total, reduce_op="mean")).item()
 
     def _due(self) -> bool:
-        return self.run_dir is not None and time.monotonic() - self.saved >= self.checkpoint_seconds
+        late = time.monotonic() - self.saved >= self.checkpoint_seconds
+        return self.run_dir is not None and (late or self.stop.wanted)
 
     def _save(self, epoch: int, batch: int) -> None:
         if self.run_dir is None or not self.fabric.is_global_zero:

@@ -73,7 +73,7 @@ def test_open_questions_are_said_and_the_rest_of_the_table_answers_them() -> Non
     assert chosen(["1.234", "999"]) == (NumberFormat(".", ""), True)
     assert chosen(["1.234", "999", "1.234.567"], comma=True) == (NumberFormat(",", "."), False)
     assert chosen(["12", "999"]) == (NumberFormat(), False)
-    assert chosen(["12 %"], comma=True) == (NumberFormat(",", suffix="%"), False)
+    assert chosen(["12 %"], comma=True) == (NumberFormat(",.", suffix="%"), False)
 
 
 @given(

@@ -245,3 +245,18 @@ def test_a_column_that_is_empty_now_and_never_was_is_told():
     encoder = TableEncoder().fit(frame)
     with pytest.warns(UserWarning, match="column 'a' is empty in 30 of 30 rows, and never was in training"):
         encoder.transform(frame.assign(a=np.nan))
+
+
+def test_whole_percentages_of_training_have_decimals_later() -> None:
+    """Where the table has decimal commas and the column had none, a point that can only be one of decimals is read."""
+    train = pd.DataFrame({"share": ["10%", "20%", "35%", "7%"] * 5, "price": ["1,5", "2,5"] * 10})
+    with pytest.warns(UserWarning, match="turned into numbers"):
+        encoder = TableEncoder().fit(train)
+    new = pd.DataFrame({"share": ["100.5%", "100,5%", "20%"], "price": ["1,5"] * 3})
+    again = TableEncoder.from_json(json.loads(json.dumps(encoder.to_json())))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for either in (encoder, again):
+            assert np.asarray(either.transform(new))[:, 0].tolist() == [100.5, 100.5, 20.0]
+    with pytest.warns(UserWarning, match="cannot be understood"):  # a thousand and more, or one and a bit?
+        assert np.asarray(encoder.transform(new.assign(share="1.234%")))[0, 0] == 15.0

@@ -111,13 +111,14 @@ def test_corrupt_files_are_named_and_left_out(
     folder[3].write_bytes(folder[3].read_bytes()[:200])
     folder[149].write_text("not an image")
     with pytest.warns(
-        UserWarning, match=r"2 of 150 image files cannot be read: .*003\.png \(.*149\.png \(Unidentified"
+        UserWarning, match=r"2 of 150 image files cannot be read: .*003\.png \(.*149\.png \(not an image, or"
     ):
         decoded = decode_images(folder, 24, workers=workers, max_corrupt=0.02)
     kept = [i for i in range(150) if i not in (3, 149)]
     assert decoded.kept.tolist() == kept
     np.testing.assert_array_equal(decoded.x, np.stack([decode_file(folder[i], 24) for i in kept]))
     assert [path for path, _ in decoded.corrupt] == [folder[3], folder[149]]
+    assert not any("Error" in reason for _, reason in decoded.corrupt)  # words, not the names of Python's classes
 
 
 def test_too_many_corrupt_files_are_fatal(folder: list[Path]) -> None:
@@ -224,3 +225,8 @@ def test_a_later_image_that_does_not_fit_is_warned_of(tmp_path: Path) -> None:
     Image.fromarray(np.full((8, 8), 3000, np.uint16)).save(tmp_path / "dark.png")
     with pytest.warns(UserWarning, match=r"1 image files of 16 bits have no value above 3,000, where 65,535 is white"):
         assert decode_images([tmp_path / "dark.png"], 8, white=65535).x.max() == 12
+
+
+def test_a_file_that_is_not_there_is_told_in_words(folder: list[Path], tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=r"nowhere\.png \(No such file or directory\)"):
+        decode_images([*folder[:3], tmp_path / "nowhere.png"], 24, max_corrupt=0.5)

@@ -49,10 +49,15 @@ class Cell:
 class NumberFormat:
     """How the numbers of a column are written; one format for all of them.
 
+    decimal: the mark before decimals. Of a column that had whole numbers alone, in a table with decimal commas, it is
+    ",.": a comma, and also a point where it cannot be one of thousands.
+
     >>> NumberFormat(decimal=",", thousands=".", suffix="€").read("1.234,50 €")
     1234.5
     >>> NumberFormat().read("1,5") is None
     True
+    >>> NumberFormat(",.").read("100.5"), NumberFormat(",.").read("1.234")
+    (100.5, None)
     """
 
     decimal: str = "."
@@ -74,7 +79,9 @@ class NumberFormat:
         """The number of a cell that is taken apart already."""
         if (cell.prefix, cell.suffix) != (self.prefix, self.suffix):
             return None
-        plain = _plain(cell.body, self.decimal, self.thousands)
+        plain = _plain(cell.body, self.decimal[0], self.thousands)
+        if plain is None and len(self.decimal) > 1 and not _THOUSANDS.search(cell.body):
+            plain = _plain(cell.body, self.decimal[1], self.thousands)
         return None if plain is None else float(f"{'-' if cell.negative else ''}{plain}{cell.exponent}")
 
     def describe(self) -> str:
@@ -90,6 +97,8 @@ class NumberFormat:
         return ", ".join(parts)
 
 
+_EITHER: Final = ",."
+_THOUSANDS: Final = re.compile(r"\.\d{3}(?!\d)")
 #: the formats tried, in order; with decimal commas elsewhere in the table, those with a comma come first
 _POINT: Final = ((".", ""), (".", ","), (".", " "), (".", "'"))
 _COMMA: Final = ((",", ""), (",", "."), (",", " "), (",", "'"))
@@ -140,6 +149,8 @@ def choose_format(cells: Sequence[Cell], comma: bool = False) -> tuple[NumberFor
         return None
     marked = sorted(body for body in bodies if "," in body or "." in body)  # about the others all formats agree
     readings = {tuple(_plain(body, *format_) for body in marked) for format_ in fitting}
+    if fitting[0][0] == "," and not marked:
+        return NumberFormat(_EITHER, "", prefix, suffix), False
     return NumberFormat(*fitting[0], prefix, suffix), len(readings) > 1
 
 

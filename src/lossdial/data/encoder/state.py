@@ -89,7 +89,7 @@ def report_from_json(state: object, position: int) -> ColumnReport:
 def _format(state: Mapping[str, Any], where: str) -> NumberFormat:
     where = f"'format' of {where}"
     decimal, thousands = entry(state, "decimal", str, where), entry(state, "thousands", str, where)
-    if decimal not in (".", ",") or thousands not in ("", ",", ".", " ", "'") or decimal == thousands:
+    if decimal not in (".", ",", ",.") or thousands not in ("", ",", ".", " ", "'") or decimal == thousands:
         raise ValueError(f"table encoder state: {where} has decimal {decimal!r} and thousands {thousands!r}")
     return NumberFormat(decimal, thousands, entry(state, "prefix", str, where), entry(state, "suffix", str, where))
 

@@ -17,6 +17,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import UnidentifiedImageError
 
 from lossdial.base.progress import ProgressBar
 from lossdial.data.readers.pixels import WHITE, FileFacts, read_pixels, white_of
@@ -133,8 +134,17 @@ def _fill(x: NDArray[np.uint8], task: _Task, white: int) -> list[_Outcome]:
                 x[row], facts = read_pixels(path, x.shape[-1], white)
                 outcomes.append(facts)
             except Exception as error:  # a damaged file can raise anything inside a decoder; the reason is reported
-                outcomes.append(f"{type(error).__name__}: {error}")
+                outcomes.append(_reason(error))
     return outcomes
+
+
+def _reason(error: Exception) -> str:
+    """Why a file cannot be read, in words."""
+    if isinstance(error, UnidentifiedImageError):
+        return "not an image, or of a kind that is not known"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error).strip() or "damaged"
 
 
 @contextmanager

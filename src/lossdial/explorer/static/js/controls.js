@@ -80,13 +80,16 @@ class Field {
   }
 }
 
+const MEANINGS = { ridge: "log₁₀ C: further left, a smoother model" };
+
 class Coordinate {
   constructor(axis, store) {
     this.axis = axis;
     const id = `lam-${axis.position}`;
     this.value = node("span", { class: "value" });
     this.slider = node("input", { type: "range", id, min: 0, max: axis.values.length - 1, step: 1 });
-    this.element = node("div", { class: "control" }, node("label", { for: id }, `λ: ${axis.name}`), this.value, this.slider);
+    const meaning = Object.hasOwn(MEANINGS, axis.name) ? node("p", { class: "hint" }, MEANINGS[axis.name]) : "";
+    this.element = node("div", { class: "control" }, node("label", { for: id }, `λ: ${axis.name}`), this.value, this.slider, meaning);
     this.slider.addEventListener("input", () => {
       const { model, state } = store;
       store.set(moved(model, state, model.along(axis.position, Number(this.slider.value), state.column)));
@@ -146,5 +149,12 @@ export class Controls {
       : `above it: ${fp} of ${model.rows.all} rows`;
     write(byId("threshold-note"), note);
     this.threshold.setAttribute("aria-valuetext", `${text}, ${note}`);
+    // To who cannot see the plots move: every slider says what has come of it.
+    const outcome = model.labelled
+      ? `recall ${fixed(view.figures.recall.value, 3)}, precision ${Number.isNaN(view.figures.precision.value) ? "undefined" : fixed(view.figures.precision.value, 3)}`
+      : `${fixed(1000 * view.alerts.value, 1)} alarms per 1,000`;
+    for (const { slider } of [...this.fields, ...this.coordinates]) {
+      slider.setAttribute("aria-valuetext", `${slider.getAttribute("aria-valuetext").trim()}; ${outcome}`);
+    }
   }
 }

@@ -113,6 +113,17 @@ export function figuresAt(tp, fp, sizes, setting) {
   };
 }
 
+// Cleared, referred and acted upon of 1,000, by class: what is above either end of a referral band.
+export function referred(low, high, sizes, prevalence) {
+  const [below, above] = [low, high].map(({ tp, fp }) => people(tp, fp, sizes, prevalence));
+  const part = (positive, negative) => ({ positive, negative, all: positive + negative });
+  return {
+    clear: part(below.missed, below.passed),
+    refer: part(below.caught - above.caught, below.false_alarms - above.false_alarms),
+    act: part(above.caught, above.false_alarms),
+  };
+}
+
 export function people(tp, fp, sizes, prevalence) {
   const [tpr, fpr] = [tp / sizes.positive, fp / sizes.negative];
   const [sick, well] = [1000 * prevalence, 1000 * (1 - prevalence)];

@@ -22,6 +22,20 @@ const MINE = {
   budget: () => "Best recall within my alerts",
 };
 
+// Where the values of an axis lie. A point's own λ may be off the grid: a value with few cells takes little room.
+function bands({ values, position }, model, columns) {
+  const counts = values.map(() => 0);
+  for (const column of columns) counts[model.indexOn(position, column)]++;
+  const most = Math.max(...counts);
+  const sizes = counts.map((count) => (2 * count >= most ? 1 : 0.4));
+  let end = 0;
+  const ends = sizes.map((size) => (end += size));
+  const whole = values.map((_, k) => k).filter((k) => sizes[k] === 1);
+  const every = Math.ceil(whole.length / 6);
+  const centres = ends.map((at, k) => at - sizes[k] / 2);
+  return { sizes, ends, centres, total: end, ticks: whole.filter((_, k) => k % every === 0) };
+}
+
 function colour(share) {
   const at = Math.min(0.9999, Math.max(0, share)) * (VIRIDIS.length - 1);
   const [a, b, t] = [VIRIDIS[Math.floor(at)], VIRIDIS[Math.floor(at) + 1], at % 1];
@@ -133,20 +147,23 @@ export class HeatMap {
   layOut(columns) {
     const { model, plot } = this;
     const { x, y } = this.shown;
-    const axis = ({ values, name }) => {
-      const every = Math.ceil(values.length / 6);
-      const ticks = values.map((_, k) => k).filter((k) => k % every === 0);
-      return { domain: [-0.5, values.length - 0.5], label: name, ticks, text: (k) => general(values[k], 3) };
+    const [across, up] = [x, y].map((axis) => bands(axis, model, columns));
+    const axis = ({ values, name }, { centres, ticks, total }) => {
+      const text = (at) => general(values[centres.indexOf(at)], 3);
+      return { domain: [0, total], label: name, ticks: ticks.map((k) => centres[k]), text };
     };
-    plot.begin(axis(x), axis(y));
-    const [width, height] = [Math.abs(plot.x(1) - plot.x(0)), Math.abs(plot.y(1) - plot.y(0))];
-    this.box = { width, height };
+    plot.begin(axis(x, across), axis(y, up));
+    const span = (scale, { ends, sizes }, k) => [scale(ends[k] - sizes[k]), scale(ends[k])].sort((a, b) => a - b);
+    this.boxes = new Map();
     this.cells = new Map();
     const rows = new Map();
     for (const column of columns) {
       const [i, j] = [model.indexOn(x.position, column), model.indexOn(y.position, column)];
+      const [[x0, x1], [y0, y1]] = [span(plot.x, across, i), span(plot.y, up, j)];
+      const box = { x: x0, y: y0, width: x1 - x0, height: y1 - y0 };
+      this.boxes.set(column, box);
       const cell = draw("rect", {
-        class: "cell", x: plot.x(i) - width / 2, y: plot.y(j) - height / 2, width, height,
+        class: "cell", ...box,
         role: "gridcell", tabindex: -1, "aria-selected": "false", "data-column": column, onclick: () => this.onColumn(column),
       });
       this.cells.set(column, cell);
@@ -172,11 +189,10 @@ export class HeatMap {
   }
 
   mark(view, graded) {
-    const { model, plot } = this;
+    const { plot } = this;
     const { x, y } = this.shown;
     const { column } = view.state;
-    const { width, height } = this.box;
-    const place = (at) => [plot.x(model.indexOn(x.position, at)), plot.y(model.indexOn(y.position, at))];
+    const middle = ({ x: left, y: top, width, height }) => [left + width / 2, top + height / 2];
     const focused = plot.svg.contains(document.activeElement);
     for (const [cell, to] of [[this.current, -1], [this.cells.get(column), 0]]) {
       cell?.setAttribute("tabindex", to);
@@ -184,9 +200,9 @@ export class HeatMap {
     }
     this.current = this.cells.get(column);
     if (focused) this.current?.focus();
-    const [cx, cy] = place(column);
-    const ring = () => draw("rect", { class: "ring", x: cx - width / 2, y: cy - height / 2, width, height });
-    this.marks.replaceChildren(...(this.cells.has(graded.best) ? [star(...place(graded.best))] : []), ring(), ring());
+    const ring = () => draw("rect", { class: "ring", ...this.boxes.get(column) });
+    const best = this.boxes.get(graded.best);
+    this.marks.replaceChildren(...(best ? [star(...middle(best))] : []), ring(), ring());
     plot.svg.setAttribute("aria-label", `Every λ. ${this.cells.size} cells, ${x.name} across and ${y.name} up. This λ: ${this.say(column, graded)}`);
   }
 

@@ -13,6 +13,7 @@ import { Model } from "./model.js";
 import { People } from "./people.js";
 import { Pictures } from "./pictures.js";
 import { Points, listed } from "./points.js";
+import { Referral } from "./referral.js";
 import { aims, alertsOf, everyLam } from "./search.js";
 import { about, certificateText, objective, onBudget, onCertified, onCost, onRecall, summary } from "./sentences.js";
 import { Store, firstState, fromAddress, moved, settingOf, settled, toAddress } from "./state.js";
@@ -68,6 +69,7 @@ class Explorer {
       scores,
       new ReliabilityChart(model),
       new DecisionChart(model),
+      new Referral(model, (column) => store.set(moved(model, store.state, column))),
       this.pictures,
     ];
   }

@@ -25,6 +25,8 @@ export class Model {
       const values = [...new Set(payload.lams.map((lam) => lam[k]))].sort((a, b) => a - b);
       return { name, position: k, values };
     });
+    const end = (text) => Number(String(text).replace("inf", "Infinity"));
+    if (this.referral) this.referral = { ...this.referral, low: end(this.referral.low), high: end(this.referral.high) };
     this.free = this.axes.filter((axis) => axis.values.length > 1);
   }
 

@@ -54,7 +54,10 @@ export class Plot {
 
   // Clears, and draws axes: x and y are { domain, label, ticks?, text?, root? }; `root` spreads out what is near 0.
   begin(x, y) {
-    const { left, right, top, bottom } = this.margin;
+    const { right, top, bottom } = this.margin;
+    const marks = (y.ticks ?? niceTicks(...y.domain)).map((value) => [value, (y.text ?? tickText)(value)]);
+    // The longest number keeps clear of the axis' title.
+    const left = Math.max(this.margin.left, 24 + 6.5 * Math.max(0, ...marks.map(([, text]) => text.length)));
     const scale = ({ domain, root }, from, to) => {
       const [bend, unbend] = root ? [Math.sqrt, (v) => v * v] : [(v) => v, (v) => v];
       const [a, b] = domain.map(bend);
@@ -66,10 +69,10 @@ export class Plot {
     this.y = scale(y, this.height - bottom, top);
     this.parts = [];
     const [x0, x1, y0, y1] = [left, this.width - right, this.height - bottom, top];
-    for (const value of y.ticks ?? niceTicks(...y.domain)) {
+    for (const [value, text] of marks) {
       const at = this.y(value);
       this.parts.push(draw("line", { class: "grid", x1: x0, x2: x1, y1: at, y2: at }));
-      this.parts.push(draw("text", { x: x0 - 6, y: at + 3.5, "text-anchor": "end" }, (y.text ?? tickText)(value)));
+      this.parts.push(draw("text", { x: x0 - 6, y: at + 3.5, "text-anchor": "end" }, text));
     }
     for (const value of x.ticks ?? niceTicks(...x.domain, Math.max(3, Math.round(this.width / 80)))) {
       const at = this.x(value);

@@ -1,0 +1,33 @@
+// Two thresholds given with the page: clear below, act above, a person looks at what lies between.
+
+import { byId, node, write } from "./dom.js";
+import { referred } from "./figures.js";
+import { fixed, general } from "./format.js";
+import { peopleDigits } from "./people.js";
+
+export class Referral {
+  constructor(model, onShow) {
+    Object.assign(this, { model, band: model.referral });
+    byId("referral").hidden = !this.band;
+    if (!this.band) return;
+    write(byId("referral-said"), `${this.band.text} What is certified holds at that prevalence; the table is what these rows show at yours.`);
+    byId("referral-show").addEventListener("click", () => onShow(this.band.column));
+  }
+
+  draw(view) {
+    if (!this.band) return;
+    const { model, band } = this;
+    const { prevalence } = view.setting;
+    const digits = peopleDigits(prevalence);
+    const found = referred(band.above_low, band.above_high, model.sizes, prevalence);
+    const ends = { clear: `score up to ${general(band.low, 4)}`, refer: "in between", act: `score above ${general(band.high, 4)}` };
+    if (band.low === -Infinity) ends.clear = "none";
+    if (band.high === Infinity) ends.act = "none";
+    const cell = (kind, side) => node("td", { "data-referral": `${kind} ${side}` }, fixed(found[kind][side], digits));
+    const rows = Object.entries(ends).map(([kind, text]) => node("tr", {}, node("th", { scope: "row" }, `${kind}: ${text}`), cell(kind, "all"), cell(kind, "positive"), cell(kind, "negative")));
+    const heads = ["", `of 1,000 ${model.noun}`, model.classes[1], model.classes[0]].map((text) => node("th", { scope: "col" }, text));
+    const caption = node("caption", { class: "hint" }, `At a prevalence of ${fixed(100 * prevalence, 2)} %`);
+    byId("referral-table").replaceChildren(caption, node("thead", {}, node("tr", {}, heads)), node("tbody", {}, rows));
+    byId("referral-show").hidden = model.size === 1 || view.state.column === band.column;
+  }
+}
