@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 
 from lossdial.bundle import Bundle
 from lossdial.data.encoder.columns import DAYS, CategoryColumn, Column, DateColumn
-from lossdial.data.schema import ImageSchema, TableSchema
-from lossdial.dial import OperatingPoint
+from lossdial.data.schema import ArraySchema, ImageSchema, TableSchema
 from lossdial.dial.kinds import sigmoid
 from lossdial.export.network import ExportError
 from lossdial.export.session import OnnxAnswers, OnnxModel
 from lossdial.predictor import Decisions, Predictor, class_array
 
-__all__ = ["TOLERANCE", "Check", "check", "made_up"]
+__all__ = ["TOLERANCE", "Check", "check", "encoded", "made_up"]
 
 #: of scores, where they are below 1, and of probabilities
 TOLERANCE: Final = 1e-4
@@ -50,15 +49,14 @@ def check(bundle: Bundle, graph: bytes, rows: Any = None, seed: int = 0) -> Chec
     rows: raw rows to compare besides those that are made up. Where they differ, an error says at what.
     """
     model, predictor = OnnxModel(graph, threads=1), bundle.predictor
-    shape = predictor.schema.encode(made_up(predictor, 1, seed)).shape[1:]
-    largest = max(2, min(_BATCHES[-1], _NUMBERS // max(1, int(np.prod(shape)))))
-    tried = tuple(min(size, largest) for size in _BATCHES)
+    size = encoded(predictor, 1).size
+    largest = max(2, min(_BATCHES[-1], _NUMBERS // max(1, size)))
+    tried = tuple(dict.fromkeys(min(size, largest) for size in _BATCHES))
     found = Check(tried, 0, 0.0, 0.0, 0)
-    with warnings.catch_warnings(action="ignore", category=UserWarning):  # of gaps and texts, which are meant
-        batches = [made_up(predictor, size, seed + i) for i, size in enumerate(tried)]
+    batches = [made_up(predictor, size, seed) for size in tried]
     given = [] if rows is None else [rows[i : i + largest] for i in range(0, len(rows), largest)]
     for batch in [*batches, *given]:
-        with warnings.catch_warnings(action="ignore", category=UserWarning):
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # of gaps and texts, which are meant
             found = _compared(bundle, model, batch, found, seed)
     if found.near:
         warnings.warn(
@@ -124,46 +122,54 @@ def _apart(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
     return np.where(np.isnan(apart), np.inf, apart)
 
 
+def encoded(predictor: Predictor, n: int) -> NDArray[Any]:
+    """What the network is given of n rows that are made up."""
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        return predictor.schema.encode(made_up(predictor, n, seed=0))
+
+
 def made_up(predictor: Predictor, n: int, seed: int) -> Any:
     """n raw rows that nobody has seen: numbers about as large as in training, known and unknown texts, gaps, noise."""
     schema, rng = predictor.schema, np.random.default_rng([seed, n])
     if isinstance(schema, ImageSchema):
         levels = rng.integers(1, 256, (n, schema.channels, 1, 1))  # dark images and bright ones
         return (rng.random((n, schema.channels, schema.height, schema.width)) * levels).astype(np.uint8)
-    centre, spread = _moments(predictor)
+    if isinstance(schema, ArraySchema):
+        noise = rng.normal(size=(n, *schema.shape))
+        if len(schema.shape) == 1:
+            noise = noise * [_moments(predictor, i, (0.0, 1.0))[1] for i in range(schema.shape[0])]
+            noise = noise + [_moments(predictor, i, (0.0, 1.0))[0] for i in range(schema.shape[0])]
+        return noise.astype(np.float32)
     if not isinstance(schema, TableSchema):
-        size = schema.encode(np.zeros((0, *getattr(schema, "shape", ())))).shape[1:]
-        noise = rng.normal(size=(n, *size))
-        fits = centre is not None and len(size) == 1 and len(centre) == size[0]
-        return (noise * spread + centre if fits else noise).astype(np.float32)
+        raise ExportError(f"rows of the kind {schema.kind!r} have no form in ONNX yet.")
     frame, start = {}, 0
     for column in schema.encoder.columns_:
-        known = centre is not None and spread is not None and len(centre) > start
-        around = (float(centre[start]), float(spread[start])) if known else None  # type: ignore[index]
-        frame[column.name] = _cells(column, around, n, rng)
+        usual = (0.0, 1.0) if isinstance(column, CategoryColumn) else (column.median, max(1.0, abs(column.median)))
+        frame[column.name] = _cells(column, *_moments(predictor, start, usual), n, rng)
         start += len(column.names())
     return pd.DataFrame({**{name: [0.0] * n for name in schema.encoder.dropped_}, **frame})
 
 
-def _moments(predictor: Predictor) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
-    """Mean and deviation of the network's inputs in training, where it keeps them."""
+def _moments(predictor: Predictor, i: int, usual: tuple[float, float]) -> tuple[float, float]:
+    """Mean and deviation of one of the network's inputs in training, where the network keeps them."""
     known = getattr(predictor.model.backbone, "standardize", None)
     mean, scale = getattr(known, "mean", None), getattr(known, "scale", None)
-    return (None, None) if mean is None or scale is None else (mean.cpu().numpy(), scale.cpu().numpy())
+    if mean is None or scale is None or mean.dim() != 1 or len(mean) <= i:
+        return usual
+    return float(mean[i]), float(scale[i])
 
 
-def _cells(column: Column, around: tuple[float, float] | None, n: int, rng: np.random.Generator) -> Any:
+def _cells(column: Column, centre: float, spread: float, n: int, rng: np.random.Generator) -> Any:
     gaps = rng.random(n) < _GAPS
     if isinstance(column, CategoryColumn):
-        words = np.array([*column.categories, *column.infrequent, "a text that nobody has seen"], dtype=object)
-        return np.where(gaps, None, rng.choice(words, n))
-    centre, spread = around or (column.median, max(1.0, abs(column.median)))
+        words = [*column.categories, *column.infrequent, "a text that nobody has seen"]
+        return pd.Series([words[i] for i in rng.integers(0, len(words), n)], dtype=object).mask(gaps)
     numbers = rng.normal(centre, spread or 1.0, n)
     if isinstance(column, DateColumn):
-        dates = pd.Timestamp(column.origin) + pd.to_timedelta(np.round(np.clip(numbers, -30_000, 30_000)), "D")
-        return pd.Series(dates).mask(gaps)
+        days = np.round(np.clip(numbers, -30_000, 30_000))
+        return pd.Series(pd.Timestamp(column.origin) + pd.to_timedelta(days, "D")).mask(gaps)
     if column.boolean:
         numbers = (numbers > centre).astype(np.float64)
     if column.format.suffix == DAYS:
         return pd.Series(pd.to_timedelta(np.round(np.clip(numbers, -30_000, 30_000), 3), "D")).mask(gaps)
-    return np.where(gaps, np.nan, numbers)
+    return pd.Series(numbers).mask(gaps)

@@ -103,10 +103,10 @@ def _encoded(graph: Nodes, column: GraphColumn) -> list[str]:
     if isinstance(column.column, CategoryColumn):
         return [_one_hot(graph, row, column.column, column.gap)]
     if isinstance(column.column, DateColumn):
-        origin = graph.constant(np.float64(_unix(column.column.origin)))
-        row = graph.add("Div", graph.add("Sub", row, origin), graph.constant(np.float64(_DAY)))
+        origin = graph.constant(np.array(_unix(column.column.origin)))
+        row = graph.add("Div", graph.add("Sub", row, origin), graph.constant(np.array(_DAY)))
     gap = graph.add("IsNaN", graph.cast(row, np.float32))
-    filled = graph.add("Where", gap, graph.constant(np.float64(column.column.median)), row)
+    filled = graph.add("Where", gap, graph.constant(np.array(column.column.median)), row)
     parts = [graph.cast(filled, np.float32)]
     return [*parts, graph.cast(gap, np.float32)] if column.column.missing else parts
 

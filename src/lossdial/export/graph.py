@@ -17,7 +17,7 @@ from lossdial.base.names import closest
 from lossdial.base.progress import ProgressBar
 from lossdial.bundle import Bundle
 from lossdial.data.schema import ArraySchema, ImageSchema, Schema, TableSchema
-from lossdial.export.checking import Check, check, made_up
+from lossdial.export.checking import Check, check, encoded
 from lossdial.export.columns import GraphColumn, encode, graph_columns
 from lossdial.export.deciding import RESERVED, decisions, lam_input, settings
 from lossdial.export.network import ExportError, network_graph
@@ -61,8 +61,7 @@ def to_onnx(
     for named in bundle.points.values():
         bundle.predictor.lam(named.lam)  # one of another model is an error, one outside the range a warning
     with ProgressBar("export", 4, progress, delay=2.0) as bar:
-        sample = made_up(bundle.predictor, 2, seed=0)
-        network = network_graph(bundle.predictor.model, torch.from_numpy(bundle.predictor.schema.encode(sample)))
+        network = network_graph(bundle.predictor.model, torch.from_numpy(encoded(bundle.predictor, 1)))
         bar.advance(1, {})
         model, columns = _assembled(bundle, network, point)
         bar.advance(2, {})

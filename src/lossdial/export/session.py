@@ -41,7 +41,7 @@ class OnnxModel:
     """
 
     def __init__(self, source: str | os.PathLike[str] | bytes, threads: int = 0) -> None:
-        import onnxruntime
+        import onnxruntime  # type: ignore[import-untyped]
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
