@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from lossdial.bundle import Bundle
 from lossdial.dial import OperatingPoint
 from lossdial.dial.calibration import Beta, Isotonic, Platt, Temperature
 from lossdial.dial.prevalence import log_odds
@@ -43,16 +44,22 @@ def lam_input(name: str) -> str:
     return f"lam.{name}"
 
 
-def data_log_odds(point: OperatingPoint, training: float) -> float:
-    """Of the share of positives where the point's probabilities hold before any shift."""
+def data_log_odds(bundle: Bundle, point: OperatingPoint) -> float:
+    """Of the share of positives where the point's probabilities hold before any shift: that of its data, else of
+    training."""
     if point.prevalence is not None:
         return log_odds(point.prevalence) - point.shift
-    counts = point.n_positive, point.n_positive + point.n_negative
-    return log_odds(counts[0] / counts[1] if 0 < counts[0] < counts[1] else training)
+    counts, envelope = (point.n_positive, point.n_negative), bundle.envelope
+    if envelope is not None and counts == (envelope.n_positive, envelope.n_negative):
+        return log_odds(envelope.prevalence)  # where samples have weights, counts do not tell it
+    return log_odds(counts[0] / sum(counts) if min(counts) > 0 else bundle.training.prevalence)
 
 
 def settings(graph: Nodes, points: Mapping[str, OperatingPoint], default: str, space: Space) -> Settings:
-    """Inputs for the point, λ, threshold and prevalence; each has a default, NaN being 'that of the point'."""
+    """Inputs for the point, λ, threshold and prevalence; each has a default, NaN being 'that of the point'.
+
+    A λ by hand has no threshold of its own: it is 0 unless given.
+    """
     names = list(points)
     graph.constant(np.array([default], dtype=object), "point")
     point = graph.input("point", object, [1], f"an operating point by name: {', '.join(names)}")
@@ -79,9 +86,9 @@ def settings(graph: Nodes, points: Mapping[str, OperatingPoint], default: str, s
         by_hand = graph.add("Not", absent)
     else:
         code, by_hand = graph.constant(np.zeros(0, np.float32)), graph.constant(np.array([False]))
-    thresholds = _looked_up(graph, row, [p.threshold for p in points.values()], np.float64)
-    said = "a positive's score exceeds it"
-    threshold, _ = _given(graph, "threshold", np.float64, thresholds, said)
+    own = _looked_up(graph, row, [p.threshold for p in points.values()], np.float64)
+    own = graph.add("Where", by_hand, graph.constant(np.zeros(1)), own)
+    threshold, _ = _given(graph, "threshold", np.float64, own, "a positive's score exceeds it")
     graph.constant(_NAN, "prevalence")
     prevalence = graph.input("prevalence", np.float64, [1], "the share of positives for which probabilities are meant")
     return Settings(code, row, by_hand, threshold, prevalence)
@@ -106,37 +113,37 @@ def _code(graph: Nodes, value: str, space: Space, name: str) -> str:
     return graph.add("Div", graph.add("Sub", value, graph.constant((low + high) / 2)), graph.constant((high - low) / 2))
 
 
-def decisions(
-    graph: Nodes,
-    score: str,
-    set_to: Settings,
-    points: Mapping[str, OperatingPoint],
-    training: float,
-    classes: tuple[Any, Any],
-) -> None:
+def decisions(graph: Nodes, score: str, set_to: Settings, bundle: Bundle) -> None:
     """The outputs label and probability of scores (n,), float32."""
+    points = list(bundle.points.values())
     s = graph.cast(score, np.float64)
     positive = graph.add("Greater", s, set_to.threshold)
-    names = class_array(classes)
-    names = names.astype(object if isinstance(classes[0], str) or names.dtype.kind in "OU" else names.dtype)
-    if names.dtype == object:
-        names = np.array([str(name) for name in classes], dtype=object)
-    elif names.dtype.kind in "iu":
-        names = names.astype(np.int64)
+    names = _labels(bundle.predictor.classes)
     graph.add("Gather", graph.constant(names), graph.cast(positive, np.int64), axis=0, result="label")
     kind = object if names.dtype == object else names.dtype
     graph.output("label", kind, ["n"], f"{names[1]!s} where the score exceeds the threshold, else {names[0]!s}")
-    margin = graph.add("Where", set_to.by_hand, s, _calibrated(graph, s, set_to.row, list(points.values())))
-    margin = graph.add("Add", margin, _shift(graph, set_to, list(points.values()), training))
+    margin = graph.add("Where", set_to.by_hand, s, _calibrated(graph, s, set_to.row, points))
+    margin = graph.add("Add", margin, _shift(graph, set_to, bundle))
     graph.add("Sigmoid", margin, result="probability")
     graph.output("probability", np.float64, ["n"], f"of {names[1]!s}")
 
 
-def _shift(graph: Nodes, set_to: Settings, points: list[OperatingPoint], training: float) -> str:
+def _labels(classes: tuple[Any, Any]) -> NDArray[Any]:
+    """The two class names in a type that ONNX has: whole numbers, numbers, booleans, or texts."""
+    names = np.array(class_array(classes).tolist())
+    if names.dtype.kind in "iufb":
+        return names.astype({"f": np.float64, "b": np.bool_}.get(names.dtype.kind, np.int64))
+    return np.array([str(name) for name in classes], dtype=object)
+
+
+def _shift(graph: Nodes, set_to: Settings, bundle: Bundle) -> str:
     """Of the log-odds: to the prevalence that was given, else as the point says; none for λ by hand alone."""
+    points = bundle.points.values()
     own = _looked_up(graph, set_to.row, [p.shift for p in points], np.float64)
     own = graph.add("Where", set_to.by_hand, graph.constant(np.zeros(1)), own)
-    base = _looked_up(graph, set_to.row, [data_log_odds(p, training) for p in points], np.float64)
+    base = _looked_up(graph, set_to.row, [data_log_odds(bundle, p) for p in points], np.float64)
+    trained = graph.constant(np.array([log_odds(bundle.training.prevalence)]))
+    base = graph.add("Where", set_to.by_hand, trained, base)
     share = set_to.prevalence
     rest = graph.add("Sub", graph.constant(np.ones(1)), share)
     there = graph.add("Sub", graph.add("Log", graph.add("Div", share, rest)), base)

@@ -105,7 +105,7 @@ def _assembled(bundle: Bundle, network: onnx.ModelProto, point: str) -> tuple[on
     graph.take(network, {"x": x, "code": set_to.code}, {"score": last})
     if broken is not None:
         graph.add("Where", broken, graph.constant(np.array([np.nan], np.float32)), last, result="score")
-    decisions(graph, "score", set_to, bundle.points, bundle.training.prevalence, predictor.classes)
+    decisions(graph, "score", set_to, bundle)
     graph.output("score", np.float32, ["n"], "z+ - z- at lambda, before calibration")
     opsets = {entry.domain: entry.version for entry in network.opset_import}
     opsets |= {"": max(OPSET, opsets.get("", OPSET)), "ai.onnx.ml": ML_OPSET}

@@ -82,9 +82,9 @@ class OnnxModel:
         threshold: float | None = None,
         prevalence: float | None = None,
     ) -> OnnxAnswers:
-        """What a point says of raw rows; λ, threshold and prevalence are its own unless given.
+        """What a point says of raw rows; its threshold and prevalence are its own unless given.
 
-        With a λ given, the probability is the network's own there, without the point's calibration.
+        With a λ in place of a point, the threshold is 0 unless given, and the probability the network's own there.
         """
         feed = {**self._rows(X), **self._settings(point, lam, threshold, prevalence)}
         label, probability, score = self._session.run(["label", "probability", "score"], feed)
@@ -102,6 +102,10 @@ class OnnxModel:
             if point not in self.points:
                 raise ValueError(f"there is no operating point {point!r}; {closest(point, self.points)}")
             feed["point"] = np.array([point], dtype=object)
+        if point is not None and lam is not None:
+            raise ValueError("give point or lam, not both: a point has its own λ.")
+        if lam is not None and (missing := [name for name in self.ranges if name not in lam]):
+            raise ValueError(f"lam lacks {missing[0]!r}; it has {', '.join(self.ranges)}.")
         for name, value in (lam or {}).items():
             if name not in self.ranges:
                 raise ValueError(f"λ has no {name!r} to vary; {closest(name, self.ranges)}")
