@@ -33,9 +33,9 @@ def main() -> dict[str, float]:
     train, rest = train_test_split(table, test_size=0.5, random_state=0, stratify=table["fraud"])
     val, test = train_test_split(rest, test_size=0.5, random_state=0, stratify=rest["fraud"])
     inputs = ["amount", "hour", "channel"]
-    columns = make_column_transformer((OneHotEncoder(), ["channel"]), remainder="passthrough")
+    columns = make_column_transformer((OneHotEncoder(sparse_output=False), ["channel"]), remainder="passthrough")
     trees = LGBMClassifier(n_estimators=60, verbose=-1, n_jobs=1, random_state=0)
-    pipeline = make_pipeline(columns.set_output(transform="pandas").set_params(sparse_threshold=0), trees)
+    pipeline = make_pipeline(columns.set_output(transform="pandas"), trees)
 
     model = DialedClassifier(pipeline).fit(train[inputs], train["fraud"])
     tuned = model.tune(val[inputs], val["fraud"], maximize="precision", subject_to={"recall": 0.6})
