@@ -324,3 +324,11 @@ def test_mistakes_are_told_in_a_line(
     with pytest.raises(ValueError, match=message) as caught:
         to_onnx(table.bundle_, tmp_path / path, **options)  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
+
+
+def test_a_missing_package_is_named(table: LCTClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lossdial.export import graph
+
+    monkeypatch.setattr(graph, "find_spec", lambda name: None if name == "onnxscript" else name)
+    with pytest.raises(ModuleNotFoundError, match=r"this needs onnxscript: pip install 'lossdial\[onnx\]'"):
+        to_onnx(table.bundle_, tmp_path / "m.onnx")

@@ -16,7 +16,7 @@ def export(
     data: str | None = None,
     path_column: str | None = None,
 ) -> None:
-    """Write a model as ONNX, checked row by row against Python, and a card that says what it is.
+    """Write a model as ONNX, checked row by row against Python, and its model card.
 
     The graph takes raw rows: each column under its own name, or images. Its inputs `point`, `lam.…`, `threshold` and
     `prevalence` have defaults, and every operating point is in it.

@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import dataclass
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,6 +56,9 @@ def to_onnx(
     point: the operating point that answers where none is named. Every other is in the file too.
     rows: raw rows to check with besides those that are made up.
     """
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        if find_spec(package) is None:
+            raise ModuleNotFoundError(f"this needs {package}: pip install 'lossdial[onnx]'", name=package)
     target = _place(path)
     if point not in bundle.points:
         raise ValueError(f"there is no operating point {point!r}; {closest(point, bundle.points)}")
