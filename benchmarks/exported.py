@@ -99,7 +99,7 @@ def untrained(backbone: torch.nn.Module, schema: Schema) -> Bundle:
 
 
 def timm() -> Bundle:
-    return untrained(TimmBackbone("test_resnet.r160_in1k"), ImageSchema(3, 64, 64))
+    return untrained(TimmBackbone("test_resnet.r160_in1k"), ImageSchema(3, 32, 32))
 
 
 MODELS: dict[str, Callable[[], Bundle]] = {
