@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,34 @@ import torch
 
 # The networks here are tiny, and pytest runs on all cores: more threads would only wait for each other.
 torch.set_num_threads(1)
+
+
+def declare_torchvision_operators() -> list[torch.library.Library]:
+    """A torchvision built for a GPU, beside a torch that is not, stops at import: two operators are unknown.
+
+    timm needs torchvision but none of its operators, so that declaring the two is enough.
+    """
+    spec = find_spec("torchvision")
+    if spec is None or not spec.submodule_search_locations or hasattr(torch.ops.torchvision, "nms"):
+        return []
+    try:
+        for library in Path(spec.submodule_search_locations[0]).glob("_C*"):
+            torch.ops.load_library(library)
+    except OSError:
+        declared = torch.library.Library("torchvision", "DEF")
+        declared.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        declared.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        return [declared]
+    return []
+
+
+TORCHVISION = declare_torchvision_operators()  # operators live as long as the library that declares them
+
+
+@pytest.fixture
+def torchvision_declared() -> bool:
+    """Whether this torchvision would not import by itself."""
+    return bool(TORCHVISION)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lossdial.dial import Dial, Objective
     from lossdial.estimator import DialedClassifier, LCTClassifier, Run
     from lossdial.explorer import explore
+    from lossdial.export import OnnxModel, to_onnx
     from lossdial.losses import FocalLoss, VSLoss
     from lossdial.models import ConditionalClassifier, FiLMConfig, MLPConfig, PlainConfig, PolynomialConfig
     from lossdial.predictor import Predictor
@@ -34,6 +35,7 @@ __all__ = [
     "Linear",
     "MLPConfig",
     "Objective",
+    "OnnxModel",
     "PlainConfig",
     "PolynomialConfig",
     "Predictor",
@@ -44,6 +46,7 @@ __all__ = [
     "explore",
     "fit",
     "register_distribution",
+    "to_onnx",
 ]
 
 __getattr__, __dir__ = lazily(
@@ -57,6 +60,7 @@ __getattr__, __dir__ = lazily(
         "estimator": "DialedClassifier LCTClassifier Run estimator",
         "experiments": "experiments",
         "explorer": "explore explorer",
+        "export": "OnnxModel export to_onnx",
         "losses": "FocalLoss VSLoss losses",
         "models": "ConditionalClassifier FiLMConfig MLPConfig PlainConfig PolynomialConfig models",
         "predictor": "Predictor predictor",

@@ -136,6 +136,11 @@ class Bundle:
                 raise
             _remove_others(folder, names)
 
+    def digests(self) -> dict[str, str]:
+        """The sha256 of the weights and, where there is any, of the evidence: as ``bundle.json`` names them."""
+        files = {"weights": self.predictor.model.state_dict(), **self._evidence()}
+        return {kind: describe(kind, tensors)[0]["sha256"] for kind, tensors in files.items()}
+
     @classmethod
     def load(cls, path: str | os.PathLike[str], network: nn.Module | None = None) -> Bundle:
         """Read a bundle. ``network``: the module, where the model was trained with one of the user's own."""

@@ -116,6 +116,14 @@ class Head(nn.Module, ABC):
                 out[start : start + rows, first : first + block] = mean_log_odds(each.view(len(part), k, -1), 1)
         return out
 
+    def margin(self, features: Tensor, code: Tensor) -> Tensor:
+        """:meth:`margins` at one λ, code (d,), in one piece: (n,). Without blocks, so that it can be traced."""
+        if self.foldable:
+            weights, biases = self.fold(code[None])
+            return mean_log_odds(features @ weights[:, 0].T + biases[:, 0], 1)
+        logits = self(features, code[None].expand(self.members, -1))  # (k, n, 2)
+        return mean_log_odds(logits[..., 1] - logits[..., 0])
+
     def _unfolded_margins(self, features: Tensor, codes: Tensor) -> Tensor:
         out = features.new_empty(len(features), len(codes))
         rows = max(1, _BLOCK // (self.members * self.widest))

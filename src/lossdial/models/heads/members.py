@@ -87,7 +87,7 @@ class MemberLinear(nn.Module):
             weight = scale[:, :, None] * weight
         if x.dim() == 2:  # one product for all members
             out = torch.addmm(bias.reshape(-1), x, weight.transpose(0, 1).reshape(n_in, k * n_out))
-            return out.view(len(x), k, n_out).transpose(0, 1)
+            return out.view(x.shape[0], k, n_out).transpose(0, 1)  # len() would tie an export to one batch size
         if x.shape[1] == 1:
             return _Row.apply(x.squeeze(1), weight, bias).unsqueeze(1)
         return torch.baddbmm(bias[:, None], x, weight)

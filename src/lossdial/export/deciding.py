@@ -1,0 +1,219 @@
+"""From z₊ − z₋ to a decision, as operators: which point, its λ and threshold, its calibration, and the prevalence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lossdial.bundle import Bundle
+from lossdial.dial import OperatingPoint
+from lossdial.dial.calibration import Beta, Isotonic, Platt, Temperature
+from lossdial.dial.prevalence import log_odds
+from lossdial.export.nodes import Nodes
+from lossdial.predictor import class_array
+from lossdial.spaces import Space
+
+__all__ = ["RESERVED", "Settings", "data_log_odds", "decisions", "lam_input", "settings"]
+
+#: names of inputs and outputs that a column cannot have
+RESERVED: Final = ("point", "threshold", "prevalence", "label", "probability", "score")
+_NAN: Final = np.array([np.nan])
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Names of values in the graph: what was asked for, or else what the named point says.
+
+    code: of λ, (d,). row: of the point in every table of points, (1,). by_hand: whether λ was given, (1,).
+    """
+
+    code: str
+    row: str
+    by_hand: str
+    threshold: str
+    prevalence: str
+
+
+def lam_input(name: str) -> str:
+    """The graph's input for one coordinate of λ."""
+    return f"lam.{name}"
+
+
+def data_log_odds(bundle: Bundle, point: OperatingPoint) -> float:
+    """Of the share of positives where the point's probabilities hold before any shift: that of its data, else of
+    training."""
+    if point.prevalence is not None:
+        return log_odds(point.prevalence) - point.shift
+    counts, envelope = (point.n_positive, point.n_negative), bundle.envelope
+    if envelope is not None and counts == (envelope.n_positive, envelope.n_negative):
+        return log_odds(envelope.prevalence)  # where samples have weights, counts do not tell it
+    return log_odds(counts[0] / sum(counts) if min(counts) > 0 else bundle.training.prevalence)
+
+
+def settings(graph: Nodes, points: Mapping[str, OperatingPoint], default: str, space: Space) -> Settings:
+    """Inputs for the point, λ, threshold and prevalence; each has a default, NaN being 'that of the point'.
+
+    A λ by hand has no threshold of its own: it is 0 unless given.
+    """
+    names = list(points)
+    graph.constant(np.array([default], dtype=object), "point")
+    point = graph.input("point", object, [1], f"an operating point by name: {', '.join(names)}")
+    row = graph.add(
+        "LabelEncoder",
+        point,
+        domain="ai.onnx.ml",
+        keys_strings=names,
+        values_int64s=list(range(len(names))),
+        default_int64=len(names),  # a row of NaN: no score, rather than another point's
+    )
+    given, codes = [], []
+    for name in space.free:
+        low, high = space.bounds(name)
+        own = _looked_up(graph, row, [p.lam[name] for p in points.values()], np.float32)
+        value, absent = _given(graph, lam_input(name), np.float32, own, f"{name} of λ, trained on [{low:g}, {high:g}]")
+        given.append(absent)
+        codes.append(_code(graph, value, space, name))
+    if codes:
+        code = codes[0] if len(codes) == 1 else graph.add("Concat", *codes, axis=0)
+        absent = given[0]
+        for other in given[1:]:
+            absent = graph.add("And", absent, other)
+        by_hand = graph.add("Not", absent)
+    else:
+        code, by_hand = graph.constant(np.zeros(0, np.float32)), graph.constant(np.array([False]))
+    own = _looked_up(graph, row, [p.threshold for p in points.values()], np.float64)
+    own = graph.add("Where", by_hand, graph.constant(np.zeros(1)), own)
+    threshold, _ = _given(graph, "threshold", np.float64, own, "a positive's score exceeds it")
+    graph.constant(_NAN, "prevalence")
+    prevalence = graph.input("prevalence", np.float64, [1], "the share of positives for which probabilities are meant")
+    return Settings(code, row, by_hand, threshold, prevalence)
+
+
+def _looked_up(graph: Nodes, row: str, values: list[float], kind: Any) -> str:
+    table = graph.constant(np.array([*values, np.nan], dtype=kind))
+    return graph.add("Gather", table, row, axis=0)  # (1,)
+
+
+def _given(graph: Nodes, name: str, kind: Any, own: str, said: str) -> tuple[str, str]:
+    """An input (1,) whose default, NaN, is the point's own value; what holds, and whether it is the point's own."""
+    graph.constant(_NAN.astype(kind), name)
+    value = graph.input(name, kind, [1], f"{said}; NaN: the point's own")
+    absent = graph.add("IsNaN", value)
+    return graph.add("Where", absent, own, value), absent
+
+
+def _code(graph: Nodes, value: str, space: Space, name: str) -> str:
+    """The trained range mapped to [−1, 1], in float32 throughout, as :meth:`Space.encode` does it."""
+    low, high = (np.array([end], dtype=np.float32) for end in space.bounds(name))
+    return graph.add("Div", graph.add("Sub", value, graph.constant((low + high) / 2)), graph.constant((high - low) / 2))
+
+
+def decisions(graph: Nodes, score: str, set_to: Settings, bundle: Bundle) -> None:
+    """The outputs label and probability of scores (n,), float32."""
+    points = list(bundle.points.values())
+    s = graph.cast(score, np.float64)
+    positive = graph.add("Greater", s, set_to.threshold)
+    names = _labels(bundle.predictor.classes)
+    graph.add("Gather", graph.constant(names), graph.cast(positive, np.int64), axis=0, result="label")
+    kind = object if names.dtype == object else names.dtype
+    graph.output("label", kind, ["n"], f"{names[1]!s} where the score exceeds the threshold, else {names[0]!s}")
+    margin = graph.add("Where", set_to.by_hand, s, _calibrated(graph, s, set_to.row, points))
+    margin = graph.add("Add", margin, _shift(graph, set_to, bundle))
+    graph.add("Sigmoid", margin, result="probability")
+    graph.output("probability", np.float64, ["n"], f"of {names[1]!s}")
+
+
+def _labels(classes: tuple[Any, Any]) -> NDArray[Any]:
+    """The two class names in a type that ONNX has: whole numbers, numbers, booleans, or texts."""
+    names = np.array(class_array(classes).tolist())
+    if names.dtype.kind in "iufb":
+        return names.astype({"f": np.float64, "b": np.bool_}.get(names.dtype.kind, np.int64))
+    return np.array([str(name) for name in classes], dtype=object)
+
+
+def _shift(graph: Nodes, set_to: Settings, bundle: Bundle) -> str:
+    """Of the log-odds: to the prevalence that was given, else as the point says; none for λ by hand alone."""
+    points = bundle.points.values()
+    own = _looked_up(graph, set_to.row, [p.shift for p in points], np.float64)
+    own = graph.add("Where", set_to.by_hand, graph.constant(np.zeros(1)), own)
+    base = _looked_up(graph, set_to.row, [data_log_odds(bundle, p) for p in points], np.float64)
+    trained = graph.constant(np.array([log_odds(bundle.training.prevalence)]))
+    base = graph.add("Where", set_to.by_hand, trained, base)
+    share = set_to.prevalence
+    rest = graph.add("Sub", graph.constant(np.ones(1)), share)
+    there = graph.add("Sub", graph.add("Log", graph.add("Div", share, rest)), base)
+    return graph.add("Where", graph.add("IsNaN", share), own, there)
+
+
+def _calibrated(graph: Nodes, s: str, row: str, points: list[OperatingPoint]) -> str:
+    """The margins of scores (n,) after the calibration of the point in that row."""
+    found = [_smooth(p) for p in points]
+    slope, constant, a, b = (_looked_up(graph, row, list(column), np.float64) for column in zip(*found, strict=True))
+    low = graph.add("Mul", a, _softplus(graph, graph.add("Neg", s)))
+    high = graph.add("Mul", b, _softplus(graph, s))
+    line = graph.add("Add", graph.add("Mul", slope, s), constant)
+    smooth = graph.add("Add", graph.add("Sub", line, low), high)
+    if not any(isinstance(p.calibration, Isotonic) for p in points):
+        return smooth
+    kinds = [isinstance(p.calibration, Isotonic) for p in points]
+    stepped = graph.add("Gather", graph.constant(np.array([*kinds, False])), row, axis=0)
+    return graph.add("Where", stepped, _isotonic(graph, s, row, points), smooth)
+
+
+def _smooth(point: OperatingPoint) -> tuple[float, float, float, float]:
+    """slope, constant, a and b of slope·s + constant − a·log(1+e^−s) + b·log(1+e^s)."""
+    match point.calibration:
+        case Temperature(temperature):
+            return 1 / temperature, 0.0, 0.0, 0.0
+        case Platt(slope, intercept):
+            return slope, intercept, 0.0, 0.0
+        case Beta(a, b, c):
+            return 0.0, c, a, b
+    return 1.0, 0.0, 0.0, 0.0
+
+
+def _softplus(graph: Nodes, s: str) -> str:
+    """log(1 + e^s) in double precision, which runtimes have no operator for: max(s, 0) + log(1 + e^−|s|)."""
+    small = graph.add("Exp", graph.add("Neg", graph.add("Abs", s)))
+    log = graph.add("Log", graph.add("Add", small, graph.constant(np.ones(1))))
+    return graph.add("Add", graph.add("Max", s, graph.constant(np.zeros(1))), log)
+
+
+def _isotonic(graph: Nodes, s: str, row: str, points: list[OperatingPoint]) -> str:
+    """The log-odds of the probability between the two knots around each score, constant beyond the ends."""
+    margins, shares = _knots(points)
+    xs = graph.add("Squeeze", graph.add("Gather", graph.constant(margins), row, axis=0), graph.axes(0))  # (M,)
+    ps = graph.add("Squeeze", graph.add("Gather", graph.constant(shares), row, axis=0), graph.axes(0))
+    first = graph.constant(np.array([0]))
+    place = graph.add("Max", s, graph.add("Gather", xs, first, axis=0))
+    below = graph.add(
+        "LessOrEqual", graph.add("Unsqueeze", xs, graph.axes(0)), graph.add("Unsqueeze", place, graph.axes(1))
+    )
+    count = graph.add("ReduceSum", graph.cast(below, np.int64), graph.axes(1), keepdims=0)
+    left = graph.add("Sub", count, graph.constant(np.array([1])))
+    x0, x1, p0, p1 = (graph.add("Gather", table, at, axis=0) for table in (xs, ps) for at in (left, count))
+    slope = graph.add("Div", graph.add("Sub", p1, p0), graph.add("Sub", x1, x0))
+    p = graph.add("Add", graph.add("Mul", slope, graph.add("Sub", place, x0)), p0)
+    rest = graph.add("Sub", graph.constant(np.ones(1)), p)
+    return graph.add("Sub", graph.add("Log", p), graph.add("Log", rest))
+
+
+def _knots(points: list[OperatingPoint]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Margins and probabilities of every point's knots, and one more at infinity, filled up to one length; the last
+    row is of no point."""
+    lines = [
+        (p.calibration.margins, p.calibration.probabilities)
+        if isinstance(p.calibration, Isotonic)
+        else ((0.0,), (0.5,))
+        for p in points
+    ]
+    lines.append(((0.0,), (0.5,)))
+    most = 1 + max(len(margins) for margins, _ in lines)
+    xs = [[*margins, *[math.inf] * (most - len(margins))] for margins, _ in lines]
+    ps = [[*shares, *[shares[-1]] * (most - len(shares))] for _, shares in lines]
+    return np.array(xs), np.array(ps)

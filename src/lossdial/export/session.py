@@ -1,0 +1,147 @@
+"""An exported file, asked from Python without the network: onnxruntime behind the words of the estimator."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from lossdial.base.names import closest
+from lossdial.data.schema import ImageSchema, Schema, TableSchema, schema_from_json
+from lossdial.dial import OperatingPoint
+from lossdial.dial.checks import require_prevalence
+from lossdial.export.columns import GraphColumn, graph_columns
+from lossdial.export.deciding import RESERVED
+
+__all__ = ["OnnxAnswers", "OnnxModel"]
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxAnswers:
+    """Of n rows: the label, the probability of the positive class, and z₊ − z₋ at λ."""
+
+    label: NDArray[Any]
+    probability: NDArray[np.float64]
+    score: NDArray[np.float32]
+
+
+class OnnxModel:
+    """A file that :func:`to_onnx` wrote, or its bytes, in onnxruntime.
+
+    It reads raw rows as the model did in training, also those whose cells the graph itself cannot read, and refuses
+    what the graph would answer with NaN.
+    """
+
+    def __init__(self, source: str | os.PathLike[str] | bytes, threads: int = 0) -> None:
+        import onnxruntime  # type: ignore[import-untyped]
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 3
+        if not isinstance(source, bytes):
+            if not Path(source).is_file():
+                raise FileNotFoundError(f"there is no file {os.fspath(source)}.")
+            source = Path(source).read_bytes()
+        try:
+            self._session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime's own kinds are private
+            raise ValueError(f"this is no graph that onnxruntime reads: {str(error).splitlines()[0]}") from error
+        self.metadata: Mapping[str, str] = self._session.get_modelmeta().custom_metadata_map
+        if "lossdial.points" not in self.metadata:
+            raise ValueError("this graph was not written by lossdial; `lossdial export RUN --onnx FILE` does.")
+
+    @cached_property
+    def points(self) -> Mapping[str, OperatingPoint]:
+        """The operating points by name."""
+        return {name: OperatingPoint.from_json(p) for name, p in json.loads(self.metadata["lossdial.points"]).items()}
+
+    @property
+    def default(self) -> str:
+        """The point that answers where none is named."""
+        return self.metadata["lossdial.point"]
+
+    @cached_property
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """The trained range of each coordinate of λ."""
+        found = json.loads(self.metadata["lossdial.lambda"])
+        return {name: (entry["range"][0], entry["range"][1]) for name, entry in found.items()}
+
+    def decide(
+        self,
+        X: Any,
+        point: str | None = None,
+        lam: Mapping[str, float] | None = None,
+        threshold: float | None = None,
+        prevalence: float | None = None,
+    ) -> OnnxAnswers:
+        """What a point says of raw rows; its threshold and prevalence are its own unless given.
+
+        With a λ in place of a point, the threshold is 0 unless given, and the probability the network's own there.
+        """
+        feed = {**self._rows(X), **self._settings(point, lam, threshold, prevalence)}
+        label, probability, score = self._session.run(["label", "probability", "score"], feed)
+        return OnnxAnswers(label, probability, score)
+
+    def _settings(
+        self,
+        point: str | None,
+        lam: Mapping[str, float] | None,
+        threshold: float | None,
+        prevalence: float | None,
+    ) -> dict[str, NDArray[Any]]:
+        feed: dict[str, NDArray[Any]] = {}
+        if point is not None:
+            if point not in self.points:
+                raise ValueError(f"there is no operating point {point!r}; {closest(point, self.points)}")
+            feed["point"] = np.array([point], dtype=object)
+        if point is not None and lam is not None:
+            raise ValueError("give point or lam, not both: a point has its own λ.")
+        if lam is not None and (missing := [name for name in self.ranges if name not in lam]):
+            raise ValueError(f"lam lacks {missing[0]!r}; it has {', '.join(self.ranges)}.")
+        for name, value in (lam or {}).items():
+            if name not in self.ranges:
+                raise ValueError(f"λ has no {name!r} to vary; {closest(name, self.ranges)}")
+            low, high = self.ranges[name]
+            if not low - 1e-6 <= value <= high + 1e-6:
+                raise ValueError(f"{name} must lie in the trained range [{low:g}, {high:g}]; got {value:g}.")
+            feed[f"lam.{name}"] = np.array([value], dtype=np.float32)
+        if threshold is not None:
+            if np.isnan(threshold):
+                raise ValueError("threshold must be a number; got nan.")
+            feed["threshold"] = np.array([threshold], dtype=np.float64)
+        if prevalence is not None:
+            require_prevalence(prevalence)
+            feed["prevalence"] = np.array([prevalence], dtype=np.float64)
+        return feed
+
+    @cached_property
+    def _schema(self) -> Schema:
+        return schema_from_json(json.loads(self.metadata["lossdial.schema"]))
+
+    @cached_property
+    def _columns(self) -> tuple[GraphColumn, ...]:
+        encoder = self._schema.encoder if isinstance(self._schema, TableSchema) else None
+        return () if encoder is None else graph_columns(encoder, [*RESERVED, *(f"lam.{name}" for name in self.ranges)])
+
+    def _rows(self, X: Any) -> dict[str, NDArray[Any]]:
+        schema = self._schema
+        if isinstance(schema, TableSchema):
+            if not isinstance(X, pd.DataFrame):
+                X = pd.DataFrame(np.asarray(X), columns=schema.encoder.feature_names_in_)
+            schema.encode(X)  # what the model refuses, or warns of, it does here too
+            frame = X.set_axis(X.columns.map(str), axis=1)
+            return {c.input: c.feed(frame[c.column.name].infer_objects()) for c in self._columns}
+        if isinstance(schema, ImageSchema):
+            images = schema.encode(X)
+            if images.dtype != np.uint8:
+                raise ValueError(f"the graph takes pixels of type uint8, 0 to 255; got {images.dtype}.")
+            return {"image": images}
+        return {"x": schema.encode(X)}

@@ -1,0 +1,69 @@
+"""The card says what the bundle knows, and nothing else."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from lossdial import Bundle, LCTClassifier
+from lossdial.export import model_card
+from lossdial.models import MLP
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def parts(card: str) -> tuple[dict[str, object], str]:
+    _, front, text = card.split("---\n", 2)
+    return yaml.safe_load(front), text
+
+
+def test_figures_are_those_of_the_points(table: LCTClassifier) -> None:
+    front, text = parts(model_card(table.bundle_, "patients", "model.onnx"))
+    assert front["library_name"] == "lossdial"
+    assert front["license"] == "unknown"
+    assert front["pipeline_tag"] == "tabular-classification"
+    assert "onnx" in front["tags"]
+    results = front["model-index"][0]["results"]
+    measured = {name: point for name, point in table.points.items() if point.crossfit}
+    assert {"default", "steps", "clinic"} <= set(measured)
+    for result, (name, point) in zip(results, measured.items(), strict=True):
+        assert result["dataset"]["name"].endswith(f"point {name}")
+        assert {m["type"]: m["value"] for m in result["metrics"]} == {
+            metric: round(e.value, 6) for metric, e in point.crossfit.items()
+        }
+        for metric, estimate in point.metrics.items():
+            assert f"| {metric} | {point.crossfit.get(metric, '')} | {estimate} |" in text
+    assert set(front["metrics"]) == {metric for p in table.points.values() for metric in p.crossfit}
+
+
+def test_data_beta_lambda_certificates_and_limits(table: LCTClassifier) -> None:
+    bundle = table.bundle_
+    _, text = parts(model_card(bundle))
+    assert str(table.points["sure"].certificate) in text
+    assert f"β = {bundle.training.loss['beta']:.6g}" in text
+    assert "- λ: tau from 0 to 3" in text
+    assert "| price | coerced | text as numbers (the unit '$')" in text
+    for digest in bundle.digests().values():
+        assert f"`{digest}`" in text
+    assert "nothing holds for sure on new data: default, steps, clinic." in text
+    assert "as ONNX" not in text
+
+
+def test_what_is_not_known_is_left_out(bundle_of: Callable[..., Bundle]) -> None:
+    bundle = replace(bundle_of(MLP(4, (8,))), points={})
+    front, text = parts(model_card(bundle))
+    assert "model-index" not in front
+    assert "metrics" not in front
+    assert "kept without held-out samples" in text
+    assert "labels: the column" not in text
+
+
+def test_a_column_may_be_called_anything(table: LCTClassifier) -> None:
+    encoder = table.bundle_.predictor.schema.encoder  # type: ignore[attr-defined]
+    report = encoder.report_
+    try:
+        encoder.report_ = (replace(report[0], name="a | b\n# c"),)
+        assert "| a \\| b # c | used |" in model_card(table.bundle_)
+    finally:
+        encoder.report_ = report

@@ -1,0 +1,88 @@
+"""The encoder as operators writes the matrix that the encoder itself writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+from onnx import helper
+
+from lossdial.data.encoder import TableCoder
+from lossdial.export.columns import encode, graph_columns
+from lossdial.export.nodes import ML_OPSET, OPSET, Nodes
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def by_graph(encoder: TableCoder, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    graph = Nodes()
+    columns = graph_columns(encoder, ["point"])
+    matrix, broken = encode(graph, columns)
+    outputs = [helper.make_tensor_value_info(matrix, 1, None), helper.make_tensor_value_info(broken, 9, None)]
+    model = helper.make_model(
+        helper.make_graph(graph.nodes, "encoder", graph.inputs, outputs, graph.constants),
+        opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)],
+        ir_version=9,
+    )
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    return tuple(session.run(None, {c.input: c.feed(frame[c.column.name].infer_objects()) for c in columns}))
+
+
+COLUMNS: dict[str, tuple[Any, Any]] = {
+    "numbers": ([1.5, 2.5, None, 1e30], [None, -0.0, 1e-30, 16777217.0]),
+    "no gap in training": ([1.0, 2.0, 3.0], [None, 5.0, 1.0]),
+    "booleans": ([True, False, None, True], [False, None, True]),
+    "text": (["a", "b", None, "a"], ["a", "c", None, "b"]),
+    "text without gaps": (["a", "b", "a"], [None, "b", "x"]),
+    "text that is empty": (["", "b", None, ""], ["", None, "b"]),
+    "words for gaps as text": (["", "<missing>", "<gap>", None], ["", None, "<missing>", "<gap>"]),
+    "rare text": ([*"aaabbbccd", None], ["a", "b", "c", "d", "e", None]),
+    "decimal commas": (["1,5", "2,25", "unknown"], ["3,75", None, "n/a"]),
+    "money": (["$1,234.50", "$2.00", "$3.25"], ["$7.00", None, "$1,000.00"]),
+    "dates": (["2024-01-31", "2023-05-01", None], ["1969-12-31", "2024-02-29 12:30", None]),
+    "German dates": (["31.12.1999", "1.1.2000", "2.3.2001"], ["29.2.2000", None, "2000-01-05"]),
+    "durations": (pd.to_timedelta([1, 2.5, None], "D"), pd.to_timedelta([36, None, 1], "h")),
+    "whole numbers": ([1, 2, 3], [4, 5, 6]),
+    "Größe in cm/µ": ([1, 2, 3], [4.5, None, 6]),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_one_column(name: str) -> None:
+    train, new = (pd.DataFrame({name: cells}) for cells in COLUMNS[name])
+    encoder = TableCoder(max_categories=2 if name == "rare text" else 100).fit(train)
+    for frame in (train, new):
+        assert_array_equal(by_graph(encoder, frame)[0], encoder.transform(frame))
+
+
+def test_categories_that_are_numbers() -> None:
+    frame = pd.DataFrame({"code": pd.Categorical([1, 2, 1, None]), "text": ["x", "y", "x", "y"]})
+    encoder = TableCoder().fit(frame)
+    assert_array_equal(by_graph(encoder, frame)[0], encoder.transform(frame))
+    later = pd.DataFrame({"code": [1.0, np.nan, 3.0], "text": ["y", "z", None]})
+    assert_array_equal(by_graph(encoder, later)[0], encoder.transform(later))
+
+
+def test_a_number_that_is_none_marks_its_row() -> None:
+    encoder = TableCoder().fit(pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 3.0]}))
+    graph, frame = Nodes(), {"a": np.array([1.0, np.inf, 1e300]), "b": np.array([1.0, 2.0, 3.0])}
+    _, broken = encode(graph, graph_columns(encoder, []))
+    outputs = [helper.make_tensor_value_info(broken, 9, None)]
+    made = helper.make_graph(graph.nodes, "encoder", graph.inputs, outputs, graph.constants)
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    assert session.run(None, frame)[0].tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("names", [["point", "column.point"], ["", "x"], ["dial.0", "network.x"]])
+def test_names_that_the_graph_needs_are_given_others(names: list[str]) -> None:
+    frame = pd.DataFrame({name: [1.0, 2.0 + i] for i, name in enumerate(names)})
+    encoder = TableCoder().fit(frame)
+    inputs = [c.input for c in graph_columns(encoder, ["point"])]
+    assert len(set(inputs)) == 2
+    assert not {"", "point", "dial.0", "network.x"} & set(inputs)
+    assert_array_equal(by_graph(encoder, frame)[0], encoder.transform(frame))

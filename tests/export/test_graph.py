@@ -1,0 +1,334 @@
+"""A graph says what Python says: every backbone and head, at every point, λ, threshold and prevalence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from torch import Tensor, nn
+
+from lossdial import Bundle, LCTClassifier, OnnxModel, to_onnx
+from lossdial.data.schema import ArraySchema, ImageSchema
+from lossdial.dial.kinds import sigmoid
+from lossdial.dial.prevalence import log_odds
+from lossdial.export import ExportError
+from lossdial.export.checking import made_up
+from lossdial.models import MLP, CifarResNet, FixedFeatures, FrozenEncoder, PathConfig
+from lossdial.models.heads import FiLMConfig, PlainConfig, PolynomialConfig
+from lossdial.spaces import Constant, Linear, Space
+
+Rows = Callable[[int, int], pd.DataFrame]
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+Make = Callable[..., Bundle]
+
+PATH = PathConfig(
+    names=("alpha", "phi", "ridge"),
+    low=(0.1, 0.0, -3.0),
+    high=(0.9, 2.0, 1.0),
+    ridge=(-3.0, -2.0, -1.0, 0.0, 1.0),
+    alpha=(0.1, 0.5, 0.9),
+    phi=(0.0, 2.0),
+    members=2,
+)
+
+
+def agree(bundle: Bundle, model: OnnxModel, X: Any, some: int = 500) -> None:
+    """Scores within 1e-4 at random λ; labels the same in every row at every point."""
+    predictor, rng = bundle.predictor, np.random.default_rng(3)
+    features = predictor.features(X)
+    for point in bundle.points.values():
+        here, there = predictor.decide(features, point), model.decide(X, point.name)
+        assert_array_equal(there.label, np.array(predictor.classes)[here.positive.astype(int)], err_msg=point.name)
+        assert_allclose(there.probability, here.probability, atol=1e-4, rtol=0, err_msg=point.name)
+        assert 0 < here.positive.sum() < len(here.positive), "a point that flags all or none tests nothing"
+    small = features[:some]
+    for _ in range(50):
+        lam = {n: float(np.float32(rng.uniform(*predictor.space.bounds(n)))) for n in predictor.space.free}
+        here, there = predictor.margins(small, lam), model.decide(X[:some], lam=lam)
+        assert_allclose(there.score, here, atol=1e-4, rtol=0)
+        assert_allclose(there.probability, sigmoid(here.astype(np.float64)), atol=1e-4, rtol=0)
+
+
+def centred(bundle: Bundle, X: Any) -> Bundle:
+    """Thresholds in the middle of the scores of X, between two of them."""
+    from dataclasses import replace
+
+    features = bundle.predictor.features(X)
+    points = {}
+    for name, point in bundle.points.items():
+        score = np.sort(bundle.predictor.margins(features, point.lam).astype(np.float64))
+        gaps = np.diff(score[len(score) // 3 : 2 * len(score) // 3])
+        at = len(score) // 3 + int(np.argmax(gaps))
+        points[name] = replace(point, threshold=float(score[at : at + 2].mean()))
+    return replace(bundle, points=points)
+
+
+def test_a_table_with_text_dates_and_gaps(table: LCTClassifier, exported: Path, rows: Rows) -> None:
+    agree(table.bundle_, OnnxModel(exported), rows(10_000, 7).drop(columns="state"))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        FiLMConfig(members=3),
+        FiLMConfig(widths=(8,)),
+        FiLMConfig(widths=(8, 4), members=3),
+        PolynomialConfig(),
+        PolynomialConfig(degree=3, members=2),
+        PlainConfig(members=2),
+    ],
+    ids=str,
+)
+def test_an_mlp_with_every_head(head: Any, bundle_of: Make, tmp_path: Path) -> None:
+    backbone = MLP(6, (16, 8))
+    backbone.standardize.scale.fill_(0.2)
+    bundle = bundle_of(backbone, head)
+    X = made_up(bundle.predictor, 10_000, seed=5)
+    bundle = centred(bundle, X)
+    to_onnx(bundle, tmp_path / "m.onnx")
+    agree(bundle, OnnxModel(tmp_path / "m.onnx"), X)
+
+
+def test_a_path_between_solutions_with_members(bundle_of: Make, tmp_path: Path) -> None:
+    space = Space(alpha=Linear(0.1, 0.9, 1.25), phi=Linear(0, 2, 0.5), ridge=Linear(-3, 1, 0.25))
+    head = PATH.build(6, 3)
+    nn.init.normal_(head.weights)
+    nn.init.normal_(head.biases)
+    bundle = bundle_of(FixedFeatures(6), head, ArraySchema((6,)), space)
+    X = made_up(bundle.predictor, 10_000, seed=5)
+    bundle = centred(bundle, X)
+    to_onnx(bundle, tmp_path / "m.onnx")
+    agree(bundle, OnnxModel(tmp_path / "m.onnx"), X)
+
+
+def test_an_exact_head_that_was_solved(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    y = (rng.random(900) < 0.2).astype(int)
+    X = (rng.standard_normal((900, 8)) + 0.5 * y[:, None]).astype(np.float32)
+    clf = LCTClassifier("vs", network="features", random_state=0).fit(X, y)
+    clf.tune(maximize="f1", name="f1")
+    to_onnx(clf.bundle_, tmp_path / "m.onnx")
+    agree(clf.bundle_, OnnxModel(tmp_path / "m.onnx"), rng.standard_normal((10_000, 8)).astype(np.float32))
+
+
+def test_a_residual_network_on_pixels(bundle_of: Make, tmp_path: Path) -> None:
+    bundle = bundle_of(CifarResNet(8, 4), schema=ImageSchema(3, 8, 8))
+    X = made_up(bundle.predictor, 10_000, seed=5)
+    bundle = centred(bundle, X)
+    made = to_onnx(bundle, tmp_path / "m.onnx")
+    assert made.check.batches == (1, 2, 1000)
+    agree(bundle, OnnxModel(tmp_path / "m.onnx"), X, some=100)
+
+
+def test_a_network_of_timm(bundle_of: Make, tmp_path: Path) -> None:
+    pytest.importorskip("timm", reason="the extra `vision` is not installed")
+    from lossdial.models import TimmBackbone
+
+    torch.manual_seed(0)
+    bundle = bundle_of(TimmBackbone("test_resnet.r160_in1k"), schema=ImageSchema(3, 32, 32))
+    X = made_up(bundle.predictor, 500, seed=5)  # benchmarks/onnx.py has 10,000
+    bundle = centred(bundle, X)
+    to_onnx(bundle, tmp_path / "m.onnx")
+    agree(bundle, OnnxModel(tmp_path / "m.onnx"), X, some=20)
+
+
+def test_a_frozen_encoder_is_in_the_graph(bundle_of: Make, tmp_path: Path) -> None:
+    bundle = bundle_of(FrozenEncoder(CifarResNet(8, 4)), schema=ImageSchema(3, 8, 8, features=16))
+    bundle = centred(bundle, made_up(bundle.predictor, 300, seed=5))
+    to_onnx(bundle, tmp_path / "m.onnx")
+    agree(bundle, OnnxModel(tmp_path / "m.onnx"), made_up(bundle.predictor, 300, seed=5), some=50)
+
+
+def test_a_model_of_one_loss_has_no_lambda(bundle_of: Make, tmp_path: Path) -> None:
+    bundle = bundle_of(MLP(4, (8,)), "plain", space=Space(gamma=Constant(0.1), tau=Constant(1.0)))
+    made = to_onnx(bundle, tmp_path / "m.onnx")
+    assert made.inputs == ("x", "point", "threshold", "prevalence")
+    X = made_up(bundle.predictor, 50, seed=1)
+    expected = bundle.predictor.decide(bundle.predictor.features(X), bundle.points["default"])
+    assert_allclose(OnnxModel(tmp_path / "m.onnx").decide(X).score, expected.margin, atol=1e-5)
+
+
+class Counting(nn.Module):
+    """A module that reads its number of rows as Python does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.in_features = self.n_features = 4
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x).view(len(x), 2, 2).flatten(1).tanh()
+
+
+class Noisy(Counting):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) + torch.rand_like(x)
+
+
+class Odd(Counting):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.special.bessel_j0(self.linear(x))
+
+
+class Branching(Counting):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x) if x.sum() > 0 else -self.linear(x)
+
+
+def test_a_module_of_the_users_own(bundle_of: Make, tmp_path: Path) -> None:
+    bundle = bundle_of(Counting())
+    to_onnx(bundle, tmp_path / "m.onnx")
+    X = made_up(bundle.predictor, 300, seed=5)
+    bundle = centred(bundle, X)
+    model = OnnxModel(tmp_path / "m.onnx")
+    lam = bundle.points["default"].lam
+    assert_allclose(
+        model.decide(X, lam=lam).score, bundle.predictor.margins(bundle.predictor.features(X), lam), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        (Noisy, "differs from Python at .*nothing was written"),
+        (Odd, "the network Odd uses prims.bessel_j0, for which ONNX has no operator. Write that part .*serve"),
+        (Branching, "the network Branching cannot be traced .*Write that part"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused_in_a_line(
+    network: type[nn.Module], message: str, bundle_of: Make, tmp_path: Path
+) -> None:
+    with pytest.raises(ExportError, match=message) as caught:
+        to_onnx(bundle_of(network()), tmp_path / "m.onnx")
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def raw(X: pd.DataFrame) -> dict[str, np.ndarray]:
+    """What another language would give: its own numbers and texts, no encoder of ours."""
+    since = pd.to_datetime(X["since"])
+    return {
+        "age": X["age"].to_numpy(np.float64),
+        "town": X["town"].fillna("").to_numpy(object),
+        "dose": X["dose"].to_numpy(np.float64),
+        "since": np.array([np.nan if pd.isna(t) else t.timestamp() for t in since]),
+        "price": X["price"].str.strip("$").to_numpy(np.float64),
+        "smokes": X["smokes"].to_numpy(np.float64),
+        "column.score": X["score"].to_numpy(np.float64),
+    }
+
+
+def test_raw_columns_and_defaults_in_onnxruntime_alone(table: LCTClassifier, exported: Path, rows: Rows) -> None:
+    session = onnxruntime.InferenceSession(exported)
+    X = rows(400, 5).drop(columns="state")
+    X.loc[:3, "town"] = "Atlantis"
+    label, probability = session.run(["label", "probability"], raw(X))
+    assert_array_equal(label, table.predict(X))
+    assert_allclose(probability, table.predict_proba(X)[:, 0], atol=1e-6)
+    for name, point in table.points.items():
+        feed = raw(X) | {"point": np.array([name], dtype=object)}
+        label, probability = session.run(["label", "probability"], feed)
+        assert_array_equal(label, table.predict(X, point=name))
+        assert_allclose(probability, table.predict_proba(X, point=name)[:, 0], atol=1e-6)
+        (moved,) = session.run(["probability"], feed | {"prevalence": np.array([0.3])})
+        margin = point.margin(table.decision_function(X, point.lam) * -1) - point.shift
+        known = log_odds(point.n_positive / (point.n_positive + point.n_negative))
+        if point.prevalence is not None:
+            known = log_odds(point.prevalence) - point.shift
+        assert_allclose(moved, sigmoid(margin + log_odds(0.3) - known), atol=1e-6)
+    one = {key: value[:1] for key, value in raw(X).items()}
+    assert_array_equal(session.run(["label"], one)[0], table.predict(X[:1]))
+
+
+def test_lambda_and_threshold_by_hand(table: LCTClassifier, exported: Path, rows: Rows) -> None:
+    session, X = onnxruntime.InferenceSession(exported), rows(300, 5).drop(columns="state")
+    lam = {"gamma": 0.05, "tau": 2.5}
+    feed = raw(X) | {f"lam.{name}": np.array([value], np.float32) for name, value in lam.items()}
+    label, probability, score = session.run(None, feed | {"threshold": np.array([0.7])})
+    margin = -table.decision_function(X, lam)  # classes_ are sorted, and 'ill' comes first
+    assert_allclose(score, margin, atol=1e-5)
+    assert_allclose(probability, table.predict_proba(X, lam)[:, 0], atol=1e-6)
+    assert_array_equal(label == "ill", margin > 0.7)
+    label, moved = session.run(["label", "probability"], feed | {"prevalence": np.array([0.02])})
+    assert_array_equal(label == "ill", margin > 0)
+    shift = log_odds(0.02) - log_odds(table.bundle_.training.prevalence)
+    assert_allclose(moved, sigmoid(margin.astype(np.float64) + shift), atol=1e-6)
+
+
+def test_what_no_point_can_answer_has_no_score(exported: Path, rows: Rows) -> None:
+    session, X = onnxruntime.InferenceSession(exported), raw(rows(3, 5).drop(columns="state"))
+    X["age"] = np.array([50.0, np.inf, 40.0])
+    assert np.isnan(session.run(["score"], X)[0]).tolist() == [False, True, False]
+    unknown = session.run(["score"], X | {"point": np.array(["nowhere"], dtype=object)})[0]
+    assert np.isnan(unknown).all()
+
+
+def test_metadata_has_points_certificates_and_digests(table: LCTClassifier, exported: Path) -> None:
+    found = onnxruntime.InferenceSession(exported).get_modelmeta().custom_metadata_map
+    points = json.loads(found["lossdial.points"])
+    assert points == {name: json.loads(json.dumps(p.to_json())) for name, p in table.points.items()}
+    assert json.loads(found["lossdial.certificates"]) == {"sure": str(table.points["sure"].certificate)}
+    table.bundle_.save(exported.parent / "run", replace=True)
+    kept = json.loads((exported.parent / "run" / "bundle.json").read_text())
+    assert found["lossdial.evidence_sha256"] == kept["evidence"]["sha256"]
+    assert found["lossdial.weights_sha256"] == kept["weights"]["sha256"]
+    columns = {c["input"]: c for c in json.loads(found["lossdial.columns"])}
+    assert columns["column.score"]["column"] == "score"
+    assert columns["town"] == {
+        "input": "town", "column": "town", "type": "string", "gap": "", "holds": "text; '' is a gap"
+    }  # fmt: skip
+
+
+def test_the_chosen_point_is_the_default(table: LCTClassifier, tmp_path: Path, rows: Rows) -> None:
+    to_onnx(table.bundle_, tmp_path / "m.onnx", point="clinic", rows=rows(50, 3).drop(columns="state"))
+    X, model = rows(200, 6).drop(columns="state"), OnnxModel(tmp_path / "m.onnx")
+    assert model.default == "clinic"
+    assert_array_equal(model.decide(X).label, table.predict(X, point="clinic"))
+
+
+def test_a_tampered_graph_is_found_out(table: LCTClassifier, exported: Path) -> None:
+    import onnx
+    from onnx import numpy_helper
+
+    from lossdial.export.checking import check
+
+    model = onnx.load(exported)
+    weight = next(w for w in model.graph.initializer if w.name.startswith("network.") and len(w.dims) == 2)
+    array = numpy_helper.to_array(weight).copy()
+    array[0] += 0.01
+    weight.CopyFrom(numpy_helper.from_array(array, weight.name))
+    with pytest.raises(ExportError, match="the graph differs from Python at point 'default': scores by up to"):
+        check(table.bundle_, model.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "message"),
+    [
+        ("m.onnx", {"point": "klinic"}, "no operating point 'klinic'; did you mean 'clinic'\\? There are 'default'"),
+        ("m.bin", {}, "onnx must be a file that ends in .onnx; got "),
+        ("file/deep/m.onnx", {}, "the folder .*file/deep cannot be made \\(Not a directory\\); choose another place."),
+    ],
+)
+def test_mistakes_are_told_in_a_line(
+    path: str, options: dict[str, str], message: str, table: LCTClassifier, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=message) as caught:
+        to_onnx(table.bundle_, tmp_path / path, **options)  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_package_is_named(table: LCTClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lossdial.export import graph
+
+    monkeypatch.setattr(graph, "find_spec", lambda name: None if name == "onnxscript" else name)
+    with pytest.raises(ModuleNotFoundError, match=r"this needs onnxscript: pip install 'lossdial\[onnx\]'"):
+        to_onnx(table.bundle_, tmp_path / "m.onnx")
