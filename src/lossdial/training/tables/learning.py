@@ -21,8 +21,8 @@ __all__ = ["Learned", "learn_table"]
 
 _CUTS: Final = 64  # of a column, that trees may ask about
 _FEW: Final = 8  # rows of either class, below which no tree is grown
-_WIDTHS: Final = (1.0, 2.0, 4.0, 8.0)  # how fast waves are, in units of the normal scale
 _SOLVED: Final = 60_000  # rows that a head is solved on, at most
+_SMALL: Final = 5_000  # rows, up to which five folds are grown and not three
 _PART: Final = 2**14  # rows at a time
 
 
@@ -49,29 +49,28 @@ def learn_table(
     seed: int = 0,
     progress: bool = False,
 ) -> Learned:
-    """Cut the columns of x (n, d) at quantiles, draw waves, and grow trees in folds.
+    """Cut the columns of x (n, d) at quantiles, and grow trees in folds.
 
     Rows of one group, or copies of a row where no groups are given, are in one fold. Trees need 8 rows of either
     class. More than 60,000 rows are not solved on: of the larger class some are, each for as many as it stands for.
 
     >>> x, y = torch.randn(80, 3, generator=torch.Generator().manual_seed(0)), np.arange(80) % 4 == 0
-    >>> learned = learn_table(TableConfig(waves=8, trees=4), x, y)
+    >>> learned = learn_table(TableConfig(trees=4), x, y)
     >>> learned.features.shape == (80, learned.backbone.n_features)
     True
     """
     values, y, weight, belong = _checked(x, labels, sample_weight, groups)
     draw = np.random.default_rng(stream_seed(seed, Stream.WEIGHTS))
-    fold = _folds(y, belong, config.folds, draw)
-    if not _enough(y, fold, config.folds) or all(len(cut) == 0 for cut in column_cuts(values[:, :], y, _CUTS)):
+    folds = config.folds or (5 if len(y) <= _SMALL else 3)
+    fold = _folds(y, belong, folds, draw)
+    if not _enough(y, fold, folds) or bool((values == values[0]).all()):
         config = replace(config, trees=0)
     pieces = pieces_of(values, y, config.pieces)
-    sizes = {"waves": config.waves, "trees": config.trees, "depth": config.depth, "folds": config.folds}
+    sizes = {"trees": config.trees, "depth": config.depth, "folds": folds}
     backbone = TableFeatures(values.shape[1], len(pieces.column), **sizes)
     backbone.standardize.fit(torch.from_numpy(values))
     for name in ("column", "low", "width", "base", "rise"):
         getattr(backbone, name).copy_(torch.from_numpy(getattr(pieces, name)))
-    backbone.frequency.copy_(torch.from_numpy(_frequencies(values.shape[1], config.waves, draw)))
-    backbone.phase.copy_(torch.from_numpy(draw.uniform(0, 2 * np.pi, config.waves)))
     sums = None
     if config.trees:
         sums = _grow(config, backbone, values, y, weight, fold, draw, progress)
@@ -127,16 +126,6 @@ def _enough(labels: NDArray[np.int64], fold: NDArray[np.intp], count: int) -> bo
     return all(len(np.unique(labels[fold != k])) == 2 for k in range(count))
 
 
-def _frequencies(d: int, waves: int, draw: np.random.Generator) -> NDArray[np.float32]:
-    """(d, waves): each wave goes along one to four columns, as fast as its width says."""
-    out = np.zeros((d, waves), dtype=np.float32)
-    for i in range(waves):
-        columns = draw.permutation(d)[: draw.integers(1, min(4, d) + 1)]
-        speed = _WIDTHS[i * len(_WIDTHS) // waves] / np.sqrt(2 * len(columns))
-        out[columns, i] = draw.standard_normal(len(columns)) * speed
-    return out
-
-
 def _grow(
     config: TableConfig,
     backbone: TableFeatures,
@@ -152,7 +141,8 @@ def _grow(
     sums = np.empty((len(y), STAGES))
     found: list[Trees] = []
     scaled = weight / weight.mean()
-    with ProgressBar("growing trees", config.folds * config.trees, progress) as bar:
+    folds = int(fold.max()) + 1
+    with ProgressBar("growing trees", folds * config.trees, progress) as bar:
         done = 0
 
         def grown() -> None:
@@ -160,7 +150,7 @@ def _grow(
             done += 1
             bar.advance(done, {})
 
-        for k in range(config.folds):
+        for k in range(folds):
             with_, without = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
             trees = grow(rows.take(without), y[without], scaled[without], config.trees, config.depth, draw, grown)
             sums[with_] = trees.sums(rows.take(with_), STAGES)
