@@ -44,7 +44,11 @@ class Predictor:
 
     def features(self, X: Any) -> Tensor:
         """Everything before λ, (n, c): the one call of the backbone for these rows."""
-        return self.model.embed(torch.from_numpy(self.schema.encode(X)))
+        return self.embed(self.schema.encode(X))
+
+    def embed(self, encoded: NDArray[Any]) -> Tensor:
+        """The same of rows (n, …) that the schema has encoded already."""
+        return self.model.embed(torch.from_numpy(encoded))
 
     def lam(self, values: Mapping[str, float] | Lam) -> Lam:
         """One λ of this space, from names and numbers."""

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from lossdial.data.readers import decoding
-from lossdial.data.readers.decoding import decode_file, decode_images
+from lossdial.data.readers.decoding import decode_bytes, decode_file, decode_images
 
 SaveImage = Callable[..., None]
 
@@ -224,3 +224,23 @@ def test_a_later_image_that_does_not_fit_is_warned_of(tmp_path: Path) -> None:
     Image.fromarray(np.full((8, 8), 3000, np.uint16)).save(tmp_path / "dark.png")
     with pytest.warns(UserWarning, match=r"1 image files of 16 bits have no value above 3,000, where 65,535 is white"):
         assert decode_images([tmp_path / "dark.png"], 8, white=65535).x.max() == 12
+
+
+def test_contents_are_decoded_as_files_are(tmp_path: Path) -> None:
+    Image.fromarray(ramp(40, 100)).save(tmp_path / "a.png")
+    Image.fromarray(ramp(33, 21)).save(tmp_path / "b.jpg")
+    paths = [tmp_path / "a.png", tmp_path / "b.jpg"]
+    found = decode_bytes([path.read_bytes() for path in paths], 16)
+    np.testing.assert_array_equal(found, decode_images(paths, 16).x)
+
+
+def test_contents_that_are_no_image_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Image.fromarray(ramp(40, 100)).save(tmp_path / "a.png")
+    good = (tmp_path / "a.png").read_bytes()
+    with pytest.raises(ValueError, match="image 2 cannot be read"):
+        decode_bytes([good, b"<html>"], 16)
+    with pytest.raises(ValueError, match="image 1 cannot be read"):
+        decode_bytes([good[:80]], 16)
+    monkeypatch.setattr(decoding, "_MOST_PIXELS", 3999)
+    with pytest.raises(ValueError, match="image 1 has 4,000 pixels; at most 3,999"):
+        decode_bytes([good], 16)
