@@ -67,9 +67,9 @@ class Predictor:
         """The head in float64."""
         return deepcopy(self.model.head).double()
 
-    def decide(self, features: Tensor, point: OperatingPoint) -> Decisions:
-        """What an operating point says of features (n, c)."""
-        margin = self.margins(features, point.lam)
+    def decide(self, features: Tensor, point: OperatingPoint, lam: Lam | None = None) -> Decisions:
+        """What an operating point says of features (n, c); `lam` is the point's own, where it is at hand."""
+        margin = self.margins(features, point.lam if lam is None else lam)
         return Decisions(margin, np.asarray(point.probability(margin.astype(np.float64))), point.predict(margin))
 
     def labels(self, y: ArrayLike) -> NDArray[np.int64]:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["explore"]
+if TYPE_CHECKING:
+    from lossdial import Bundle
+    from lossdial.explorer import Page
+
+__all__ = ["explore", "page_of"]
 
 
 def explore(
@@ -42,19 +47,31 @@ def explore(
     from rich.console import Console
 
     from lossdial import Bundle
-    from lossdial.cli.dialing import dial_with_points
-    from lossdial.explorer import explore as page_of
 
     if Path(out).suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"out must end in .html; got {out!r}.")
-    bundle = Bundle.load(run)
-    dial, points = dial_with_points(bundle, data, target, group, path_column)
-    target = bundle.training.target
-    negative, positive = (_spelled(str(name), target) for name in bundle.predictor.classes)
-    title = f"{Path(run).name} on {data or 'samples held out in training'}"
-    page_of(dial, out, points=points, title=title, classes=(negative, positive), noun=noun)
+    page_of(Bundle.load(run), run, data, target, group, path_column, noun).write(out)
     console = Console(soft_wrap=True, highlight=False)
     console.print(f"look at: {out} ({Path(out).stat().st_size / 1e6:.1f} MB)", markup=False)
+
+
+def page_of(
+    bundle: Bundle,
+    run: str,
+    data: str | None,
+    target: str | None,
+    group: str | None,
+    path_column: str | None,
+    noun: str,
+) -> Page:
+    """The page of a model, as it is written and as it is served."""
+    from lossdial.cli.dialing import dial_with_points
+    from lossdial.explorer import explore as page_of_dial
+
+    dial, points = dial_with_points(bundle, data, target, group, path_column)
+    negative, positive = (_spelled(str(name), bundle.training.target) for name in bundle.predictor.classes)
+    title = f"{Path(run).name} on {data or 'samples held out in training'}"
+    return page_of_dial(dial, points=points, title=title, classes=(negative, positive), noun=noun)
 
 
 def _spelled(label: str, target: str | None) -> str:

@@ -39,7 +39,9 @@ CELLS = {
     "dose": st.one_of(NUMBERS, st.sampled_from(["0.5", "unknown"])),
     "price": st.one_of(NUMBERS, st.sampled_from(["12,50 €", "12.50 €", "?"])),
     "smoker": st.one_of(st.booleans(), st.none(), st.sampled_from(["true", "no", "perhaps"])),
-    "town": st.one_of(st.sampled_from(["Ulm", "Bern", "Rom", "Köln", "<b>"]), st.none(), st.booleans(), st.floats(0, 3)),
+    "town": st.one_of(
+        st.sampled_from(["Ulm", "Bern", "Rom", "Köln", "<b>"]), st.none(), st.booleans(), st.floats(0, 3)
+    ),
     "code": st.one_of(st.integers(0, 9), st.sampled_from([1.0, 2.5, "3"]), st.none()),
     "since": st.one_of(st.sampled_from(["03.04.2024", "2024-05-01", "soon", "-"]), st.none(), st.integers(0, 9)),
 }
