@@ -96,7 +96,9 @@ def serve(server: Server, announce: Callable[[str], None] = print) -> None:
 def _bound(host: str, port: int) -> socket.socket:
     if not 0 <= port <= 65535:
         raise ValueError(f"port must lie in [0, 65535]; got {port}.")
-    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    # With the protocol named, for asyncio to send small answers at once (TCP_NODELAY).
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, port))
