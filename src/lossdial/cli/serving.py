@@ -89,7 +89,6 @@ def serve(
     )
     console = Console(soft_wrap=True, highlight=False)
     run_server(server, lambda line: console.print(line, markup=False))
-    console.print("stopped; what was taken is answered.", markup=False)
 
 
 def _others(files: list[str]) -> dict[str, OperatingPoint]:

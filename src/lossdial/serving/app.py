@@ -19,7 +19,7 @@ from lossdial.explorer import points_from
 from lossdial.serving.batching import Batcher, Decided
 from lossdial.serving.choosing import SETTINGS, Setting, described, moved, named, read_setting
 from lossdial.serving.describing import docs_page, openapi
-from lossdial.serving.guarding import Bodies, Guard, error_body
+from lossdial.serving.guarding import Bodies, Guard, Receive, Scope, Send, refuse
 from lossdial.serving.inputs import Inputs
 from lossdial.serving.limits import Limits, Refused
 from lossdial.serving.live import Live, PageOf, Served, as_imported
@@ -77,10 +77,14 @@ class Service:
             if status == 405:
                 methods = " or ".join(routes.get(path, {}))
                 headers = {"Allow": ", ".join(routes.get(path, {}))}
-                return _error(Refused(405, f"{path} takes {methods}; got {request.method}.", headers))
-            return _error(Refused(404, f"there is no {path[:80]!r}; {closest(path[:80], routes)}"))
+                return Refusal(Refused(405, f"{path} takes {methods}; got {request.method}.", headers))
+            return Refusal(Refused(404, f"there is no {path[:80]!r}; {closest(path[:80], routes)}"))
+
+        async def broken(_: Request, __: Exception) -> Response:
+            return Refusal(Refused(500, "something went wrong here that should not; the server's log has more."))
 
         app.add_exception_handler(HTTPException, unknown)
+        app.add_exception_handler(Exception, broken)
         app.openapi = lambda: openapi(self.live.now, self.live.others, self.limits, self.allow_save)  # type: ignore[method-assign]
         self._fastapi = app
         return Guard(app, self.limits, self.token, frozenset(routes), self.metrics.answered)
@@ -114,9 +118,9 @@ class Service:
             decided = await self.batcher.decide(served.bundle.predictor, chosen, inputs)
             return _answer(served, chosen.told, decided)
         except Refused as refusal:
-            return _error(refusal) if refusal.headers.get("Connection") != "close" else _raise(refusal)
+            return Refusal(refusal)
         except ValueError as error:
-            return _error(Refused(400, str(error)))
+            return Refusal(Refused(400, str(error)))
 
     def _inputs(self, served: Served, kind: str, body: bytes, request: Request) -> tuple[Inputs, dict[str, Any]]:
         reader = served.reader
@@ -253,9 +257,9 @@ class Service:
             query(request.scope["query_string"], ())
             html = await asyncio.to_thread(served.page, self.page_of)
         except Refused as refusal:
-            return _error(refusal)
+            return Refusal(refusal)
         except ValueError as error:
-            return _error(Refused(409, str(error)))
+            return Refusal(Refused(409, str(error)))
         return Response(html, media_type="text/html")
 
     async def health(self, request: Request) -> Response:
@@ -265,7 +269,7 @@ class Service:
     async def readiness(self, request: Request) -> Response:
         """Whether requests are taken, and whether the model on disk is the one that is served."""
         if not self.ready:
-            return _error(Refused(503, "the server is starting, or shutting down.", {"Retry-After": "1"}))
+            return Refusal(Refused(503, "the server is starting, or shutting down.", {"Retry-After": "1"}))
         trouble = (
             "the model on disk changed and cannot be read; the one before it is served." if self.live.trouble else ""
         )
@@ -296,7 +300,7 @@ class Service:
             query(request.scope["query_string"], ())
             return _respond(make(), media_type)
         except Refused as refusal:
-            return _error(refusal)
+            return Refusal(refusal)
 
     async def _asked(
         self,
@@ -314,16 +318,12 @@ class Service:
             given = with_keys(parse_json(await self.bodies.read(request.receive)), keys)
             return _respond(await asyncio.to_thread(answer, {**given, **also}))
         except Refused as refusal:
-            return _error(refusal) if refusal.headers.get("Connection") != "close" else _raise(refusal)
+            return Refusal(refusal)
         except ValueError as error:
-            return _error(Refused(400, str(error)))
+            return Refusal(Refused(400, str(error)))
 
 
 _DEFAULT: Final = Setting(point="default")
-
-
-def _raise(refusal: Refused) -> Response:
-    raise refusal  # the guard closes the connection
 
 
 def _required(given: dict[str, Any], key: str) -> Any:
@@ -359,5 +359,12 @@ def _respond(content: Any, media_type: str = _JSON) -> Response:
     return Response(body, media_type=media_type)
 
 
-def _error(refusal: Refused) -> Response:
-    return Response(error_body(refusal.message), refusal.status, dict(refusal.headers), _JSON)
+class Refusal(Response):
+    """A refusal as a response."""
+
+    def __init__(self, refusal: Refused) -> None:
+        super().__init__(status_code=refusal.status)
+        self._refusal = refusal
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 (ASGI's signature)
+        await refuse(self._refusal, receive, send)

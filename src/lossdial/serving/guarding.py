@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from lossdial.serving.limits import Limits, Refused
 
-__all__ = ["Bodies", "Guard", "is_loopback"]
+__all__ = ["Bodies", "Guard", "Receive", "Scope", "Send", "error_body", "is_loopback", "refuse"]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -102,12 +102,7 @@ class Guard:
             await self._app(scope, receive, counted)
         except Refused as refusal:
             if not status:
-                await _refuse(refusal, receive, counted)
-        except Exception:
-            if not status:
-                text = "something went wrong here that should not; the server's log has more."
-                await _refuse(Refused(500, text), receive, counted)
-            raise
+                await refuse(refusal, receive, counted)
         finally:
             path = scope["path"] if scope["path"] in self._paths else "other"
             self._answered(path, status, time.perf_counter() - started)
@@ -163,7 +158,8 @@ def error_body(message: str) -> bytes:
     return json.dumps({"error": message}).encode()
 
 
-async def _refuse(refusal: Refused, receive: Receive, send: Send) -> None:
+async def refuse(refusal: Refused, receive: Receive, send: Send) -> None:
+    """Answer with a refusal."""
     body = error_body(refusal.message)
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in refusal.headers.items()]

@@ -6,6 +6,7 @@ import errno
 import socket
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -90,7 +91,9 @@ class Server:
 def serve(server: Server, announce: Callable[[str], None] = print) -> None:
     """Run a server, saying where."""
     announce(f"{server.address} answers; {server.address}/docs says what to. Ctrl-C ends it.")
-    server.run_until_stopped()
+    with suppress(KeyboardInterrupt):  # uvicorn raises it again once all is answered
+        server.run_until_stopped()
+    announce("stopped; what was taken is answered.")
 
 
 def _bound(host: str, port: int) -> socket.socket:
@@ -102,6 +105,7 @@ def _bound(host: str, port: int) -> socket.socket:
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, port))
+        found.listen()  # who asks from now on is answered, as soon as the rest is up
     except OSError as error:
         found.close()
         if error.errno == errno.EADDRINUSE:
