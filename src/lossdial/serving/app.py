@@ -26,7 +26,7 @@ from lossdial.serving.live import Live, PageOf, Served, as_imported
 from lossdial.serving.measuring import Metrics
 from lossdial.serving.multipart import form_files
 from lossdial.serving.outcomes import Watches, as_outcomes, told
-from lossdial.serving.reading import flag, number, numbers, parse_json, query, text, with_keys
+from lossdial.serving.reading import LARGEST, flag, number, numbers, parse_json, query, text, with_keys
 
 __all__ = ["Service"]
 
@@ -183,6 +183,9 @@ class Service:
     def _adapt(self, given: dict[str, Any]) -> Any:
         prevalence = read_setting({"prevalence": _required(given, "prevalence")}).prevalence
         costs = {name: number(given.get(name, 1.0), name) for name in ("cost_fn", "cost_fp")}
+        for side, cost in costs.items():
+            if not 1 / LARGEST <= cost <= LARGEST:
+                raise Refused(400, f"{side} must lie in [{1 / LARGEST:g}, {LARGEST:g}]; got {cost:g}.")
         name = text(given.get("name", "adapted"), "name")
         save = flag(given.get("save", False), "save")
         if save:

@@ -12,7 +12,7 @@ from lossdial.dial import OperatingPoint
 from lossdial.dial.prevalence import log_odds
 from lossdial.dial.reading import encode_float
 from lossdial.serving.limits import Refused
-from lossdial.serving.reading import mapping, number, text
+from lossdial.serving.reading import LARGEST, mapping, number, text
 from lossdial.spaces import Lam
 
 __all__ = ["SETTINGS", "Chosen", "Setting", "choose", "read_setting"]
@@ -146,4 +146,6 @@ def _share(value: Any) -> float:
     found = number(value, "prevalence")
     if not 0 < found < 1:
         raise Refused(400, f"prevalence must lie strictly between 0 and 1; got {found:g}.")
+    if not 1 / LARGEST <= found <= 1 - 1 / LARGEST:
+        raise Refused(400, f"prevalence must lie in [{1 / LARGEST:g}, 1 - {1 / LARGEST:g}]; got {found:g}.")
     return found

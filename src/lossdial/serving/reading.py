@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 from urllib.parse import parse_qsl
 
 import numpy as np
@@ -14,7 +14,11 @@ from numpy.typing import NDArray
 from lossdial.base.names import closest
 from lossdial.serving.limits import Refused
 
-__all__ = ["flag", "mapping", "number", "numbers", "parse_json", "query", "shown", "text", "with_keys"]
+__all__ = ["LARGEST", "flag", "mapping", "number", "numbers", "parse_json", "query", "shown", "text", "with_keys"]
+
+
+#: the largest score, threshold or cost that is taken: beyond it arithmetic overflows, and nobody means it
+LARGEST: Final = 1e9
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -106,13 +110,11 @@ def numbers(value: Any, name: str, most: int) -> NDArray[np.float64]:
         raise Refused(400, f"{name} must be a list of one or more numbers; got {shown(value)}.")
     if len(value) > most:
         raise Refused(413, f"{name} has {len(value):,} entries; at most {most:,} are taken at once. Send several.")
-    return np.array(
-        [
-            number(entry, f"{name}[{i}]") if type(entry) is not float or not math.isfinite(entry) else entry
-            for i, entry in enumerate(value)
-        ],
-        dtype=np.float64,
-    )
+    found = np.array([number(entry, f"{name}[{i}]") for i, entry in enumerate(value)], dtype=np.float64)
+    if (beyond := np.abs(found) > LARGEST).any():
+        i = int(beyond.argmax())
+        raise Refused(400, f"{name}[{i}] must lie within ±{LARGEST:g}; got {shown(value[i])}.")
+    return found
 
 
 def mapping(value: Any, name: str) -> Mapping[str, float]:
