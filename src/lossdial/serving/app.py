@@ -17,7 +17,7 @@ from lossdial.base.names import closest
 from lossdial.dial import OperatingPoint, margin_of_probability
 from lossdial.explorer import points_from
 from lossdial.serving.batching import Batcher, Decided
-from lossdial.serving.choosing import SETTINGS, Setting, described, moved, named, read_setting
+from lossdial.serving.choosing import SETTINGS, Chosen, Setting, described, moved, named, read_setting
 from lossdial.serving.describing import docs_page, openapi
 from lossdial.serving.guarding import Bodies, Guard, Receive, Scope, Send, refuse
 from lossdial.serving.inputs import Inputs
@@ -31,6 +31,7 @@ from lossdial.serving.reading import LARGEST, flag, number, numbers, parse_json,
 __all__ = ["Service"]
 
 _JSON: Final = "application/json"
+_ENCODE: Final = json.JSONEncoder(allow_nan=False).encode
 _POINT_KEYS: Final = ("format", "points")
 
 
@@ -69,7 +70,7 @@ class Service:
         }
         for path, methods in routes.items():
             for method, function in methods.items():
-                app.add_api_route(path, function, methods=[method], response_model=None)
+                app.add_route(path, function, [method])  # read by hand: nothing is left for FastAPI to solve
 
         async def unknown(request: Request, error: Exception) -> Response:
             status = error.status_code if isinstance(error, HTTPException) else 500
@@ -116,7 +117,7 @@ class Service:
                 given |= also
             chosen = served.choose(read_setting(given) if given else _DEFAULT)
             decided = await self.batcher.decide(served.bundle.predictor, chosen, inputs)
-            return _answer(served, chosen.told, decided)
+            return _answer(served, chosen, decided)
         except Refused as refusal:
             return Refusal(refusal)
         except ValueError as error:
@@ -344,21 +345,19 @@ def _listed(point: OperatingPoint) -> dict[str, Any]:
     return {"certified": point.certificate is not None, "said": str(point), **point.to_json()}
 
 
-def _answer(served: Served, told: Any, decided: Decided) -> Response:
+def _answer(served: Served, chosen: Chosen, decided: Decided) -> Response:
     negative, positive = served.labels
-    return _respond(
-        {
-            "prediction": [positive if yes else negative for yes in decided.positive.tolist()],
-            "probability": decided.probability.tolist(),
-            "score": decided.score.tolist(),
-            **told,
-            "notes": list(decided.notes),
-        }
-    )
+    rows = {
+        "prediction": [positive if yes else negative for yes in decided.positive.tolist()],
+        "probability": decided.probability.tolist(),
+        "score": decided.score.tolist(),
+    }
+    notes = json.dumps(decided.notes) if decided.notes else "[]"
+    return Response(f'{_ENCODE(rows)[:-1]}, {chosen.written}, "notes": {notes}}}'.encode(), media_type=_JSON)
 
 
 def _respond(content: Any, media_type: str = _JSON) -> Response:
-    body = content if isinstance(content, bytes) else json.dumps(content, allow_nan=False).encode()
+    body = content if isinstance(content, bytes) else _ENCODE(content).encode()
     return Response(body, media_type=media_type)
 
 

@@ -22,6 +22,7 @@ from lossdial.serving.limits import Limits, Refused
 
 __all__ = ["Batcher", "Decided"]
 
+_TURNS: Final = 4  # of the event loop that a request waits for company, at most
 _PASS: Final = 1024  # rows of one pass that several requests share
 
 
@@ -88,7 +89,11 @@ class Batcher:
         finally:
             self.rows -= inputs.n
 
-    def _pass_quick(self) -> None:
+    def _pass_quick(self, before: int = 0, turns: int = 0) -> None:
+        """One turn of the loop after the first came; while more come with every turn, a few turns later."""
+        if len(self._quick) > before and turns < _TURNS:
+            asyncio.get_running_loop().call_soon(self._pass_quick, len(self._quick), turns + 1)
+            return
         jobs, self._quick = self._quick, []
         for start in range(0, len(jobs), _PASS // 64):
             part = jobs[start : start + _PASS // 64]
@@ -166,7 +171,7 @@ def _decide(jobs: Sequence[_Job]) -> None:
         part = (
             features if whole else features[np.concatenate([np.arange(rows[i].start, rows[i].stop) for i in indices])]
         )
-        decided = predictor.decide(part, chosen.point, chosen.lam)
+        decided = predictor.decide(part, chosen.point, chosen.folded)
         start = 0
         for i in indices:
             here = slice(start, start + len(matrices[i]))

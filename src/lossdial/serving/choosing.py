@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from lossdial.base.names import closest
@@ -11,6 +13,7 @@ from lossdial.bundle import Bundle
 from lossdial.dial import OperatingPoint
 from lossdial.dial.prevalence import log_odds
 from lossdial.dial.reading import encode_float
+from lossdial.predictor import Folded
 from lossdial.serving.limits import Refused
 from lossdial.serving.reading import LARGEST, mapping, number, text
 from lossdial.spaces import Lam
@@ -32,12 +35,17 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """A point as it decides, its λ, and what an answer says of it."""
+    """A point as it decides, the head at its λ, and what an answer says of it."""
 
     point: OperatingPoint
-    lam: Lam | None
+    folded: Folded | None
     told: Mapping[str, Any]
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def written(self) -> str:
+        """What an answer says of it, as JSON without its braces."""
+        return json.dumps(self.told, allow_nan=False)[1:-1]
 
 
 def read_setting(given: Mapping[str, Any], known: tuple[str, ...] = SETTINGS) -> Setting:
@@ -69,10 +77,10 @@ def choose(bundle: Bundle, setting: Setting) -> Chosen:
                 "probabilities at a λ given by hand are not calibrated, so their prevalence is the network's own.",
             )
         point = moved(point, setting.prevalence, _own_share(bundle, point))
-    return described(point, setting, lam, notes)
+    return described(point, setting, bundle.predictor.fold(lam), notes)
 
 
-def described(point: OperatingPoint, setting: Setting, lam: Lam | None, notes: tuple[str, ...] = ()) -> Chosen:
+def described(point: OperatingPoint, setting: Setting, folded: Folded | None, notes: tuple[str, ...] = ()) -> Chosen:
     """A point at the threshold of a request, with what can be said for it."""
     if setting.threshold is not None:
         point = replace(point, threshold=setting.threshold, certificate=None)
@@ -93,7 +101,7 @@ def described(point: OperatingPoint, setting: Setting, lam: Lam | None, notes: t
         "certified": certificate is not None,
         "certificate": why,
     }
-    return Chosen(point, lam, told, notes)
+    return Chosen(point, folded, told, notes)
 
 
 def named(points: Mapping[str, OperatingPoint], name: str) -> OperatingPoint:
