@@ -1,4 +1,4 @@
-"""Faces × questions of one trained model: the estimator, the loaded estimator, the command, `Dial.of` and
+"""Faces × questions of one trained model: the estimator, the loaded estimator, the command, the server, `Dial.of` and
 `DialedClassifier` give the same labels and probabilities, to the last bit, on a CSV and on a folder of images; an ONNX
 file gives the same labels, and probabilities to 1e-6.
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,7 +23,9 @@ from sklearn.frozen import FrozenEstimator
 
 from lossdial import Bundle, Dial, DialedClassifier, LCTClassifier, Objective, Recipe
 from lossdial.cli import main
+from lossdial.explorer import explore
 from lossdial.models import CifarResNet
+from lossdial.serving import Server
 
 AIM = Objective(maximize="precision", subject_to={"recall": 0.9})
 CLINIC = {"prevalence": 0.01, "cost_fn": 100.0, "cost_fp": 1.0}
@@ -120,12 +123,39 @@ def onnx(p: Problem) -> Answers:
     return Answers(tuned.label, tuned.probability, clinic.label, clinic.probability)
 
 
+def served(p: Problem) -> Answers:
+    """A server, sent the files themselves: the CSV, or all images as a form."""
+    run = p.folder / "served"
+    classifier = LCTClassifier.from_bundle(p.fitted.bundle_)
+    classifier.tune(p.X, p.y, aim=AIM)
+    classifier.adapt(p.X, p.y, **CLINIC, name="clinic")
+    classifier.save(run)
+    server = Server(run, lambda bundle: explore(bundle.held_out()), port=0)
+    thread = server.in_background()
+    files = [Path(p.new)] if p.new.endswith(".csv") else list(p.X_new)
+    found: list[Any] = []
+    try:
+        for point in ("default", "clinic"):
+            if len(files) == 1:
+                body: dict[str, Any] = {"content": files[0].read_bytes(), "headers": {"Content-Type": "text/csv"}}
+            else:
+                body = {"files": [("file", (path.name, path.read_bytes())) for path in files]}
+            answer = httpx.post(f"{server.address}/predict?point={point}", timeout=60, **body)
+            assert answer.status_code == 200, answer.text
+            found += [np.array(answer.json()["prediction"], dtype=object), np.array(answer.json()["probability"])]
+    finally:
+        server.stop()
+        thread.join()
+    return Answers(*found)
+
+
 FACES: dict[str, Callable[[Problem], Answers]] = {
     "estimator": fresh,
     "loaded estimator": loaded,
     "command": command,
     "bundle": bundle,
     "ONNX": onnx,
+    "server": served,
 }
 
 

@@ -64,6 +64,7 @@ __getattr__, __dir__ = lazily(
         "losses": "FocalLoss VSLoss losses",
         "models": "ConditionalClassifier FiLMConfig MLPConfig PlainConfig PolynomialConfig models",
         "predictor": "Predictor predictor",
+        "serving": "serving",
         "spaces": "Constant Linear Space register_distribution spaces",
         "training": "SAM Exact Recipe fit training",
     },

@@ -23,7 +23,7 @@ from lossdial.dial import OperatingPoint
 from lossdial.models import ConditionalClassifier, Head
 from lossdial.spaces import Lam, Space
 
-__all__ = ["Decisions", "ModelScores", "Predictor", "class_array", "dial_grid"]
+__all__ = ["Decisions", "Folded", "ModelScores", "Predictor", "class_array", "dial_grid"]
 
 _ROWS: Final = 2**16  # of features held in double precision at a time
 
@@ -44,14 +44,27 @@ class Predictor:
 
     def features(self, X: Any) -> Tensor:
         """Everything before λ, (n, c): the one call of the backbone for these rows."""
-        return self.model.embed(torch.from_numpy(self.schema.encode(X)))
+        return self.embed(self.schema.encode(X))
+
+    def embed(self, encoded: NDArray[Any]) -> Tensor:
+        """The same of rows (n, …) that the schema has encoded already."""
+        return self.model.embed(torch.from_numpy(encoded))
 
     def lam(self, values: Mapping[str, float] | Lam) -> Lam:
         """One λ of this space, from names and numbers."""
         return values if isinstance(values, Lam) else self.space.point(**values)
 
-    def margins(self, features: Tensor, lam: Mapping[str, float] | Lam) -> NDArray[np.float32]:
+    @torch.no_grad()
+    def fold(self, lam: Mapping[str, float] | Lam) -> Folded:
+        """The head at one λ, for whoever asks for it again and again."""
+        codes = self.space.encode(self.lam(lam).at(None)).double()
+        return Folded(codes, self._head.fold(codes) if self._head.foldable else None)
+
+    def margins(self, features: Tensor, lam: Mapping[str, float] | Lam | Folded) -> NDArray[np.float32]:
         """z₊ − z₋ of features (n, c) at one λ: (n,)."""
+        if isinstance(lam, Folded):
+            with torch.no_grad():
+                return self._head.margins(features.double(), lam.codes, lam.folded)[:, 0].float().numpy()
         return self.scores(features, self.lam(lam).at(None)).columns(0, 1)[:, 0]
 
     def scores(self, features: Tensor, lams: Lam | None = None) -> ModelScores:
@@ -63,14 +76,22 @@ class Predictor:
         """The head in float64."""
         return deepcopy(self.model.head).double()
 
-    def decide(self, features: Tensor, point: OperatingPoint) -> Decisions:
-        """What an operating point says of features (n, c)."""
-        margin = self.margins(features, point.lam)
+    def decide(self, features: Tensor, point: OperatingPoint, folded: Folded | None = None) -> Decisions:
+        """What an operating point says of features (n, c); `folded` is the head at its λ, where it is at hand."""
+        margin = self.margins(features, point.lam if folded is None else folded)
         return Decisions(margin, np.asarray(point.probability(margin.astype(np.float64))), point.predict(margin))
 
     def labels(self, y: ArrayLike) -> NDArray[np.int64]:
         """1 for the positive class, 0 for the other."""
         return are_positive(y, self.classes)
+
+
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """A head at one λ: its code (1, d), and weights and biases where it folds."""
+
+    codes: Tensor
+    folded: tuple[Tensor, Tensor] | None
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,6 +34,14 @@ def test_points_come_back(tmp_path: Path, make_dial: Callable[..., Dial]) -> Non
     assert found.to_json() == point.to_json()
 
 
+def test_no_point_is_certified_by_being_read(tmp_path: Path, make_dial: Callable[..., Dial]) -> None:
+    point = make_dial().tune(maximize="precision", subject_to={"recall": 0.5}, confidence=0.8)
+    assert point.certificate is not None
+    path = tmp_path / "points.json"
+    path.write_text(json.dumps({"format": FORMAT, "points": [point.to_json()]}))
+    assert read_points(path)[0].certificate is None
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -137,6 +137,7 @@ COMMANDS: Final = {
         ("explore", "exploring", "Write a page on which people move λ, threshold, prevalence and costs."),
         ("predict", "predicting", "Score new rows, or new images, with a trained model."),
         ("export", "exporting", "Write a model as ONNX, checked row by row against Python, and its model card."),
+        ("serve", "serving", "Serve a model over HTTP: predictions, decisions, its operating points and the page."),
         ("reproduce", "reproducing", "Run a part of the paper's study and print our numbers beside the paper's."),
         ("results", "results", "Print the rows of a store, one per run and λ, the best first; or save them."),
         ("table", "paper", "Draw a table of the paper from a store, our figures beside the paper's."),

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from lossdial import Bundle, Dial
     from lossdial.dial import OperatingPoint
-    from lossdial.explorer import Unlabelled
+    from lossdial.explorer import Page, Unlabelled
 
-__all__ = ["explore"]
+__all__ = ["explore", "page_of"]
 
 
 def explore(
@@ -58,17 +58,22 @@ def explore(
     from rich.console import Console
 
     from lossdial import Bundle
-    from lossdial.explorer import explore as page_of
 
     if Path(out).suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"out must end in .html; got {out!r}.")
-    bundle = Bundle.load(run)
-    shown, points, images = _shown(bundle, data, Columns(target, group, path_column), thumbnails)
-    negative, positive = (_spelled(str(name), bundle.training.target) for name in bundle.predictor.classes)
-    title = f"{Path(run).resolve().name} on {data or 'samples held out in training'}"
-    page_of(shown, out, points=points, title=title, classes=(negative, positive), noun=noun, images=images)
+    page_of(Bundle.load(run), run, data, Columns(target, group, path_column), noun, thumbnails).write(out)
     console = Console(soft_wrap=True, highlight=False)
     console.print(f"look at: {out} ({Path(out).stat().st_size / 1e6:.1f} MB)", markup=False)
+
+
+def page_of(bundle: Bundle, run: str, data: str | None, columns: Columns, noun: str, thumbnails: bool = False) -> Page:
+    """The page of a model, as it is written and as it is served."""
+    from lossdial.explorer import explore as page_of_dial
+
+    shown, points, images = _shown(bundle, data, columns, thumbnails)
+    negative, positive = (_spelled(str(name), bundle.training.target) for name in bundle.predictor.classes)
+    title = f"{Path(run).resolve().name} on {data or 'samples held out in training'}"
+    return page_of_dial(shown, points=points, title=title, classes=(negative, positive), noun=noun, images=images)
 
 
 def _shown(

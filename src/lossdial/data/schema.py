@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from lossdial.data.encoder.table import TableCoder
 from lossdial.data.leaks import row_digests
-from lossdial.data.readers.decoding import Decoded, decode_images
+from lossdial.data.readers.decoding import Decoded, decode_bytes, decode_images
 from lossdial.data.readers.pixels import WHITE
 
 __all__ = [
@@ -164,12 +164,20 @@ class ImageSchema(Schema):
 
     def read(self, paths: Sequence[str | Path], max_corrupt: float = 1.0) -> Decoded:
         """Files as images of this size; those that cannot be read are named, not guessed."""
+        self._require_square()
+        return decode_images(paths, self.height, max_corrupt=max_corrupt, white=self.white or WHITE)
+
+    def read_bytes(self, files: Sequence[bytes]) -> ImageRows:
+        """The contents of files as images of this size; one that cannot be read is an error."""
+        self._require_square()
+        return ImageRows(decode_bytes(files, self.height, self.white or WHITE), white=self.white)
+
+    def _require_square(self) -> None:
         if self.channels != 3 or self.height != self.width:
             raise ValueError(
                 f"files are read as square images of three channels; this network takes {self.channels} of "
                 f"{self.height} × {self.width} px. Pass arrays."
             )
-        return decode_images(paths, self.height, max_corrupt=max_corrupt, white=self.white or WHITE)
 
     def to_json(self) -> dict[str, Any]:
         sizes = {"channels": self.channels, "height": self.height, "width": self.width}

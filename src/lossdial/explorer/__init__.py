@@ -1,7 +1,7 @@
 """A page for people: what every λ and threshold would mean for them, in one file, offline."""
 
 from lossdial.explorer.page import Page, explore
-from lossdial.explorer.points import read_points
+from lossdial.explorer.points import points_from, read_points
 from lossdial.explorer.unlabelled import Unlabelled
 
-__all__ = ["Page", "Unlabelled", "explore", "read_points"]
+__all__ = ["Page", "Unlabelled", "explore", "points_from", "read_points"]

@@ -1,7 +1,7 @@
 """Operating points on their way into a page and out of it."""
 
 import json
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,17 +53,25 @@ def read_points(path: str | Path) -> tuple[OperatingPoint, ...]:
 
     They are somebody's choice on the page's data: none is certified by being read.
     """
-    path = Path(path)
     remedy = "Save it again from the page (Save points)."
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(Path(path).read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} does not hold points of an explorer page ({error}). {remedy}") from error
+    return points_from(content, str(path), remedy)
+
+
+def points_from(content: Any, path: str, remedy: str = "") -> tuple[OperatingPoint, ...]:
+    """The points of what a page saved, none of them certified; `path` is how errors call it."""
+    try:
         if content["format"] != FORMAT:
             raise ValueError(f"its format is {content['format']!r}, not {FORMAT!r}")
-        points: Sequence[OperatingPoint] = [OperatingPoint.from_json(data) for data in content["points"]]
+        points = [replace(OperatingPoint.from_json(data), certificate=None) for data in content["points"]]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} does not hold points of an explorer page ({error}). {remedy}") from error
+        raise ValueError(f"{path} does not hold points of an explorer page ({error}). {remedy}".strip()) from error
     names = [point.name for point in points]
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
-        raise ValueError(f"{path} has the name {doubled[0]!r} twice; give every point a name of its own. {remedy}")
+        text = f"{path} has the name {doubled[0]!r} twice; give every point a name of its own. {remedy}"
+        raise ValueError(text.strip())
     return tuple(points)

@@ -86,14 +86,20 @@ class Network(nn.Module, ABC):
         """
         device = next(self.head.parameters()).device
         parts, done, found = bounded(x, batch_size), 0, []
-        with evaluating(self), ProgressBar("features", len(x), progress and len(parts) > 1, delay=2.0) as bar:
-            for part in parts:
-                padding = -len(part) % 16 if x.dim() == 2 else 0
-                padded = torch.cat([part, part.new_zeros(padding, *part.shape[1:])]) if padding else part
-                found.append(self.features(padded.to(device))[: len(part)].cpu())
-                done += len(part)
-                bar.advance(done, {})
+        with evaluating(self):
+            if len(parts) == 1:  # a server's few rows are not to pay for a bar
+                return self._embedded(x, device)
+            with ProgressBar("features", len(x), progress, delay=2.0) as bar:
+                for part in parts:
+                    found.append(self._embedded(part, device))
+                    done += len(part)
+                    bar.advance(done, {})
         return torch.cat(found)
+
+    def _embedded(self, part: Tensor, device: torch.device) -> Tensor:
+        padding = -len(part) % 16 if part.dim() == 2 else 0
+        padded = torch.cat([part, part.new_zeros(padding, *part.shape[1:])]) if padding else part
+        return self.features(padded.to(device))[: len(part)].cpu()
 
 
 def bounded(x: Tensor, batch_size: int) -> tuple[Tensor, ...]:
@@ -106,13 +112,14 @@ def bounded(x: Tensor, batch_size: int) -> tuple[Tensor, ...]:
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Evaluation mode for the time being; every module gets its own mode back."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
+    training = [module for module in model.modules() if module.training]  # of a model that is served, none
+    if training:
+        model.eval()
     try:
         yield
     finally:
-        for module, training in modes:
-            module.training = training
+        for module in training:
+            module.training = True
 
 
 def feature_size(backbone: nn.Module, x: Tensor) -> int:

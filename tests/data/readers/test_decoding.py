@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from lossdial.data.readers import decoding
-from lossdial.data.readers.decoding import decode_file, decode_images
+from lossdial.data.readers.decoding import decode_bytes, decode_file, decode_images
 
 SaveImage = Callable[..., None]
 
@@ -230,3 +230,23 @@ def test_a_later_image_that_does_not_fit_is_warned_of(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_told_in_words(folder: list[Path], tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=r"nowhere\.png \(No such file or directory\)"):
         decode_images([*folder[:3], tmp_path / "nowhere.png"], 24, max_corrupt=0.5)
+
+
+def test_contents_are_decoded_as_files_are(tmp_path: Path) -> None:
+    Image.fromarray(ramp(40, 100)).save(tmp_path / "a.png")
+    Image.fromarray(ramp(33, 21)).save(tmp_path / "b.jpg")
+    paths = [tmp_path / "a.png", tmp_path / "b.jpg"]
+    found = decode_bytes([path.read_bytes() for path in paths], 16)
+    np.testing.assert_array_equal(found, decode_images(paths, 16).x)
+
+
+def test_contents_that_are_no_image_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Image.fromarray(ramp(40, 100)).save(tmp_path / "a.png")
+    good = (tmp_path / "a.png").read_bytes()
+    with pytest.raises(ValueError, match="image 2 cannot be read"):
+        decode_bytes([good, b"<html>"], 16)
+    with pytest.raises(ValueError, match="image 1 cannot be read"):
+        decode_bytes([good[:80]], 16)
+    monkeypatch.setattr(decoding, "_MOST_PIXELS", 3999)
+    with pytest.raises(ValueError, match="image 1 has 4,000 pixels; at most 3,999"):
+        decode_bytes([good], 16)

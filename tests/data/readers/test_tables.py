@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lossdial.data.readers.tables import read_table, split_target
+from lossdial.data.readers.tables import read_csv, read_table, split_target
 
 FRAME = pd.DataFrame({"age": [30.5, np.nan, 50.0], "town": ["Ulm", None, "Bern, CH"], "ill": [0, 1, 0]})
 
@@ -181,3 +181,24 @@ def test_a_dot_that_may_mean_thousands_stays_as_it_is_written(tmp_path: Path) ->
     assert frame["n"].tolist() == [1, 2, 3]
     (tmp_path / "t.csv").write_text("miles,n\n1.234,1\n")
     assert read_table(tmp_path / "t.csv")["miles"].tolist() == [1.234]  # between commas a dot is a decimal point
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,x\n,y\n", "a;b\n1,5;x\n2;y\n", "a\tb\n1\t2\n"])
+def test_the_content_of_a_csv_is_read_as_the_file(tmp_path: Path, text: str) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    pd.testing.assert_frame_equal(read_csv(text.encode(), "the body"), read_table(tmp_path / "t.csv"))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b" \n", "the body is empty"),
+        (b"a,b\n", "the body has no rows"),
+        (b"a,b\n1,2\n3", "the body is truncated"),
+        (b"a,b\n1,2,3\n", "the body is not a well-formed table"),
+        (b"a,b\n\xff,2\n", "the body is not UTF-8"),
+    ],
+)
+def test_content_that_is_no_csv_is_told(data: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_csv(data, "the body")

@@ -25,6 +25,7 @@ __all__ = [
     "cells_of",
     "is_numeric",
     "text",
+    "written",
 ]
 
 #: durations are numbers of days
@@ -62,7 +63,7 @@ class NumericColumn:
             numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
             return self._finite(_reading(numbers, understood=self.format.suffix != DAYS))  # a number is a number
         codes, cells = cells_of(column)
-        found = [self._number(cell) for cell in cells]
+        found = [self.number(cell) for cell in cells]
         odd = np.array([value is None for value in found], dtype=bool)
         values = np.array([np.nan if value is None else value for value in found], dtype=np.float64)
         return self._finite(_spread(codes, values, odd))
@@ -70,7 +71,8 @@ class NumericColumn:
     def write(self, reading: Reading, out: NDArray[np.float32]) -> None:
         _fill(reading.values, self.median, self.missing, out)
 
-    def _number(self, cell: object) -> float | None:
+    def number(self, cell: object) -> float | None:
+        """The number that a cell means; NaN for a word that means a gap, None where it cannot be understood."""
         if isinstance(cell, bool | np.bool_):
             return float(cell)
         if isinstance(cell, Real | Decimal):
@@ -85,11 +87,15 @@ class NumericColumn:
         with np.errstate(invalid="ignore"):
             infinite = int((np.abs(reading.values) > np.finfo(np.float32).max).sum())
         if infinite:
-            raise ValueError(
-                f"column {self.name!r} is infinite, or too large for float32, in {infinite:,} of "
-                f"{len(reading.values):,} rows; remove these rows or leave the cells empty"
-            )
+            raise self.infinite(infinite, len(reading.values))
         return reading
+
+    def infinite(self, count: int, n: int) -> ValueError:
+        """What to say of numbers that no network can take."""
+        return ValueError(
+            f"column {self.name!r} is infinite, or too large for float32, in {count:,} of "
+            f"{n:,} rows; remove these rows or leave the cells empty"
+        )
 
 
 @dataclass(frozen=True)
@@ -178,8 +184,16 @@ def cells_of(column: pd.Series[Any]) -> tuple[NDArray[np.intp], list[object]]:
 def text(column: pd.Series[Any]) -> NDArray[Any]:
     """Values as str (gaps as None); a whole float reads as an integer, since a gap turns a file's 1 into 1.0."""
     codes, cells = cells_of(column)
-    written = [str(int(v)) if isinstance(v, float) and v.is_integer() else str(v) for v in cells]
-    return np.array([*written, None], dtype=object)[codes]  # −1 is the last
+    return np.array([*map(written, cells), None], dtype=object)[codes]  # −1 is the last
+
+
+def written(cell: object) -> str:
+    """A cell of a text column as text.
+
+    >>> written("Ulm"), written(3.0), written(3.5), written(True)
+    ('Ulm', '3', '3.5', 'True')
+    """
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
 def _reading(values: NDArray[np.float64], understood: bool) -> Reading:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final, Self
 
@@ -16,11 +16,12 @@ from lossdial.data.encoder.columns import CategoryColumn, Column, Reading
 from lossdial.data.encoder.inference import ColumnReport, decide, has_decimal_commas
 from lossdial.data.encoder.state import column_from_json, column_to_json, entry, report_from_json, texts
 
-__all__ = ["TableCoder"]
+__all__ = ["TableCoder", "about_absent", "about_gaps", "about_new", "about_odd"]
 
 FORMAT: Final = 2
 _MANY: Final = 0.1  # share of unseen text beyond which something is amiss: another spelling, another column
 _SEVERAL = 20  # unreadable cells that are no slip of the pen
+_SHOWN: Final = 3  # examples in a message
 
 
 class TableCoder:
@@ -102,10 +103,7 @@ class TableCoder:
         frame = _frame(X)
         absent = [c.name for c in self.columns_ if c.name not in frame.columns]
         if absent:
-            shown = ", ".join(map(repr, absent[:5])) + (", …" if len(absent) > 5 else "")
-            raise ValueError(
-                f"the data lack {len(absent)} column(s) seen in training, {shown}; {closest(absent[0], frame.columns)}"
-            )
+            raise ValueError(f"the data lack {about_absent(absent, frame.columns)}")
         matrix = np.empty((len(frame), len(self.get_feature_names_out())), dtype=np.float32)
         start = 0
         for column in self.columns_:
@@ -115,7 +113,7 @@ class TableCoder:
                 _warn_of_new(column, given, column.write_text(given, out))
             else:
                 reading = column.read(given)
-                _warn_of_odd(column.name, self._note(column.name), given, reading)
+                _warn_of_odd(column.name, self.note(column.name), given, reading)
                 _warn_of_gaps(column, reading)
                 column.write(reading, out)
             start = stop
@@ -169,7 +167,8 @@ class TableCoder:
 
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
 
-    def _note(self, name: str) -> str:
+    def note(self, name: str) -> str:
+        """What became of a column in training."""
         return next(report.note for report in self.report_ if report.name == name)
 
 
@@ -185,42 +184,63 @@ def _frame(x: pd.DataFrame | ArrayLike) -> pd.DataFrame:
     return frame
 
 
+def _warn(text: str | None) -> None:
+    if text is not None:
+        warnings.warn(text, UserWarning, stacklevel=4)  # past scikit-learn's wrapper of transform
+
+
 def _warn_of_odd(name: str, note: str, given: pd.Series[Any], reading: Reading) -> None:
-    count = int(reading.odd.sum())
-    if count:
-        shown = ", ".join(repr(value) for value in given[reading.odd].unique()[:3].tolist())
-        if count >= _SEVERAL and 2 * count > given.notna().sum():
-            raise ValueError(
-                f"column {name!r} cannot be read as in training in {count:,} of {len(given):,} rows, for example "
-                f"{shown} (in training: {note}); write it as it was then"
-            )
-        warnings.warn(
-            f"column {name!r}: {count:,} of {len(given):,} cells cannot be understood and are taken as gaps, for "
-            f"example {shown} (in training: {note})",
-            UserWarning,
-            stacklevel=4,  # past scikit-learn's wrapper of transform
-        )
+    if reading.odd.any():
+        shown = given[reading.odd].unique()[:_SHOWN].tolist()
+        _warn(about_odd(name, note, int(reading.odd.sum()), int(given.notna().sum()), len(given), shown))
 
 
 def _warn_of_gaps(column: Column, reading: Reading) -> None:
-    """Where training had no gap, a column that is mostly empty is worth a word: its median stands in."""
-    gaps = int(np.isnan(reading.values).sum()) - int(reading.odd.sum())
-    if not column.missing and 2 * gaps > len(reading.values):
-        warnings.warn(
-            f"column {column.name!r} is empty in {gaps:,} of {len(reading.values):,} rows, and never was in training: "
-            "the training median stands in",
-            UserWarning,
-            stacklevel=4,
-        )
+    _warn(about_gaps(column, int(np.isnan(reading.values).sum()) - int(reading.odd.sum()), len(reading.values)))
 
 
 def _warn_of_new(column: CategoryColumn, given: pd.Series[Any], new: NDArray[np.bool_]) -> None:
-    if new.sum() > _MANY * len(new):
-        shown = ", ".join(repr(value) for value in given[new].unique()[:3].tolist())
-        seen = ", ".join(repr(value) for value in column.categories[:3])
-        warnings.warn(
-            f"column {column.name!r}: {new.sum():,} of {len(new):,} cells hold text that training has not seen, for "
-            f"example {shown}, and say nothing to the model; it knows {seen}{', …' * (len(column.categories) > 3)}",
-            UserWarning,
-            stacklevel=4,
+    if new.any():
+        _warn(about_new(column, int(new.sum()), len(new), given[new].unique()[:_SHOWN].tolist()))
+
+
+def about_absent(absent: Sequence[str], there: Iterable[object]) -> str:
+    """The end of a message about columns that are not there."""
+    shown = ", ".join(map(repr, absent[:5])) + (", …" if len(absent) > 5 else "")
+    return f"{len(absent)} column(s) seen in training, {shown}; {closest(absent[0], there)}"
+
+
+def about_odd(name: str, note: str, count: int, filled: int, n: int, shown: Sequence[object]) -> str:
+    """What to say of cells that cannot be read as in training; an error where they are most of the `filled` ones."""
+    examples = ", ".join(map(repr, shown))
+    if count >= _SEVERAL and 2 * count > filled:
+        raise ValueError(
+            f"column {name!r} cannot be read as in training in {count:,} of {n:,} rows, for example "
+            f"{examples} (in training: {note}); write it as it was then"
         )
+    return (
+        f"column {name!r}: {count:,} of {n:,} cells cannot be understood and are taken as gaps, for "
+        f"example {examples} (in training: {note})"
+    )
+
+
+def about_gaps(column: Column, gaps: int, n: int) -> str | None:
+    """Where training had no gap, a column that is mostly empty is worth a word: its median stands in."""
+    if column.missing or 2 * gaps <= n:
+        return None
+    return (
+        f"column {column.name!r} is empty in {gaps:,} of {n:,} rows, and never was in training: "
+        "the training median stands in"
+    )
+
+
+def about_new(column: CategoryColumn, count: int, n: int, shown: Sequence[object]) -> str | None:
+    """Much text that training has not seen: another spelling, another column."""
+    if count <= _MANY * n:
+        return None
+    examples = ", ".join(map(repr, shown))
+    seen = ", ".join(repr(value) for value in column.categories[:_SHOWN])
+    return (
+        f"column {column.name!r}: {count:,} of {n:,} cells hold text that training has not seen, for "
+        f"example {examples}, and say nothing to the model; it knows {seen}{', …' * (len(column.categories) > _SHOWN)}"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import mmap
 import multiprocessing
 import os
@@ -17,14 +18,15 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 
 from lossdial.base.progress import ProgressBar
 from lossdial.data.readers.pixels import WHITE, FileFacts, read_pixels, white_of
 
-__all__ = ["Decoded", "decode_file", "decode_images"]
+__all__ = ["Decoded", "decode_bytes", "decode_file", "decode_images"]
 
 CHUNK: Final = 32  # images per message from a worker: large enough to hide its cost, small enough for a smooth bar
+_MOST_PIXELS: Final = 50_000_000  # of an image that a stranger sent
 BAR_AFTER = 2.0  # seconds before a progress bar appears
 
 START: Final = "fork" if sys.platform == "linux" else "spawn"  # a forked worker starts at once and needs no import
@@ -55,6 +57,32 @@ class Decoded:
 def decode_file(path: str | Path, size: int, white: int = WHITE) -> NDArray[np.uint8]:
     """One image file as uint8 (3, size, size); see `lossdial.data.readers.pixels.read_pixels`."""
     return read_pixels(path, size, white)[0]
+
+
+def decode_bytes(files: Sequence[bytes], size: int, white: int = WHITE) -> NDArray[np.uint8]:
+    """The contents of image files as uint8 (n, 3, size, size), as `decode_images` makes them of the files.
+
+    They come from somebody else: the first that cannot be read, or is too large, is an error that says which.
+    """
+    images = np.empty((len(files), 3, size, size), dtype=np.uint8)
+    facts = []
+    for i, data in enumerate(files):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Pillow's remarks on odd metadata
+                with Image.open(io.BytesIO(data)) as opened:  # the header alone
+                    pixels = opened.width * opened.height
+                if pixels <= _MOST_PIXELS:
+                    images[i], found = read_pixels(io.BytesIO(data), size, white)
+        except Exception as error:  # as in `_fill`
+            reason = "" if isinstance(error, UnidentifiedImageError) else f" ({error})"
+            raise ValueError(f"image {i + 1} cannot be read{reason}; PNG, JPEG and the like are.") from error
+        if pixels > _MOST_PIXELS:
+            raise ValueError(f"image {i + 1} has {pixels:,} pixels; at most {_MOST_PIXELS:,} are taken.")
+        facts.append(found)
+    white_of([fact.peak for fact in facts if fact.peak is not None], white)
+    _warn_of_deep_colour(facts)
+    return images
 
 
 def decode_images(

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ class FileFacts:
     colour_peak: int | None = None
 
 
-def read_pixels(path: str | Path, size: int, white: int = WHITE) -> tuple[NDArray[np.uint8], FileFacts]:
+def read_pixels(path: str | Path | BinaryIO, size: int, white: int = WHITE) -> tuple[NDArray[np.uint8], FileFacts]:
     """One image file as uint8 (3, size, size): its centre square, scaled with an antialiasing bilinear filter.
 
     That is the usual 'resize the shorter side, crop the centre' in one step. A camera's rotation tag is applied;

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import lzma
 import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from numpy.typing import NDArray
 
 from lossdial.base.names import closest, near
 
-__all__ = ["read_table", "split_target"]
+__all__ = ["read_csv", "read_table", "split_target"]
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
@@ -32,8 +34,30 @@ def read_table(path: str | Path) -> pd.DataFrame:
     path = Path(path)
     reader = _reader(path)
     _require_file(path)
+    return _checked(lambda: reader(path), path)
+
+
+def read_csv(data: bytes, source: str) -> pd.DataFrame:
+    """A table from the content of a CSV file, read as the file would be; `source` is how errors call it."""
+    if not data.strip():
+        raise ValueError(f"{source} is empty; a header and at least one row are needed")
+    return _checked(lambda: _read_csv(_Content(data, source)), source)
+
+
+@dataclass(frozen=True)
+class _Content:
+    """A file that is in memory."""
+
+    data: bytes
+    source: str
+
+    def __str__(self) -> str:
+        return self.source
+
+
+def _checked(read: Callable[[], pd.DataFrame], path: Path | str) -> pd.DataFrame:
     try:
-        frame = reader(path)
+        frame = read()
     except (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, gzip.BadGzipFile, pa.ArrowInvalid) as error:
         raise ValueError(f"{path} is truncated or damaged ({error}); copy it again") from error
     except UnicodeDecodeError as error:
@@ -96,13 +120,13 @@ def _require_file(path: Path) -> None:
         raise ValueError(f"{path} is empty (0 bytes)")
 
 
-def _read_csv(path: Path) -> pd.DataFrame:
+def _read_csv(path: Path | _Content) -> pd.DataFrame:
     separator = _separator(_lines(path, last=False))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
             # index_col=False: a longer row must not silently turn the first column into an index.
-            frame = pd.read_csv(path, sep=separator, encoding="utf-8", index_col=False, low_memory=False)
+            frame = pd.read_csv(_readable(path), sep=separator, encoding="utf-8", index_col=False, low_memory=False)
     except pd.errors.EmptyDataError as error:
         raise ValueError(f"{path} is empty; a header and at least one row are needed") from error
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
@@ -124,7 +148,7 @@ def _separator(header: str) -> str:
     return max(",;\t", key=lambda mark: len(next(csv.reader([header], delimiter=mark), [])))
 
 
-def _with_thousands_as_text(path: Path, separator: str, frame: pd.DataFrame) -> pd.DataFrame:
+def _with_thousands_as_text(path: Path | _Content, separator: str, frame: pd.DataFrame) -> pd.DataFrame:
     """Columns in which every dot stands before three digits, as in 1.234, as text: it may be a thousand or a decimal.
 
     Beside decimal commas it is a thousand; the table encoder decides, and asks the same of every later file.
@@ -132,7 +156,9 @@ def _with_thousands_as_text(path: Path, separator: str, frame: pd.DataFrame) -> 
     decimals = [name for name in frame.columns if frame[name].dtype.kind == "f"]
     if not decimals:
         return frame
-    written = pd.read_csv(path, sep=separator, encoding="utf-8", index_col=False, usecols=decimals, dtype=str)
+    written = pd.read_csv(
+        _readable(path), sep=separator, encoding="utf-8", index_col=False, usecols=decimals, dtype=str
+    )
     for name in decimals:
         texts = written[name].dropna().str.strip()
         dotted = texts[texts.str.contains(".", regex=False)]
@@ -146,11 +172,22 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     return frame
 
 
-def _lines(path: Path, last: bool) -> str:
-    """The first, or the last non-blank, line of a text file."""
+def _readable(path: Path | _Content) -> Any:
+    """What pandas reads from."""
+    return io.BytesIO(path.data) if isinstance(path, _Content) else path
+
+
+def _opened(path: Path | _Content) -> Any:
+    if isinstance(path, _Content):
+        return io.TextIOWrapper(io.BytesIO(path.data), encoding="utf-8", newline="")
     opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
+    return opener(path, "rt", encoding="utf-8", newline="")
+
+
+def _lines(path: Path | _Content, last: bool) -> str:
+    """The first, or the last non-blank, line of a text file."""
     found = ""
-    with opener(path, "rt", encoding="utf-8", newline="") as file:
+    with _opened(path) as file:
         for line in file:
             if line.strip():
                 found = line.rstrip("\r\n")

@@ -97,12 +97,15 @@ class Head(nn.Module, ABC):
         for member in range(self.members):
             self.reset(member)
 
-    def margins(self, features: Tensor, codes: Tensor) -> Tensor:
-        """z₊ − z₋ for features (n, c) at codes (m, d), of an ensemble the log-odds of its mean probability: (n, m)."""
+    def margins(self, features: Tensor, codes: Tensor, folded: tuple[Tensor, Tensor] | None = None) -> Tensor:
+        """z₊ − z₋ for features (n, c) at codes (m, d), of an ensemble the log-odds of its mean probability: (n, m).
+
+        folded: what :meth:`fold` gave for these codes, where it is at hand.
+        """
         n, m, k = len(features), len(codes), self.members
         if not self.foldable:
             return self._unfolded_margins(features, codes)
-        weights, biases = self.fold(codes)
+        weights, biases = self.fold(codes) if folded is None else folded
         if k == 1:
             return torch.addmm(biases[0], features, weights[0].T)
         out = features.new_empty(n, m)

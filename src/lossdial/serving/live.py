@@ -1,0 +1,134 @@
+"""The model that is served: the bundle in a folder, taken over as a whole when it changes there, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from lossdial.bundle import Bundle, BundleError
+from lossdial.dial import OperatingPoint
+from lossdial.explorer import Page
+from lossdial.serving.choosing import Chosen, Setting, choose
+from lossdial.serving.inputs import Reader
+from lossdial.serving.limits import Limits, Refused
+
+__all__ = ["Live", "PageOf", "Served", "as_imported"]
+
+_SETTINGS: Final = 256  # by hand, remembered
+PageOf = Callable[[Bundle], Page]
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """One state of the bundle and what was made of it. A request keeps to the one that it began with."""
+
+    bundle: Bundle
+    reader: Reader
+    labels: tuple[Any, Any]  # as JSON has them, the negative first
+    _chosen: OrderedDict[Setting, Chosen] = field(default_factory=OrderedDict)
+    _page: list[bytes] = field(default_factory=list)
+    _making: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def of(cls, bundle: Bundle, limits: Limits) -> Served:
+        """All that answering needs, made beforehand."""
+        labels = tuple(value.item() if hasattr(value, "item") else value for value in bundle.predictor.classes)
+        served = cls(bundle, Reader(bundle.predictor, bundle.training.target, limits), (labels[0], labels[1]))
+        for name in bundle.points:
+            served.choose(Setting(point=name))
+        return served
+
+    def choose(self, setting: Setting) -> Chosen:
+        """The point of a setting; the same object for the same setting, so that requests can share a pass."""
+        found = self._chosen.get(setting)
+        if found is None:
+            found = self._chosen[setting] = choose(self.bundle, setting)
+            if len(self._chosen) > _SETTINGS + len(self.bundle.points):
+                self._chosen.popitem(last=False)
+        return found
+
+    def page(self, page_of: PageOf) -> bytes:
+        """The explorer page of this state, made once."""
+        with self._making:
+            if not self._page:
+                self._page.append(page_of(self.bundle).html.encode())
+            return self._page[0]
+
+
+class Live:
+    """The present state of a folder."""
+
+    def __init__(self, run: Path, limits: Limits, others: Mapping[str, OperatingPoint] | None = None) -> None:
+        self.run, self.limits = run, limits
+        #: points of another model, for its scores
+        self.others = dict(others or {})
+        self._signature = _signature(run)
+        self.now = self._served(Bundle.load(run))
+        #: why what lies in the folder now is not what is served; empty where it is
+        self.trouble = ""
+        self.taken = self.failed = 0
+        self._saving = threading.Lock()
+
+    def _served(self, bundle: Bundle) -> Served:
+        both = sorted(bundle.points.keys() & self.others.keys())
+        if both:
+            raise BundleError(f"the point {both[0]!r} is both of {self.run} and of another model; rename one of them.")
+        return Served.of(bundle, self.limits)
+
+    def look(self) -> bool:
+        """Take over what changed on disk; whether anything was. What cannot be read leaves all as it was."""
+        signature = _signature(self.run)
+        if signature == self._signature:
+            return False
+        try:
+            served = self._served(Bundle.load(self.run))
+        except (ValueError, OSError) as error:
+            self.failed += not self.trouble
+            self.trouble = str(error)
+            return False
+        self.now, self._signature, self.trouble = served, signature, ""
+        self.taken += 1
+        return True
+
+    async def watch(self, seconds: float = 1.0) -> None:
+        """Look now and then, for as long as the server runs."""
+        while True:
+            await asyncio.sleep(seconds)
+            await asyncio.to_thread(self.look)
+
+    def save(self, points: tuple[OperatingPoint, ...], overwrite: bool) -> None:
+        """Write points into the bundle on disk, and serve them."""
+        with self._saving:
+            self.look()
+            if self.trouble:
+                raise Refused(409, f"nothing was saved, for the model on disk cannot be read: {self.trouble}")
+            bundle = self.now.bundle
+            taken = [point.name for point in points if point.name in bundle.points]
+            if taken and not overwrite:
+                raise Refused(409, f"there is a point {taken[0]!r} already; choose another name, or say replace=true.")
+            for point in points:
+                if point.name in self.others:
+                    raise Refused(409, f"{point.name!r} is a point of another model here; choose another name.")
+                bundle = bundle.with_point(point)
+            bundle.save(self.run)
+            self.look()
+
+
+def as_imported(bundle: Bundle, point: OperatingPoint) -> OperatingPoint:
+    """A point that somebody sent: of this model's λ, and certified by nobody here."""
+    choose(bundle, Setting(lam=tuple(sorted(point.lam.items()))))  # another model's λ is refused
+    return replace(point, certificate=None)
+
+
+def _signature(run: Path) -> tuple[int, ...]:
+    """What tells one commit of a bundle from the next."""
+    try:
+        found = (run / "bundle.json").stat()
+    except OSError:
+        return ()
+    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,0 +1,106 @@
+"""Questions that a JSON object asks: decisions by scores, adapting, saving points, outcomes. No HTTP here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lossdial.dial import margin_of_probability
+from lossdial.explorer import points_from
+from lossdial.serving.choosing import described, moved, named, read_setting
+from lossdial.serving.limits import Limits, Refused
+from lossdial.serving.live import Live, as_imported
+from lossdial.serving.outcomes import Watches, as_outcomes, told
+from lossdial.serving.reading import LARGEST, flag, number, numbers, text
+
+__all__ = ["Questions"]
+
+
+@dataclass(frozen=True, eq=False)
+class Questions:
+    """Answers in JSON's own types; a mistake is `Refused`."""
+
+    live: Live
+    limits: Limits
+    watches: Watches
+    allow_save: bool
+
+    def decide(self, given: dict[str, Any]) -> Any:
+        served, others = self.live.now, self.live.others
+        points = {**served.bundle.points, **others}
+        setting = read_setting(given, ("point", "threshold", "prevalence"))
+        point = named(points, setting.point or "default")
+        scores = numbers(required(given, "scores"), "scores", self.limits.rows)
+        probabilities = given.get("scores_are", "margins")
+        if probabilities not in ("margins", "probabilities"):
+            raise Refused(400, f"scores_are must be 'margins' or 'probabilities'; got {probabilities!r:.60}.")
+        if probabilities == "probabilities":
+            if not ((scores >= 0) & (scores <= 1)).all():
+                raise Refused(400, "scores must lie in [0, 1], for scores_are says probabilities.")
+            scores = np.asarray(margin_of_probability(scores))
+        if setting.prevalence is not None:
+            counts = point.n_positive, point.n_negative
+            if min(counts) == 0 and point.prevalence is None:
+                raise Refused(
+                    409, f"point {point.name!r} does not tell the prevalence of its data; leave prevalence out."
+                )
+            point = moved(point, setting.prevalence, counts[0] / max(1, sum(counts)))
+        chosen = described(point, setting, None)
+        positive = chosen.point.predict(scores)
+        return {
+            "decision": positive.tolist(),
+            "probability": np.asarray(chosen.point.probability(scores)).tolist(),
+            **chosen.told,
+        }
+
+    def adapt(self, given: dict[str, Any]) -> Any:
+        prevalence = read_setting({"prevalence": required(given, "prevalence")}).prevalence
+        costs = {name: number(given.get(name, 1.0), name) for name in ("cost_fn", "cost_fp")}
+        for side, cost in costs.items():
+            if not 1 / LARGEST <= cost <= LARGEST:
+                raise Refused(400, f"{side} must lie in [{1 / LARGEST:g}, {LARGEST:g}]; got {cost:g}.")
+        name = text(given.get("name", "adapted"), "name")
+        save = flag(given.get("save", False), "save")
+        if save:
+            self._require_saving()
+        try:
+            point = self.live.now.bundle.adapt(prevalence=prevalence or 0.5, name=name, **costs)
+        except ValueError as error:
+            raise Refused(409 if "held-out" in str(error) else 400, str(error)) from None
+        if save:
+            self.live.save((point,), flag(given.get("replace", False), "replace"))
+        return {"saved": save, "certified": False, "point": point.to_json()}
+
+    def save_points(self, given: dict[str, Any]) -> Any:
+        self._require_saving()
+        overwrite = given.pop("replace", "false")
+        if overwrite not in ("true", "false"):
+            raise Refused(400, f"replace must be true or false; got {overwrite!r:.60}.")
+        if not isinstance(given.get("points"), list) or not 0 < len(given["points"]) <= 100:
+            raise Refused(400, "points must be a list of 1 to 100 points, as a page saves them.")
+        points = tuple(as_imported(self.live.now.bundle, point) for point in points_from(given, "the body"))
+        for point in points:
+            text(point.name, "name")
+        self.live.save(points, overwrite == "true")
+        return {"saved": [point.name for point in points], "certified": False}
+
+    def see(self, given: dict[str, Any]) -> Any:
+        served = self.live.now
+        name = text(given.get("point", "default"), "point")
+        own = name in served.bundle.points
+        point = named({**served.bundle.points, **self.live.others}, name)
+        scores = numbers(required(given, "scores"), "scores", self.limits.rows)
+        outcomes = as_outcomes(required(given, "outcomes"), served.labels if own else (0, 1), len(scores))
+        return {"point": name, **told(self.watches.see(point, scores, outcomes))}
+
+    def _require_saving(self) -> None:
+        if not self.allow_save:
+            raise Refused(403, "this server writes nothing; start it with --allow-save to save points.")
+
+
+def required(given: dict[str, Any], key: str) -> Any:
+    if given.get(key) is None:
+        raise Refused(400, f"{key!r} is missing.")
+    return given[key]

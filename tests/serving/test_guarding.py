@@ -1,0 +1,155 @@
+"""Who may ask, how much may be sent, and how long it may take."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from lossdial.serving import Limits
+from tests.serving.conftest import Serving, as_json, inputs
+
+ROWS = as_json(inputs(3, 3))
+TOKEN = "a-token-of-some-length"
+POST = b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+def raw(port: int, data: bytes, seconds: float = 20.0) -> bytes:
+    """What comes back for bytes on a socket, until the server closes it."""
+    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
+        connection.sendall(data)
+        return rest(connection)
+
+
+def rest(connection: socket.socket) -> bytes:
+    found = b""
+    while chunk := connection.recv(65536):
+        found += chunk
+    return found
+
+
+def test_a_token_opens_and_nothing_else_does(serving: Serving) -> None:
+    client = serving(token=TOKEN)
+    without = client.post("/predict", {"rows": ROWS})
+    assert without.status == 401
+    assert "Authorization: Bearer" in without.error
+    assert without.headers["www-authenticate"].startswith("Basic")
+    for wrong in ("Bearer nonsense", f"Bearer {TOKEN}x", "Bearer", f"Digest {TOKEN}", "Basic !!", "Bearer \u00fc"):
+        answer = client.post("/predict", {"rows": ROWS}, Authorization=wrong)
+        assert (answer.status, answer.error) == (403, "the token is wrong.")
+    assert client.post("/predict", {"rows": ROWS}, Authorization=f"Bearer {TOKEN}").status == 200
+    browser = base64.b64encode(f"me:{TOKEN}".encode()).decode()
+    assert client.get("/docs", Authorization=f"Basic {browser}").status == 200
+    assert [client.get(path).status for path in ("/health", "/ready", "/metrics", "/", "/points")] == [
+        200,
+        200,
+        401,
+        401,
+        401,
+    ]
+
+
+def test_other_names_and_other_sites_are_refused(serving: Serving) -> None:
+    client = serving()
+    assert client.get("/points", Host="evil.example").status == 403
+    assert client.get("/points", Host="localhost:99").status == 200
+    assert client.get("/points", Origin="http://evil.example").status == 403
+    own = f"127.0.0.1:{client.server.port}"
+    assert client.get("/points", Host=own, Origin=f"http://{own}").status == 200
+
+
+def test_a_gigabyte_is_refused_unread(serving: Serving) -> None:
+    client = serving(limits=Limits(body=100_000))
+    head = POST
+    started = time.perf_counter()
+    found = raw(client.server.port, head + b"Content-Length: 1000000000\r\n\r\n" + b"x" * 300_000)
+    assert found.startswith(b"HTTP/1.1 413")
+    assert b"at most 100,000 bytes are taken" in found
+    assert time.perf_counter() - started < 10
+    waiting = raw(client.server.port, head + b"Content-Length: 1000000000\r\nExpect: 100-continue\r\n\r\n")
+    assert waiting.startswith(b"HTTP/1.1 413")  # and no 100 before it
+
+
+def test_a_stream_without_end_is_refused_while_it_is_read(serving: Serving) -> None:
+    client = serving(limits=Limits(body=100_000))
+    head = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+    chunk = b"2710\r\n" + b" " * 10_000 + b"\r\n"
+    with socket.create_connection(("127.0.0.1", client.server.port), timeout=20) as connection:
+        connection.sendall(head + chunk * 20)
+        found = rest(connection)
+    assert found.startswith(b"HTTP/1.1 413")
+    assert client.post("/predict", {"rows": ROWS}).status == 200
+
+
+def test_slow_clients_are_not_waited_for(serving: Serving) -> None:
+    client = serving(limits=Limits(seconds=1.0))
+    port = client.server.port
+    silent = b""
+    half_a_head = b"POST /predict HTTP/1.1\r\nHost: loc"
+    half_a_body = (
+        b"POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 90\r\n\r\n{"
+    )
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda data: raw(port, data), (silent, half_a_head, half_a_body)))
+    assert found[0].startswith(b"HTTP/1.1 408")
+    assert found[1].startswith(b"HTTP/1.1 408")
+    assert b"no complete request came within 1 s." in found[1]
+    assert found[2].startswith(b"HTTP/1.1 408")
+    assert b"the body did not arrive within 1 s." in found[2]
+
+
+def test_a_client_that_does_not_read_is_dropped(serving: Serving) -> None:
+    client = serving(limits=Limits(seconds=1.0))
+    client.get("/")  # the page is made
+    request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(20)
+        connection.connect(("127.0.0.1", client.server.port))
+        connection.sendall(request * 50)  # some ten megabytes of answers
+        deadline = time.monotonic() + 15
+        while client.server._uvicorn.server_state.connections and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert not client.server._uvicorn.server_state.connections
+
+
+def test_what_is_not_http_is_told_in_our_form(serving: Serving) -> None:
+    found = raw(serving().server.port, b"hello\r\n\r\n")
+    assert found.startswith(b"HTTP/1.1 400")
+    assert json.loads(found.partition(b"\r\n\r\n")[2]) == {"error": "this is not HTTP/1.1, or its head is too long."}
+    assert raw(serving().server.port, b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000 + b"\r\n\r\n").startswith(
+        b"HTTP/1.1 400"
+    )
+
+
+def test_a_full_queue_is_said(serving: Serving) -> None:
+    client = serving(limits=Limits(rows=400, queue=400))
+    rows = as_json(inputs(300, 4))
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda _: client.post("/predict", {"rows": rows}), range(60)))
+    refused = [answer for answer in answers if answer.status == 503]
+    assert {answer.status for answer in answers} == {200, 503}
+    assert all("rows are waiting already, of at most 400" in answer.error for answer in refused)
+    assert refused[0].headers["retry-after"] == "1"
+    assert client.post("/predict", {"rows": rows}).status == 200
+
+
+def test_too_many_connections_are_told(serving: Serving) -> None:
+    client = serving(limits=Limits(connections=2))
+    held = [socket.create_connection(("127.0.0.1", client.server.port)) for _ in range(2)]
+    time.sleep(0.3)
+    try:
+        assert raw(client.server.port, b"").startswith(b"HTTP/1.1 503")
+    finally:
+        for connection in held:
+            connection.close()
+
+
+@pytest.mark.parametrize("name", ["body", "rows", "queue", "seconds", "connections"])
+def test_a_limit_is_positive(name: str) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be greater than 0; got 0"):
+        Limits(**{name: 0})

@@ -1,0 +1,53 @@
+"""Certificates watched over posted outcomes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lossdial import LCTClassifier
+from lossdial.dial.watch import Watch
+from tests.serving.conftest import Serving
+
+
+def cases(n: int, distance: float, seed: int) -> dict[str, list[object]]:
+    rng = np.random.default_rng(seed)
+    y = rng.random(n) < 0.3
+    score = rng.normal(size=n) + distance * y
+    return {"scores": score.tolist(), "outcomes": ["ill & <b>" if yes else "well" for yes in y]}
+
+
+def test_the_server_s_watch_is_python_s(serving: Serving, fitted: LCTClassifier) -> None:
+    client, point = serving(), fitted.points["sure"]
+    watch = Watch.over(point.certificate, point.threshold)
+    for seed in range(3):
+        posted = cases(200, 5.0, seed)
+        found = client.post("/outcomes", {"point": "sure", **posted}).json
+        watch = watch.see(posted["scores"], [o == "ill & <b>" for o in posted["outcomes"]])
+    assert found["said"] == str(watch).splitlines()
+    assert found["holds"]
+    assert client.get("/outcomes").json == {"sure": {k: v for k, v in found.items() if k != "point"}}
+
+
+def test_a_certificate_that_no_longer_holds_is_said(serving: Serving) -> None:
+    client = serving()
+    found = client.post("/outcomes", {"point": "sure", **cases(3000, 0.0, 0)}).json
+    assert found["broken"] == ["recall"]
+    assert found["bounds"]["recall"]["broken"]
+    assert any("NO LONGER HOLDS" in line for line in found["said"])
+    assert 'lossdial_certificate_broken{bound="recall",point="sure"} 1.0' in client.get("/metrics").body.decode()
+
+
+def test_a_watch_goes_on_after_a_restart_where_it_may_be_kept(serving: Serving) -> None:
+    first = serving(allow_save=True).post("/outcomes", {"point": "sure", **cases(100, 5.0, 0)}).json
+    assert first["bounds"]["fpr"]["outcomes"] > 0
+    again = serving(allow_save=True)
+    assert again.get("/outcomes").json["sure"]["said"] == first["said"]
+    more = again.post("/outcomes", {"point": "sure", **cases(100, 5.0, 1)}).json
+    counts = [sum(b["outcomes"] for b in found["bounds"].values()) for found in (first, more)]
+    assert counts == [100, 200]
+
+
+def test_zero_and_one_are_outcomes_too(serving: Serving) -> None:
+    client = serving()
+    found = client.post("/outcomes", {"point": "sure", "scores": [1, 2, 3], "outcomes": [0, 1, True]}).json
+    assert found["bounds"]["recall"]["outcomes"] == 2
