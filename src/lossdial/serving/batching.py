@@ -22,7 +22,6 @@ from lossdial.serving.limits import Limits, Refused
 
 __all__ = ["Batcher", "Decided"]
 
-_TURNS: Final = 4  # of the event loop that a request waits for company, at most
 _PASS: Final = 1024  # rows of one pass that several requests share
 
 
@@ -89,11 +88,9 @@ class Batcher:
         finally:
             self.rows -= inputs.n
 
-    def _pass_quick(self, before: int = 0, turns: int = 0) -> None:
-        """One turn of the loop after the first came; while more come with every turn, a few turns later."""
-        if len(self._quick) > before and turns < _TURNS:
-            asyncio.get_running_loop().call_soon(self._pass_quick, len(self._quick), turns + 1)
-            return
+    def _pass_quick(self) -> None:
+        """One turn of the loop after the first came. To wait longer for company costs more than it gains: clients and
+        server then take turns where they could work at once."""
         jobs, self._quick = self._quick, []
         for start in range(0, len(jobs), _PASS // 64):
             part = jobs[start : start + _PASS // 64]
