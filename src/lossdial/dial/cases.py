@@ -14,6 +14,7 @@ from lossdial.dial.calibrating import calibrate
 from lossdial.dial.calibration import Calibration
 from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_both_classes, require_finite
 from lossdial.dial.estimate import Estimate
+from lossdial.dial.points import OperatingPoint
 
 _RESAMPLES, _AT_ONCE = 1000, 50
 _ENTANGLED = 0.2
@@ -34,6 +35,15 @@ class CaseRule:
         values = np.asarray(score)
         miss, alarm = amounts(cost_fn, values.size, "cost_fn"), amounts(cost_fp, values.size, "cost_fp")
         return np.asarray(self.calibration.apply(values) > case_cut(miss, alarm))
+
+
+def worth_an_alert(
+    point: OperatingPoint, score: ArrayLike, cost_fn: ArrayLike, cost_fp: ArrayLike
+) -> NDArray[np.bool_]:
+    """Which of the scores (n,) at a point's λ are worth an alert by its probabilities, given what each case costs."""
+    values = np.asarray(score)
+    miss, alarm = amounts(cost_fn, values.size, "cost_fn"), amounts(cost_fp, values.size, "cost_fp")
+    return np.asarray(point.margin(values.astype(np.float64)) > case_cut(miss, alarm))
 
 
 @dataclass(frozen=True)
