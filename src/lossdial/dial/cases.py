@@ -88,6 +88,19 @@ def amounts(cost: ArrayLike, n: int, name: str) -> FloatArray:
     return np.broadcast_to(values, (n,))
 
 
+def both_costs(cost_fn: ArrayLike | None, cost_fp: ArrayLike | None) -> tuple[ArrayLike, ArrayLike]:
+    """The two costs of a threshold per case, which go together."""
+    if cost_fn is None or cost_fp is None:
+        raise ValueError("a threshold per case needs both cost_fn and cost_fp, each one number or one per case.")
+    return cost_fn, cost_fp
+
+
+def no_costs(cost_fn: ArrayLike | None, cost_fp: ArrayLike | None, name: str) -> None:
+    """Stop where costs are given to a referral band."""
+    if cost_fn is not None or cost_fp is not None:
+        raise ValueError(f"cost_fn and cost_fp go with an operating point; {name!r} is a referral band.")
+
+
 def case_cut(cost_fn: FloatArray, cost_fp: FloatArray) -> FloatArray:
     """log(cost_fp/cost_fn) (n,): +inf where a miss costs nothing, else -inf where an alarm costs nothing."""
     with np.errstate(divide="ignore", invalid="ignore"):
