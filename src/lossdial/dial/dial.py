@@ -134,7 +134,7 @@ class Dial(Promising):
             self._require_fresh()
             point = certified_point(self._surface, aim, confidence, name, by, calibration=calibration)
         elif by is not None:
-            raise ValueError("by= asks for a certified floor in every part: give confidence too; to look, use by_part.")
+            raise ValueError("`by` asks for a certified floor in each part: give confidence too; to look, use by_part.")
         else:
             point = told(self._surface, aim, choose(self._surface, aim, name, calibration=calibration))
         self._points[name] = point
