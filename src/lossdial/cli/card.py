@@ -143,8 +143,8 @@ def _points(card: Card) -> Iterator[str]:
         yield f"<p>Its aim: {escape(evaluation.objective)}.</p>"
         yield (
             f"<p>An alert where the probability exceeds {point.threshold_probability:.3g}. Here it flags {counts.tp:g} "
-            f"of {counts.tp + counts.fn:g} {escape(card.positive)} and misses {counts.fn:g}; of {counts.fp + counts.tn:g} "
-            f"others it flags {counts.fp:g} in vain.</p>"
+            f"of {counts.tp + counts.fn:g} {escape(card.positive)} and misses {counts.fn:g}; of "
+            f"{counts.fp + counts.tn:g} others it flags {counts.fp:g} in vain.</p>"
         )
         if evaluation.note:
             yield f'<p class="open">{escape(evaluation.note)}</p>'
@@ -272,9 +272,9 @@ def _limits(card: Card) -> Iterator[str]:
             "does it no harm.</li>"
         )
     yield (
-        "<li>Whether it still holds next year. <code>lossdial watch</code> looks at outcomes as they come and says when "
-        "a certificate is refuted.</li><li>What acting, or not acting, does to a patient. The figures are of labels, not "
-        "of outcomes of care.</li></ul>"
+        "<li>Whether it still holds next year. <code>lossdial watch</code> looks at outcomes as they come and says "
+        "when a certificate is refuted.</li><li>What acting, or not acting, does to a patient. The figures are of "
+        "labels, not of outcomes of care.</li></ul>"
     )
 
 

@@ -94,8 +94,8 @@ def certify_point(surface: Surface, point: OperatingPoint, confidence: float, se
     digest = digest_of(surface.labels, score)
     if digest in (point.chosen_on, "" if point.certificate is None else point.certificate.data):
         raise NotCertified(
-            f"these rows chose point {point.name!r} (data {digest[:12]}): they cannot certify it. Bring rows that took "
-            "no part, or tune with confidence=0.95, which sets some aside."
+            f"these rows chose point {point.name!r}, or certified it (data {digest[:12]}): they cannot certify it. "
+            "Bring rows that took no part, or tune with confidence=0.95, which sets some aside."
         )
     if not point.chosen_on and point.certificate is None and point.n_positive:
         raise NotCertified(f"point {point.name!r} does not tell which rows chose it, so none can be known to be fresh.")

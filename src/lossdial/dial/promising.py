@@ -1,5 +1,6 @@
 """What a dial promises: certificates, their price, budgets, bands to refer, and whether they still hold."""
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +26,9 @@ from lossdial.dial.shift import Declined, Fit, mixture_fit
 from lossdial.dial.surface import Surface
 from lossdial.dial.tuning import at_point
 from lossdial.dial.watch import Watch
+
+_NEARLY_ALL = 0.9
+"""A share of positives that is rather a change in how cases look."""
 
 
 class Promising:
@@ -161,6 +165,13 @@ class Promising:
             if not fit.fits:
                 raise Declined(str(fit))
             prevalence = self.estimate_prevalence(score_new, point)
+            if prevalence.value > _NEARLY_ALL and self._surface.prevalence < 0.5:
+                warnings.warn(
+                    f"nearly all of these cases ({prevalence}) would be positive. More likely all scores have moved, "
+                    "which looks the same. Label some before this point is used.",
+                    UserWarning,
+                    stacklevel=2,
+                )
         share = float(prevalence if prevalence is not None else 0.5)
         if confidence is None:
             found = adapt(envelope(self._surface), share, cost_fn, cost_fp, name)

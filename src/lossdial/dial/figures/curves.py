@@ -115,7 +115,7 @@ def _promise(
     if certificate is None:
         return
     size = high[0] - low[0], high[1] - low[1]
-    label = f"{point.name}: true {what} lie in here, certified at {100 * certificate.confidence:.4g} %"
+    label = f"{point.name}: {what} in here, certified at {100 * certificate.confidence:.4g} %"
     axes.add_patch(
         Rectangle(low, *size, facecolor=colour, alpha=0.10, edgecolor=colour, linewidth=1.0, zorder=2, label=label)
     )
