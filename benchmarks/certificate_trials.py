@@ -66,7 +66,7 @@ def _travels(law: Law, certificate: Certificate, recall: float, fpr: float) -> b
 
 def _band_holds(law: Law, surface: Surface, index: int) -> bool:
     npv, precision = law.promise
-    band = referral(surface, npv, precision, law.prevalence, CONFIDENCE, index)
+    band = referral(surface, npv, precision, law.prevalence, CONFIDENCE, seed=index)
     below = np.isinf(band.low) or npv_at(*law.rates(band.low), law.prevalence) >= band.npv - 1e-12
     return bool(
         below and (np.isinf(band.high) or precision_at(*law.rates(band.high), law.prevalence) >= band.precision - 1e-12)

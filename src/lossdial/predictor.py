@@ -19,11 +19,12 @@ from torch import Tensor
 
 from lossdial.base.labels import are_positive
 from lossdial.data.schema import Schema
-from lossdial.dial import OperatingPoint
+from lossdial.dial import OperatingPoint, Referral
+from lossdial.dial.cases import worth_an_alert
 from lossdial.models import ConditionalClassifier, Head
 from lossdial.spaces import Lam, Space
 
-__all__ = ["Decisions", "Folded", "ModelScores", "Predictor", "class_array", "dial_grid"]
+__all__ = ["Decisions", "Folded", "ModelScores", "Predictor", "Referred", "class_array", "dial_grid"]
 
 _ROWS: Final = 2**16  # of features held in double precision at a time
 
@@ -76,10 +77,26 @@ class Predictor:
         """The head in float64."""
         return deepcopy(self.model.head).double()
 
-    def decide(self, features: Tensor, point: OperatingPoint, folded: Folded | None = None) -> Decisions:
-        """What an operating point says of features (n, c); `folded` is the head at its λ, where it is at hand."""
+    def decide(
+        self,
+        features: Tensor,
+        point: OperatingPoint,
+        costs: tuple[ArrayLike, ArrayLike] | None = None,
+        folded: Folded | None = None,
+    ) -> Decisions:
+        """What an operating point says of features (n, c); `folded` is the head at its λ, where it is at hand.
+
+        costs: of a miss and of a false alarm, each one number or one per case; an alert is then what its probability
+        makes worth it, a threshold for each case in place of the point's own.
+        """
         margin = self.margins(features, point.lam if folded is None else folded)
-        return Decisions(margin, np.asarray(point.probability(margin.astype(np.float64))), point.predict(margin))
+        positive = point.predict(margin) if costs is None else worth_an_alert(point, margin, *costs)
+        return Decisions(margin, np.asarray(point.probability(margin.astype(np.float64))), positive)
+
+    def refer(self, features: Tensor, band: Referral) -> Referred:
+        """What a referral band says of features (n, c)."""
+        margin = self.margins(features, band.lam)
+        return Referred(margin, np.asarray(band.probability(margin.astype(np.float64))), band.predict(margin))
 
     def labels(self, y: ArrayLike) -> NDArray[np.int64]:
         """1 for the positive class, 0 for the other."""
@@ -101,6 +118,15 @@ class Decisions:
     margin: NDArray[np.float32]
     probability: NDArray[np.floating[Any]]
     positive: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Referred:
+    """Of n samples: z₊ − z₋ at the band's λ, the probability of the positive class, and clear, refer or act."""
+
+    margin: NDArray[np.float32]
+    probability: NDArray[np.floating[Any]]
+    action: NDArray[np.str_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from lossdial.dial import metrics
+from lossdial.dial import Dial, metrics
 from lossdial.dial.adapt import adapt
 from lossdial.dial.envelope import envelope
 from lossdial.dial.figures import (
@@ -233,3 +233,57 @@ def test_coinciding_points_are_told_apart(surface, points):
     assert "balance, twin" in lines(render(decision_curve_figure(surface, [points[0], twin])))
     labels = [bars.get_label() for bars in render(reliability_figure(surface, [points[0], twin])).containers]
     assert labels == ["balance, twin"]
+
+
+def test_a_certificate_is_a_box_that_holds_on_pr_and_roc():
+    rng = np.random.default_rng(0)
+    y = np.repeat([1, 0], [200, 2000])
+    dial = Dial(y, rng.standard_normal(y.size) + 2 * y)
+    point = dial.tune(maximize="precision", subject_to={"recall": 0.9}, confidence=0.95)
+    plain = dial.tune(maximize="f1", name="plain")
+    boxes = {}
+    for name, draw in (("pr", precision_recall_figure), ("roc", roc_figure)):
+        (box,) = draw(dial.surface, [point, plain]).axes[0].patches
+        boxes[name] = (*box.get_xy(), box.get_x() + box.get_width(), box.get_y() + box.get_height())
+    recall, fpr = point.certificate.recall, point.certificate.fpr
+    share = dial.surface.prevalence
+    assert boxes["roc"] == pytest.approx((0, recall, fpr, 1))
+    assert boxes["pr"] == pytest.approx((recall, share * recall / (share * recall + (1 - share) * fpr), 1, 1))
+
+
+def test_the_band_of_the_reliability_curve_covers_all_bins_at_once():
+    """The probabilities are right here: some bin leaves the band in 5 % of draws, more than 12 of 100 in 1 of 1,000."""
+    left = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        score = rng.normal(-1.5, 1.5, 800)
+        dial = Dial((rng.random(800) < 1 / (1 + np.exp(-score))).astype(int), score)
+        point = OperatingPoint("p", {}, 0.0, "untuned", {}, 0, 0)
+        axes = reliability_figure(dial.surface, [point]).axes[0]
+        (band,) = [c for c in axes.collections if c.get_paths() and c.get_alpha() == 0.13]
+        vertices = band.get_paths()[0].vertices
+        line = next(line for line in axes.lines if line.get_marker() == "o")
+        for x in line.get_xdata():
+            ends = vertices[np.isclose(vertices[:, 0], x), 1]
+            if not ends.min() <= x <= ends.max():  # the mean probability is, to a hair, the true share
+                left += 1
+                break
+    assert left <= 12
+
+
+def test_the_decision_curve_has_an_interval_around_its_line():
+    rng = np.random.default_rng(0)
+    y = np.repeat([1, 0], [60, 600])
+    dial = Dial(y, rng.standard_normal(y.size) + 2 * y)
+    point = dial.tune(maximize="f1")
+    cuts = np.array([0.05, 0.2])
+    axes = decision_curve_figure(dial.surface, [point], cuts).axes[0]
+    (band,) = [c for c in axes.collections if c.get_paths() and c.get_alpha() == 0.15]
+    vertices = band.get_paths()[0].vertices
+    predicted = point.probability(dial.scores[:, 0])
+    for cut in cuts:
+        tpr, fpr = np.mean(predicted[y == 1] > cut), np.mean(predicted[y == 0] > cut)
+        benefit = (60 * tpr - 600 * fpr * cut / (1 - cut)) / 660
+        ends = vertices[np.isclose(vertices[:, 0], cut), 1]
+        assert ends.min() < benefit < ends.max()
+        assert ends.max() - ends.min() < 0.06

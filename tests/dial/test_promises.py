@@ -143,7 +143,7 @@ def test_wrong_input_is_named():
         dial.tune(**FLOOR, by=np.zeros(920))
     with pytest.raises(ValueError, match="confidence must lie"):
         dial.tune(**FLOOR, confidence=1.0)
-    with pytest.raises(NotCertified, match="by= goes with a floor on recall"):
+    with pytest.raises(NotCertified, match="`by` goes with a floor on recall"):
         dial.tune(maximize="recall", subject_to={"fpr": 0.1}, confidence=0.95, by=np.zeros(920))
     with pytest.raises(ValueError, match="by must have shape"):
         dial.tune(**FLOOR, confidence=0.95, by=[1, 2])

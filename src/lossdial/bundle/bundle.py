@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 import platform
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import torch
@@ -29,13 +29,15 @@ from lossdial.bundle.format import FORMAT, JSON, BundleError, Content, describe,
 from lossdial.bundle.kept import DELETE, Evidence, Training, evidence_from, training_from
 from lossdial.bundle.models import model_from_json, model_to_json
 from lossdial.data.schema import schema_from_json
-from lossdial.dial import Dial, Envelope, Estimate, OperatingPoint, adapt
+from lossdial.dial import AIMS, Dial, Envelope, Estimate, Objective, OperatingPoint, Referral, Verdict, adapt
 from lossdial.dial.checks import require_positives
+from lossdial.losses import loss_from_recipe
 from lossdial.predictor import Predictor, class_array
 from lossdial.spaces import Lam
 
 __all__ = ["Bundle", "Evidence", "Training"]
 
+T = TypeVar("T")
 _LIBRARIES: Final = ("lossdial", "torch", "numpy", "scikit-learn", "safetensors")
 _NOTABLE: Final = 0.01  # share of samples that training has seen, above which figures are not to be trusted
 
@@ -52,10 +54,35 @@ class Bundle:
     evidence: Evidence | None = None
     #: hashes of the training rows, sorted
     seen: NDArray[np.uint32] | None = None
+    #: referral bands; no point has the name of one
+    bands: Mapping[str, Referral] = field(default_factory=dict)
 
     def with_point(self, point: OperatingPoint) -> Bundle:
         """The same bundle with one more operating point, or another one under that name."""
+        if point.name in self.bands:
+            raise ValueError(f"{point.name!r} is a referral band; give the point a name of its own.")
         return replace(self, points={**self.points, point.name: point})
+
+    def with_band(self, band: Referral) -> Bundle:
+        """The same bundle with one more referral band, or another one under that name."""
+        if band.name in self.points or band.name == "default":
+            raise ValueError(f"{band.name!r} is an operating point; give the band a name of its own.")
+        return replace(self, bands={**self.bands, band.name: band})
+
+    @property
+    def plain(self) -> dict[str, float] | None:
+        """The λ nearest to the plain loss; None where the loss is somebody's own."""
+        try:
+            neutral = loss_from_recipe(self.training.loss).neutral
+        except (ValueError, TypeError, KeyError):
+            return None
+        return dict(self.predictor.space.nearest(neutral).as_dict())
+
+    def verdict(self, dial: Dial, objectives: Sequence[Objective] = AIMS) -> Verdict:
+        """What moving λ gains, over the best single λ and over the plain loss, where its λ is on the dial."""
+        plain = self.plain
+        known = plain is not None and plain in [dict(lam) for lam in dial.lams] and len(dial.lams) > 1
+        return dial.verdict(objectives, plain=plain if known else None)
 
     def dial(
         self,
@@ -72,9 +99,9 @@ class Bundle:
         lams: an even grid over the trained range unless given. features: of X, where they are known already.
         """
         labels = self.predictor.labels(y)
-        self._warn_of_training_rows(self.predictor.schema.fingerprints(X))
+        spent = self._trained_on(self.predictor.schema.fingerprints(X))
         scores = self.predictor.scores(self.predictor.features(X) if features is None else features, lams)
-        return Dial(labels, scores, scores.lams, groups=groups, sample_weight=sample_weight)
+        return Dial(labels, scores, scores.lams, groups=groups, sample_weight=sample_weight, spent=spent)
 
     def held_out(self) -> Dial:
         """The dial over the samples that were held out in training."""
@@ -93,15 +120,18 @@ class Bundle:
             return adapt(self.envelope, float(prevalence), cost_fn, cost_fp, name)
         return self.held_out().adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name)
 
-    def _warn_of_training_rows(self, prints: NDArray[np.uint32]) -> None:
+    def _trained_on(self, prints: NDArray[np.uint32]) -> str:
+        """Why rows cannot certify, after a warning, where training has seen them."""
         share = 0.0 if self.seen is None else float(np.isin(prints, self.seen).mean())
-        if share > _NOTABLE:
-            warnings.warn(
-                f"{round(share * len(prints)):,} of these {len(prints):,} samples ({share:.0%}) were trained on: "
-                "figures will be too good, and choices wrong. Give samples that training has not seen.",
-                UserWarning,
-                stacklevel=4,
-            )
+        if share <= _NOTABLE:
+            return ""
+        known = f"{round(share * len(prints)):,} of these {len(prints):,} samples ({share:.0%}) were trained on"
+        warnings.warn(
+            f"{known}: figures will be too good, and choices wrong. Give samples that training has not seen.",
+            UserWarning,
+            stacklevel=4,
+        )
+        return known
 
     def save(self, path: str | os.PathLike[str], replace: bool = False) -> None:
         """Write the bundle into the folder ``path``.
@@ -117,13 +147,18 @@ class Bundle:
         described = {kind: describe(kind, tensors) for kind, tensors in files.items()}
         with exclusive(folder):
             before = {file.name for file in folder.iterdir()}
-            known = _points_of(folder, described["weights"][0]["sha256"])
+            known = _kept_of(folder, described["weights"][0]["sha256"])
             if known is None and not replace:
                 raise BundleError(
                     f"{folder} holds another model; choose another folder, or save(…, replace=True) to lose that one."
                 )
-            points = {**(known or {}), **self._points_to_json()}
-            content = self._to_json() | {kind: entry for kind, (entry, _) in described.items()} | {"points": points}
+            kept = {
+                kind: {**(known or {}).get(kind, {}), **{name: item.to_json() for name, item in own.items()}}
+                for kind, own in (("points", self.points), ("bands", self.bands))
+            }
+            if both := kept["points"].keys() & kept["bands"].keys():
+                raise BundleError(f"{folder} has {min(both)!r} as a point and as a referral band; rename one of them.")
+            content = self._to_json() | {kind: entry for kind, (entry, _) in described.items()} | kept
             names = {entry["file"] for entry, _ in described.values()}
             try:
                 for entry, data in described.values():
@@ -165,7 +200,8 @@ class Bundle:
             return cls(
                 predictor=Predictor(schema, model, _classes(content.part("classes"))),
                 training=training_from(content.part("training")),
-                points=_points(content),
+                points=_items(content, "points", "operating point", OperatingPoint.from_json),
+                bands=_items(content, "bands", "referral band", Referral.from_json),
                 envelope=None if envelope is None else Envelope.from_json(envelope.data),
                 evidence=None if tensors is None or "y" not in tensors else evidence_from(tensors, content),
                 seen=None if tensors is None or "seen" not in tensors else tensors["seen"].numpy().astype(np.uint32),
@@ -190,9 +226,6 @@ class Bundle:
             {"evidence": {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in tensors.items()}} if tensors else {}
         )
 
-    def _points_to_json(self) -> dict[str, Any]:
-        return {name: point.to_json() for name, point in self.points.items()}
-
     def _to_json(self) -> dict[str, Any]:
         training = self.training
         classes = class_array(self.predictor.classes)
@@ -215,26 +248,29 @@ class Bundle:
 
     @staticmethod
     def delete_point(path: str | os.PathLike[str], name: str) -> None:
-        """Take one operating point out of the bundle in a folder."""
+        """Take one operating point, or referral band, out of the bundle in a folder."""
         folder = Path(path)
         with exclusive(folder):
             content = read_content(folder)
-            points = content.get("points", dict)
-            if name not in points:
-                raise BundleError(f"there is no operating point {name!r}; there are {', '.join(points)}.")
+            kept = {kind: dict(content.data.get(kind, {})) for kind in ("points", "bands")}
             if name == "default":
                 raise BundleError("'default' is what predict uses; tune or adapt without a name to change it.")
-            write_json(folder / JSON, {**content.data, "points": {k: v for k, v in points.items() if k != name}})
+            if not any(name in items for items in kept.values()):
+                there = ", ".join([*kept["points"], *kept["bands"]])
+                raise BundleError(f"there is no operating point {name!r}; there are {there}.")
+            for items in kept.values():
+                items.pop(name, None)
+            write_json(folder / JSON, {**content.data, **kept})
 
 
-def _points_of(folder: Path, weights: str) -> dict[str, Any] | None:
-    """The points, as JSON, of the bundle that is there; None where it is of another network."""
+def _kept_of(folder: Path, weights: str) -> dict[str, dict[str, Any]] | None:
+    """Points and bands, as JSON, of the bundle that is there; None where it is of another network."""
     if not (folder / JSON).exists():
         return {}
     with suppress(BundleError):
         content = read_content(folder)
         if content.part("weights").get("sha256", str) == weights:
-            return dict(content.get("points", dict))
+            return {kind: dict(content.data.get(kind, {})) for kind in ("points", "bands")}
     return None
 
 
@@ -244,16 +280,17 @@ def _remove_others(folder: Path, names: set[str]) -> None:
             old.unlink(missing_ok=True)
 
 
-def _points(content: Content) -> dict[str, OperatingPoint]:
-    points = {}
-    for name in content.get("points", dict):
+def _items(content: Content, key: str, what: str, read: Callable[[Any], T]) -> dict[str, T]:
+    """Points or bands by name; a bundle that knows of no bands has none."""
+    found = {}
+    for name in content.get(key, dict) if key == "points" or key in content.data else ():
         try:
-            points[name] = OperatingPoint.from_json(content.part("points").get(name, dict))
+            found[name] = read(content.part(key).get(name, dict))
         except BundleError:
             raise
         except (ValueError, KeyError, TypeError) as error:
-            raise BundleError(f"the operating point {name!r} in {content.place} is damaged: {error}") from error
-    return points
+            raise BundleError(f"the {what} {name!r} in {content.place} is damaged: {error}") from error
+    return found
 
 
 def _optional_tensors(folder: Path, content: Content, key: str) -> dict[str, Tensor] | None:

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Literal
 from lossdial.cli.values import UsageError
 
 if TYPE_CHECKING:
-    from lossdial import Bundle, Dial, Lam
-    from lossdial.dial import Estimate, OperatingPoint
+    import pandas as pd
 
-__all__ = ["adapt", "dial_with_points", "grid_with_points", "labelled_dial", "tune"]
+    from lossdial import Bundle, Dial, Lam
+    from lossdial.cli.inputs import Inputs
+    from lossdial.dial import OperatingPoint
+
+__all__ = ["adapt", "dial_with_points", "grid_with_points", "judging", "labelled_dial", "tune"]
 
 
 def tune(
@@ -27,6 +30,12 @@ def tune(
     name: str = "default",
     calibration: Literal["auto", "temperature", "platt", "beta"] | None = "auto",
     confidence: float | None = None,
+    by: str | None = None,
+    refer: dict[str, float] | None = None,
+    alerts_per_day: float | None = None,
+    volume: float | None = None,
+    unlabelled: str | None = None,
+    price: bool = False,
     target: str | None = None,
     group: str | None = None,
     path_column: str | None = None,
@@ -38,6 +47,9 @@ def tune(
     out: str | None = None,
 ) -> None:
     """Choose λ and threshold for an aim, in milliseconds, and keep them under a name.
+
+    With --confidence the bounds hold on new data, and the point carries the certificate. --refer chooses two thresholds
+    in place of one: clear below, act above, and a person looks at what lies between.
 
     The point is kept in the model RUN. With --scores in its place, the same is asked of somebody else's scores, and the
     point is written as JSON.
@@ -66,7 +78,19 @@ def tune(
     calibration
         The map that makes probabilities of scores, kept with the point: by name, auto for the best, or none.
     confidence
-        Certify the floor on recall: it holds on new data with this probability, such as 0.95.
+        Certify the bounds: they hold on new data with this probability, such as 0.95.
+    by
+        With --confidence: a column (sex, site, scanner); the floor on recall then holds in every part of it.
+    refer
+        Choose a band to refer to a person: --refer npv=0.995,precision=0.5 --prevalence 0.02 --name triage.
+    alerts_per_day
+        At most so many alerts a day on average, where --volume cases come a day.
+    volume
+        With --alerts-per-day: how many cases come a day.
+    unlabelled
+        With --alerts-per-day: cases as they come, without labels, to certify the cap on.
+    price
+        Choose nothing; say how many positives certifying --subject-to recall=… takes, and what to expect of it.
     target
         The column with the labels. By default that of training.
     group
@@ -88,35 +112,69 @@ def tune(
     """
     from rich.console import Console
 
-    from lossdial.cli.points import point_sheet
+    from lossdial.cli.points import band_sheet, point_sheet
+    from lossdial.cli.questions import Question, budget, column_of
 
+    question = Question(
+        name=name,
+        calibration=calibration,
+        maximize=maximize,
+        minimize=minimize,
+        subject_to=subject_to or {},
+        cost_fn=cost_fn,
+        cost_fp=cost_fp,
+        prevalence=prevalence,
+        confidence=confidence,
+        refer=refer,
+        alerts_per_day=alerts_per_day,
+        volume=volume,
+        price=price,
+    )
     if scores is not None:
         if run is not None or data is not None:
             raise UsageError("give RUN, with --data or without, or --scores; not both.")
         from lossdial.cli.scores import Columns, tune_scores
 
-        columns = Columns(target, score, score_is, positive, group, weight)
-        aim = {"maximize": maximize, "minimize": minimize, "subject_to": subject_to, "cost_fn": cost_fn}
-        aim |= {"cost_fp": cost_fp, "prevalence": prevalence}
-        tune_scores(scores, columns, aim | {"confidence": confidence}, name, calibration, out or "point.json")
+        if unlabelled is not None:
+            raise UsageError("--unlabelled goes with RUN; with --scores the cap is certified on all its rows.")
+        tune_scores(
+            scores, Columns(target, score, score_is, positive, group, weight, by), question, out or "point.json"
+        )
         return
     if run is None:
         raise UsageError("RUN is needed, the folder that `lossdial train` wrote; or --scores, a file of scores.")
     alone = {"score": score, "score-is": score_is, "positive": positive, "weight": weight, "out": out}
     if given := [option for option, value in alone.items() if value is not None]:
         raise UsageError(f"--{given[0]} goes with --scores; a model knows its own.")
-    from lossdial import Bundle, Objective
+    from lossdial import Bundle
+    from lossdial.dial import Price, Referral
 
-    aim_ = Objective(maximize, minimize, subject_to or {}, cost_fn, cost_fp, prevalence)
-    bundle = Bundle.load(run)
-    dial = labelled_dial(bundle, data, target, group, path_column)
-    started = time.perf_counter()
-    point = dial.tune(aim=aim_, name=name, calibration=calibration, confidence=confidence)
-    sheet = point_sheet(point)  # computes the figures, which are part of the time
-    elapsed = time.perf_counter() - started
-    bundle.with_point(point).save(run)
+    if unlabelled is not None and alerts_per_day is None:
+        raise UsageError("--unlabelled goes with --alerts-per-day and --volume, the cap to certify on it.")
+    if by is not None and data is None:
+        raise UsageError("--by names a column of --data, which is not given.")
     console = Console(soft_wrap=True, highlight=False)
-    console.print(sheet)
+    bundle = Bundle.load(run)
+    dial, table = labelled_dial(bundle, data, target, group, path_column)
+    parts = None if by is None else column_of(table, by, "--by", str(data)).to_numpy()
+    started = time.perf_counter()
+    if unlabelled is not None:
+        found: OperatingPoint | Referral | Price = budget(bundle, dial, unlabelled, path_column, question)
+    else:
+        found = question.ask(dial, parts)
+    if isinstance(found, Price):
+        console.print(str(found), markup=False)
+        return
+    if isinstance(found, Referral):
+        bundle.with_band(found).save(run)
+        console.print(band_sheet(found))
+    else:
+        sheet = point_sheet(found)  # computes the figures, which are part of the time
+        bundle.with_point(found).save(run)
+        console.print(sheet)
+        if question.busy and unlabelled is None:
+            console.print(f"{question.busy}.", markup=False)
+    elapsed = time.perf_counter() - started
     console.print(f"tuned in {1000 * elapsed:.0f} ms; kept in {run} as {name!r}. {_next(run, name)}")
 
 
@@ -132,6 +190,7 @@ def adapt(
     group: str | None = None,
     path_column: str | None = None,
     name: str = "default",
+    confidence: float | None = None,
 ) -> None:
     """Move to another prevalence and other costs, in closed form: no labels, no training.
 
@@ -149,7 +208,8 @@ def adapt(
     cost_fp
         The cost of a false alarm.
     unlabelled
-        In place of --prevalence: rows or images from there, without labels, to estimate it from.
+        In place of --prevalence: rows or images from there, without labels, to estimate it from. Where no share of
+        positives explains their scores, because something else has changed too, this declines and says what moved.
     data
         Labelled data that training has not seen, to take the envelope from. By default the samples held out.
     target
@@ -160,25 +220,37 @@ def adapt(
         In a table of image files: the column with their paths. By default path.
     name
         What to call the point; `lossdial predict --point NAME` uses it.
+    confidence
+        Certify recall and FPR of the point anew, on samples set aside: they hold with this probability. Without, the
+        point is not certified.
     """
     from rich.console import Console
 
     from lossdial import Bundle
     from lossdial.cli.points import point_sheet
+    from lossdial.cli.questions import probed
 
     if (prevalence is None) == (unlabelled is None):
         raise UsageError("give one of --prevalence and --unlabelled.")
     bundle = Bundle.load(run)
     console = Console(soft_wrap=True, highlight=False)
-    if data is None and prevalence is not None:
+    if data is None and prevalence is not None and confidence is None:
         point = bundle.adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name)
     else:
-        dial = labelled_dial(bundle, data, target, group, path_column if data is not None else None)
-        if unlabelled is not None:
-            estimate = _estimate(bundle, dial, unlabelled, path_column)
-            prevalence = estimate.value
-            console.print(f"prevalence in {unlabelled}: {estimate}", markup=False)
-        point = dial.adapt(prevalence=prevalence or 0.0, cost_fn=cost_fn, cost_fp=cost_fp, name=name)
+        dial, _ = labelled_dial(bundle, data, target, group, path_column if data is not None else None)
+        probe, scores = (None, None) if unlabelled is None else probed(bundle, dial, unlabelled, path_column)
+        point = dial.adapt(
+            prevalence=prevalence,
+            cost_fn=cost_fn,
+            cost_fp=cost_fp,
+            name=name,
+            score_new=scores,
+            point=probe or "default",
+            confidence=confidence,
+        )
+        if probe is not None and scores is not None:
+            console.print(f"prevalence in {unlabelled}: {dial.estimate_prevalence(scores, probe)}", markup=False)
+            console.print(dial.fit_mixture(scores, probe).blind, markup=False)
     bundle.with_point(point).save(run)
     console.print(point_sheet(point))
     console.print(f"kept in {run} as {name!r}. {_next(run, name)}")
@@ -186,61 +258,55 @@ def adapt(
 
 def labelled_dial(
     bundle: Bundle, data: str | None, target: str | None, group: str | None, path_column: str | None
-) -> Dial:
-    """The dial over labelled data, or over the samples that were held out."""
+) -> tuple[Dial, pd.DataFrame | None]:
+    """The dial over labelled data, with their table; or over the samples that were held out."""
     from lossdial.cli.inputs import Columns, read_inputs
 
     if data is None:
         if given := [o for o, v in (("target", target), ("group", group), ("path-column", path_column)) if v]:
             raise UsageError(f"--{given[0]} names a column of --data, which is not given.")
-        return bundle.held_out()
+        return bundle.held_out(), None
     inputs = read_inputs(bundle, data, Columns(target, group, path_column), labelled=True)
-    return bundle.dial(inputs.X, inputs.labels, groups=inputs.groups)
+    return bundle.dial(inputs.X, inputs.labels, groups=inputs.groups), inputs.table.iloc[inputs.kept]
 
 
 def dial_with_points(
     bundle: Bundle, data: str | None, target: str | None, group: str | None, path_column: str | None
 ) -> tuple[Dial, list[OperatingPoint]]:
     """The dial over the grid of λ and those of the points, and the points that it can judge."""
+    return judging(bundle, data, target, group, path_column)[:2]
+
+
+def judging(
+    bundle: Bundle, data: str | None, target: str | None, group: str | None, path_column: str | None
+) -> tuple[Dial, list[OperatingPoint], Inputs | None]:
+    """The dial over the grid of λ and those of points and bands, the points that it can judge, and what was read."""
     from lossdial.cli.inputs import Columns, read_inputs
     from lossdial.cli.report import note
 
     points = list(bundle.points.values())
     if data is None:
-        dial = labelled_dial(bundle, None, target, group, path_column)
+        dial, _ = labelled_dial(bundle, None, target, group, path_column)
         known = [dict(lam) for lam in dial.lams]
         for point in points:
             if dict(point.lam) not in known:
                 note(f"{point.name} is left out: of held-out samples no scores at its λ are kept. Give --data.")
-        return dial, [point for point in points if dict(point.lam) in known]
+        return dial, [point for point in points if dict(point.lam) in known], None
     inputs = read_inputs(bundle, data, Columns(target, group, path_column), labelled=True)
-    return bundle.dial(inputs.X, inputs.labels, groups=inputs.groups, lams=grid_with_points(bundle)), points
+    return bundle.dial(inputs.X, inputs.labels, groups=inputs.groups, lams=grid_with_points(bundle)), points, inputs
 
 
 def grid_with_points(bundle: Bundle) -> Lam:
-    """The grid of λ that a dial has, and the λ of the points where they are others."""
+    """The grid of λ that a dial has, and the λ of the points and bands where they are others."""
     import json
 
     from lossdial.predictor import dial_grid
 
     space = bundle.predictor.space
     grid = [lam.as_dict() for lam in dial_grid(space)]
-    own = [dict(point.lam) for point in bundle.points.values() if dict(point.lam) not in grid]
+    wanted = [dict(p.lam) for p in bundle.points.values()] + [dict(band.lam) for band in bundle.bands.values()]
+    own = [lam for lam in wanted if lam not in grid]
     return space.stack([*grid, *{json.dumps(lam): lam for lam in own}.values()])
-
-
-def _estimate(bundle: Bundle, dial: Dial, unlabelled: str, path_column: str | None) -> Estimate:
-    """The share of positives among unlabelled samples, at the λ of the default point or the nearest that is known."""
-    from lossdial.cli.inputs import Columns, read_inputs
-
-    point = bundle.points["default"]
-    if dict(point.lam) not in [dict(lam) for lam in dial.lams]:
-        raise ValueError(
-            "the λ of the default point is none of those whose held-out scores are kept; give --data, labelled."
-        )
-    inputs = read_inputs(bundle, unlabelled, Columns(path=path_column), labelled=False)
-    scores = bundle.predictor.margins(bundle.predictor.features(inputs.X), point.lam)
-    return dial.estimate_prevalence(scores, point)
 
 
 def _next(run: str, name: str) -> str:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossdial.base.files import write
+from lossdial.cli.values import UsageError
 
 if TYPE_CHECKING:
     from lossdial import Dial
     from lossdial.cli.report import Sheet
-    from lossdial.dial import Evaluation, OperatingPoint
+    from lossdial.dial import BandEvaluation, Evaluation, OperatingPoint
 
 __all__ = ["evaluate"]
 
@@ -26,6 +27,14 @@ def evaluate(
     path_column: str | None = None,
     out: str | None = None,
     heat_map: str = "auc",
+    report: str | None = None,
+    purpose: str | None = None,
+    certify: list[str] | None = None,
+    confidence: float = 0.95,
+    by: str | None = None,
+    against: str | None = None,
+    cost_fn: str | None = None,
+    cost_fp: str | None = None,
 ) -> None:
     """Measure every operating point on labelled data: figures, intervals, pictures.
 
@@ -49,22 +58,51 @@ def evaluate(
         The folder for report.html, evaluation.json and the pictures. By default one of its own in RUN/evaluation.
     heat_map
         The metric to draw over λ.
+    report
+        Also write one page for those who decide, to this file (.html): what each point promises, on what evidence.
+    purpose
+        With --report: what the model is for, in a sentence or two.
+    certify
+        Certify recall and FPR of these points, by name, on --data, and keep the certificates in RUN. Data that chose a
+        point, or trained the model, are refused.
+    confidence
+        With --certify: with which probability the certificates hold.
+    by
+        A column of --data (sex, site, scanner): what each point does in every part of it, and the gaps.
+    against
+        Another model, the folder that `lossdial train` wrote: what this one gains over it on the same samples.
+    cost_fn
+        What missing a case costs, a number or a column of --data: is a threshold per case worth it?
+    cost_fp
+        With --cost-fn: what a false alarm costs, a number or a column.
     """
     from rich.console import Console
 
     from lossdial import Bundle
-    from lossdial.cli.dialing import dial_with_points
+    from lossdial.cli.dialing import judging
+    from lossdial.cli.further import Wanted, further
     from lossdial.cli.report import write_report
-    from lossdial.dial import as_metric, evaluate_points, statable
+    from lossdial.dial import as_metric, evaluate_band, evaluate_points, statable
 
     as_metric(heat_map, "heat_map")  # a wrong name is told before anything is computed
+    if report is not None and Path(report).suffix not in (".html", ".htm"):
+        raise ValueError(f"report must end in .html; got {report!r}.")
+    if purpose is not None and report is None:
+        raise UsageError("--purpose goes with --report.")
+    wanted = Wanted(run, data, tuple(certify or ()), confidence, by, against, cost_fn, cost_fp)
     bundle = Bundle.load(run)
-    dial, points = dial_with_points(bundle, data, target, group, path_column)
+    dial, points, inputs = judging(bundle, data, target, group, path_column)
+    console = Console(soft_wrap=True, highlight=False)
+    extra = further(wanted, bundle, dial, points, inputs)
+    points = [extra.certified.get(point.name, point) for point in points]
     found = evaluate_points(dial, points)
+    known = [dict(lam) for lam in dial.lams]
+    bands = [evaluate_band(dial, band) for band in bundle.bands.values() if dict(band.lam) in known]
     counts = (dial.surface.n_positive, dial.surface.n_negative)
     reason = statable(*counts)
-    verdict = reason if reason is not None else str(dial.verdict())
-    sheets = _sheets(found, counts, _notes(dial, points, data))
+    verdict = reason if reason is not None else str(bundle.verdict(dial))
+    notes = _notes(dial, points, data)
+    sheets = [*_sheets(found, counts, notes), *_bands(bands), *extra.sheets]
     folder = Path(out) if out is not None else Path(run) / "evaluation" / _place(data)
     content = {
         "data": data,
@@ -72,17 +110,44 @@ def evaluate(
         "n_negative": counts[1],
         "held_out_in_training": data is None,
         "points": {evaluation.name: evaluation.to_json() for evaluation in found},
+        "bands": {evaluation.name: evaluation.to_json() for evaluation in bands},
         "verdict": verdict,
     }
     write(folder / "evaluation.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     pictures = {} if reason is not None else _pictures(dial, points, heat_map)
     title = f"{Path(run).name} on {data or 'samples held out in training'}"
     written = write_report(folder, title, verdict, sheets, pictures)
-    console = Console(soft_wrap=True, highlight=False)
     for sheet in sheets:
         console.print(sheet)
-    console.print(verdict, markup=False)
+    for line in (verdict, *extra.lines):
+        console.print(line, markup=False)
+    if report is not None:
+        from lossdial.cli.card import Card, write_card
+
+        seen = {name: figure for name, figure in pictures.items() if name != "heat_map"}
+        card = Card(run, bundle, dial, found, bands, data, purpose, notes, verdict, (*extra.sheets,), (*extra.lines,))
+        write_card(Path(report), card, seen)
+        console.print(f"for those who decide: {report}", markup=False)
     console.print(f"look at: {written[0]}", markup=False)
+
+
+def _bands(found: Sequence[BandEvaluation]) -> list[Sheet]:
+    """What referral bands do here: the workload, and both ends."""
+    from lossdial.cli.report import Sheet
+
+    if not found:
+        return []
+    rows = []
+    for evaluation in found:
+        ends = {"clear": ("npv", evaluation.npv), "act": ("precision", evaluation.precision)}
+        for action, share in evaluation.shares.items():
+            promised, figure = ends.get(action, ("", None))
+            positive, negative = evaluation.counts[action]
+            kept = "" if figure is None else f"{promised} {figure}"
+            rows.append((f"{evaluation.name}: {action}", f"{positive:g}, {negative:g}", str(share), kept))
+    columns = ("band", "positives, negatives", "share of cases", "here")
+    at = ", ".join(f"{e.name} {e.band.prevalence:g}" for e in found)
+    return [Sheet("referral bands", columns, rows, f"Shares and figures are at each band's prevalence ({at}).")]
 
 
 def _pictures(dial: Dial, points: Sequence[OperatingPoint], heat_map: str) -> Mapping[str, Any]:

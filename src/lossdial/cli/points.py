@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from math import isinf
+from textwrap import wrap
+from typing import TYPE_CHECKING, Final
 
 from lossdial.cli.values import UsageError
+from lossdial.cli.wording import in_words
 
 if TYPE_CHECKING:
     from lossdial import Bundle
     from lossdial.cli.report import Sheet
-    from lossdial.dial import OperatingPoint
+    from lossdial.dial import Estimate, OperatingPoint, Referral
 
-__all__ = ["point_sheet", "points"]
+__all__ = ["band_sheet", "point_sheet", "points", "promise"]
+
+_WIDTH: Final = 79
 
 
-def points(run: str, /, delete: list[str] | None = None, import_: str | None = None) -> None:
+def points(
+    run: str,
+    /,
+    delete: list[str] | None = None,
+    import_: str | None = None,
+    prevalence: float | None = None,
+    cost_fn: float | None = None,
+    cost_fp: float | None = None,
+) -> None:
     """List the operating points of a model, delete some, or take up those of a page.
 
-    Of each: its aim, λ, the threshold as a margin and as a probability, and the figures that it was chosen by.
+    Of each: its aim, λ, the threshold as a margin and as a probability, the figures that it was chosen by, and its
+    certificate; with --prevalence also what that promises where such a share is positive.
 
     Parameters
     ----------
@@ -28,11 +42,18 @@ def points(run: str, /, delete: list[str] | None = None, import_: str | None = N
         The points to delete, by name: --delete clinic,screening.
     import_
         A file of points that an explorer page saved. They are somebody's choice: none is certified by that.
+    prevalence
+        Say what every certificate promises where this share is positive: precision, NPV, alert rate.
+    cost_fn
+        With --prevalence: the cost of a missed positive, for a cap on the cost per case.
+    cost_fp
+        With --prevalence: the cost of a false alarm.
     """
     from rich.console import Console
 
     from lossdial import Bundle
     from lossdial.base.names import closest
+    from lossdial.dial import NotCertified
 
     console = Console(soft_wrap=True, highlight=False)
     bundle = Bundle.load(run)
@@ -42,20 +63,35 @@ def points(run: str, /, delete: list[str] | None = None, import_: str | None = N
         console.print(_take(run, bundle, import_), markup=False)
         return
     if delete:
+        there = [*bundle.points, *bundle.bands]
         for name in delete:  # all of them before the first is deleted
-            if name not in bundle.points:
-                raise ValueError(f"{run} has no operating point {name!r}; {closest(name, bundle.points)}")
+            if name not in there:
+                raise ValueError(f"{run} has no operating point {name!r}; {closest(name, there)}")
             if name == "default":
                 raise ValueError("default is the point that `predict` uses; it can be tuned anew, not deleted.")
         for name in dict.fromkeys(delete):
             Bundle.delete_point(run, name)
-        left = [name for name in bundle.points if name not in delete]
+        left = [name for name in there if name not in delete]
         console.print(f"deleted from {run}: {', '.join(delete)}. Left: {', '.join(left)}", markup=False)
         return
+    if prevalence is None and (cost_fn is not None or cost_fp is not None):
+        raise UsageError("--cost-fn and --cost-fp go with --prevalence.")
     for point in bundle.points.values():
         console.print(_listed(point))
+        if prevalence is not None and point.certificate is None:
+            console.print("not certified: nothing holds for sure at another prevalence.", markup=False)
+        elif prevalence is not None:
+            try:
+                promised = str(point.at(prevalence, cost_fn, cost_fp))
+            except NotCertified as reason:  # a cap on alerts alone does not travel
+                promised = f"{reason}"
+            console.print("\n".join(wrap(promised, _WIDTH)), markup=False)
         console.print()
-    text = f"{len(bundle.points)} point(s) in {run}. Next: lossdial evaluate {run} --data … measures them all"
+    for band in bundle.bands.values():
+        console.print(band_sheet(band))
+        console.print()
+    bands = f" and {len(bundle.bands)} referral band(s)" if bundle.bands else ""
+    text = f"{len(bundle.points)} point(s){bands} in {run}. Next: lossdial evaluate {run} --data … measures them all"
     console.print(text, markup=False)
 
 
@@ -113,7 +149,53 @@ def _listed(point: OperatingPoint) -> Sheet:
 def _title(point: OperatingPoint) -> str:
     lam = ", ".join(f"{name} {value:.3g}" for name, value in point.lam.items())
     lines = [f"{point.name}: {point.objective}", *([f"λ: {lam}"] if lam else []), f"threshold: {_threshold(point)}"]
-    return "\n".join([*lines, *([point.note] if point.note else [])])
+    lines += [point.note] if point.note else []
+    return "\n".join([*lines, *wrap(promise(point), _WIDTH)])
+
+
+def promise(point: OperatingPoint) -> str:
+    """What holds on new data: the certificate, or how likely the bounds do."""
+    if point.certificate is not None:
+        return str(point.certificate)
+    return f"how sure: {in_words(point.holding, ['confidence'])}" if point.holding else ""
+
+
+def band_sheet(band: Referral) -> Sheet:
+    """A referral band: its two ends, what they promise, and the workload."""
+    from lossdial.cli.report import Sheet
+
+    lam = ", ".join(f"{name} {value:.3g}" for name, value in band.lam.items())
+    over = " over groups" if band.unit == "group" else ""
+    lines = [
+        f"{band.name}: a band to refer to a person, at prevalence {band.prevalence:g}",
+        *([f"λ: {lam}"] if lam else []),
+        *wrap(
+            f"certified at {100 * band.confidence:.4g} %{over}, both at once, on {band.n_positive} positives and "
+            f"{band.n_negative} negatives, data {band.data[:12]}",
+            _WIDTH,
+        ),
+    ]
+    none = "nothing"
+    rows = [
+        (
+            "clear",
+            none if isinf(band.low) else f"margin <= {band.low:.4g}",
+            f"{100 * band.cleared:.3g} %",
+            "" if isinf(band.low) else f"npv >= {band.npv:.4g}",
+        ),
+        ("refer", "between", _percent(band.workload), ""),
+        (
+            "act",
+            none if isinf(band.high) else f"margin > {band.high:.4g}",
+            f"{100 * band.acted:.3g} %",
+            "" if isinf(band.high) else f"precision >= {band.precision:.4g}",
+        ),
+    ]
+    return Sheet("\n".join(lines), ("action", "where", "share of cases", "holds"), rows, band.note)
+
+
+def _percent(share: Estimate) -> str:
+    return f"{100 * share.value:.3g} % [{100 * share.low:.3g}, {100 * share.high:.3g}]"
 
 
 def _threshold(point: OperatingPoint) -> str:

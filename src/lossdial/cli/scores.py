@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from lossdial.dial import Dial, OperatingPoint
+    from lossdial.cli.questions import Question
+    from lossdial.dial import Dial
 
-__all__ = ["Columns", "ScoresFile", "read_scores", "tune_scores"]
+__all__ = ["Columns", "ScoresFile", "numbers", "read_scores", "tune_scores"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Columns:
     positive: str | None
     groups: str | None
     weight: str | None
+    by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -45,41 +47,54 @@ class ScoresFile:
     score_is: Literal["probability", "margin"]
     raw: NDArray[np.float64]
     margins: NDArray[np.floating[Any]]
+    parts: NDArray[Any] | None = None
 
-    def threshold(self, point: OperatingPoint) -> float:
-        """The point's threshold on the file's own scale: the scores above it are those that the point flags."""
+    def threshold(self, margin: float) -> float:
+        """A threshold on the file's own scale: the scores above it are those whose margins are above the margin."""
         import numpy as np
 
         if self.score_is == "margin":
-            return float(point.threshold)
-        flagged = np.asarray(point.predict(self.margins))
+            return float(margin)
+        flagged = np.asarray(self.margins, dtype=np.float64) > margin
         below = float(self.raw[~flagged].max(initial=-np.inf))
         above = float(self.raw[flagged].min(initial=np.inf))
-        between = float(1 / (1 + np.exp(-point.threshold)))
+        between = float(1 / (1 + np.exp(-margin)))
         return between if below <= between < above else max(below, float(np.nextafter(0.0, -1.0)))
 
 
-def tune_scores(
-    scores: str, columns: Columns, aim: dict[str, Any], name: str, calibration: str | None, out: str
-) -> None:
+def tune_scores(scores: str, columns: Columns, question: Question, out: str) -> None:
     """``lossdial tune --scores``."""
     from rich.console import Console
 
-    from lossdial.cli.points import point_sheet
+    from lossdial.cli.points import band_sheet, point_sheet
+    from lossdial.dial import Price, Referral
+    from lossdial.dial.reading import encode_float
 
     console = Console(soft_wrap=True, highlight=False)
     found = read_scores(scores, columns)
     why = "as --score-is says" if columns.score_is else _range(found)
     console.print(f"{columns.score} is taken as a {found.score_is} of {columns.target}={found.classes[1]} ({why}).")
-    point = found.dial.tune(**aim, name=name, calibration=calibration)
-    threshold = found.threshold(point)
-    content = point.to_json() | {
-        "score": {"column": columns.score, "is": found.score_is, "threshold": threshold},
+    answer = question.ask(found.dial, found.parts)
+    if isinstance(answer, Price):
+        console.print(str(answer), markup=False)
+        return
+    ends = {"low": answer.low, "high": answer.high} if isinstance(answer, Referral) else {"threshold": answer.threshold}
+    cuts = {end: found.threshold(margin) for end, margin in ends.items()}
+    content = answer.to_json() | {
+        "score": {"column": columns.score, "is": found.score_is}
+        | {end: encode_float(cut) for end, cut in cuts.items()},
         "target": {"column": columns.target, "positive": found.classes[1], "negative": found.classes[0]},
     }
     write(Path(out), json.dumps(content, indent=1, ensure_ascii=False, default=str) + "\n")
-    console.print(point_sheet(point))
-    console.print(f"flag {found.classes[1]} where {columns.score} > {threshold:.6g}; the point is in {out}")
+    if isinstance(answer, Referral):
+        console.print(band_sheet(answer))
+        told = f"clear where {columns.score} <= {cuts['low']:.6g}, act where it is > {cuts['high']:.6g}, refer between"
+        console.print(f"{told}; the band is in {out}", markup=False)
+        return
+    console.print(point_sheet(answer))
+    if question.busy:
+        console.print(f"{question.busy}.", markup=False)
+    console.print(f"flag {found.classes[1]} where {columns.score} > {cuts['threshold']:.6g}; the point is in {out}")
 
 
 def read_scores(path: str, columns: Columns) -> ScoresFile:
@@ -92,11 +107,11 @@ def read_scores(path: str, columns: Columns) -> ScoresFile:
 
     frame = read_table(path)
     labels = _column(frame, columns.target, "--target", "the labels").to_numpy()
-    raw = _numbers(_column(frame, columns.score, "--score", "the scores"), "--score")
+    raw = numbers(_column(frame, columns.score, "--score", "the scores"), "--score")
     groups = None if columns.groups is None else _column(frame, columns.groups, "--group", "").to_numpy()
     weight = None
     if columns.weight is not None:
-        weight = _numbers(_column(frame, columns.weight, "--weight", ""), "--weight")
+        weight = numbers(_column(frame, columns.weight, "--weight", ""), "--weight")
     positive = positive_class(labels, columns.positive, "--positive")
     y = labels == positive
     if not y.any() or y.all():
@@ -110,7 +125,8 @@ def read_scores(path: str, columns: Columns) -> ScoresFile:
     dial = Dial(y, margins, groups=groups, sample_weight=weight)
     _check_direction(dial, columns)
     others = sorted({str(label) for label in np.unique(labels[~y])})
-    return ScoresFile(dial, (" or ".join(others), str(positive)), kind, raw, margins)
+    parts = None if columns.by is None else _column(frame, columns.by, "--by", "").to_numpy()
+    return ScoresFile(dial, (" or ".join(others), str(positive)), kind, raw, margins, parts)
 
 
 def _column(frame: pd.DataFrame, name: str | None, option: str, what: str) -> pd.Series[Any]:
@@ -127,15 +143,26 @@ def _column(frame: pd.DataFrame, name: str | None, option: str, what: str) -> pd
     return column
 
 
-def _numbers(column: pd.Series[Any], option: str) -> NDArray[np.float64]:
+def numbers(column: pd.Series[Any], option: str) -> NDArray[np.float64]:
+    """A column as finite numbers, however they are written: 0.5, 0,5 or 1.234,5 are read alike in a whole column."""
     import numpy as np
     import pandas as pd
 
-    numbers = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
-    if not np.isfinite(numbers).all():
-        row = int((~np.isfinite(numbers)).argmax())
+    from lossdial.data.encoder.numbers import choose_format, split_cell
+
+    found = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
+    if not np.isfinite(found).all() and column.dtype.kind not in "biuf":
+        texts = column.astype(str)
+        cells = [split_cell(text) for text in texts]
+        known = [cell for cell in cells if cell is not None]
+        chosen = choose_format(known) if len(known) == len(cells) else None
+        if chosen is not None:
+            read = [chosen[0].value(cell) for cell in known]
+            found = np.array([np.nan if value is None else value for value in read], dtype=np.float64)
+    if not np.isfinite(found).all():
+        row = int((~np.isfinite(found)).argmax())
         raise UsageError(f"{option} {column.name} must be finite numbers; row {row + 1} has {column.iloc[row]!r}.")
-    return numbers
+    return found
 
 
 def _range(found: ScoresFile) -> str:

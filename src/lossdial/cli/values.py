@@ -179,6 +179,8 @@ def _pairs(raw: Any, inner: Any, flag: str) -> dict[str, Any]:
             name, equals, value = item.rpartition("=")
             if equals and name.strip():
                 key = name.strip()
+                if key in found:
+                    raise UsageError(f"{flag} names {key} twice, the second time in {short(item)}; once is meant.")
                 found[key] = [value] if listed else value
             elif listed and key and not equals:
                 found[key].append(item)

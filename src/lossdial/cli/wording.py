@@ -16,7 +16,22 @@ _RENAMED: Final = {
     "pos_label": "positive",
     "random_state": "seed",
     "run_dir": "out",
+    "sample_weight": "weight",
+    "per_day": "alerts_per_day",
     "test_size": "validation_fraction",
+}
+#: what a room says of Python, and what there is on the command line in its place
+_PHRASES: Final = {
+    "use point.at(prevalence=...)": "see `lossdial points RUN --prevalence …`",
+    "point.at(prevalence=...) says": "`lossdial points RUN --prevalence …` says",
+    "tune with confidence=0.95, or dial.certify(point) on fresh data": "tune with --confidence 0.95, or certify it on "
+    "fresh data: lossdial evaluate RUN --data … --certify NAME",
+    "subject_to={'recall': 0.95}": "--subject-to recall=0.95",
+    "use cap_alerts on all rows": "leave --group out",
+    "give confidence too; to look, use by_part": "give --confidence too; to look, lossdial evaluate RUN --by COLUMN",
+    "give precision, the floor to watch; or a certificate and the prevalence it is used at": "give --precision, the "
+    "floor to watch, or --prevalence, where the certificate is used",
+    "alerts_only": "--alerts-only",
 }
 #: arguments that are no English, so that they mean the argument wherever they stand
 _NO_PROSE: Final = frozenset(("maximize", "minimize"))
@@ -33,6 +48,8 @@ def in_words(message: str, options: Iterable[str]) -> str:
     "--positive must be 'a' or 'b'; got 'data'. See --cost-fn."
     """
     names = {name: name for name in options}
+    for phrase, typed in _PHRASES.items():
+        message = message.replace(phrase, typed)
     message = re.sub(r"\b([a-z_]+?)__(\w+)\b", lambda found: _setting(found, names), message)
     names |= {old: new for old, new in _RENAMED.items() if new in names}
     for name, option in names.items():

@@ -4,6 +4,7 @@ Import `Dial` and ask it; the rest is what it is made of. NumPy and SciPy only; 
 """
 
 from lossdial.dial.adapt import adapt
+from lossdial.dial.bands import BandEvaluation, evaluate_band
 from lossdial.dial.betting import Bet, confidence_sequence
 from lossdial.dial.bootstrap import bootstrap
 from lossdial.dial.budgets import AlertCap, cap_alerts
@@ -43,6 +44,7 @@ __all__ = [
     "PAPER_METRICS",
     "REPORT",
     "AlertCap",
+    "BandEvaluation",
     "Bet",
     "Bound",
     "Calibration",
@@ -97,6 +99,7 @@ __all__ = [
     "envelope",
     "estimate_prevalence",
     "estimates",
+    "evaluate_band",
     "evaluate_points",
     "known_metrics",
     "margin_of_probability",

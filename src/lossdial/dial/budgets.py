@@ -38,10 +38,7 @@ class AlertCap:
         if self.unit == "group":
             text += " over groups (one row of each, drawn at random)"
         if self.volume is not None:
-            text += (
-                f"; at {self.volume:g} cases a day {self.per_day:.4g} alerts on average at most, "
-                f"and at most {self.busy_day} on {100 * self.quantile:.4g} % of days"
-            )
+            text += f"; {daily(self.rate, self.volume, self.quantile)}"
         return f"{text}."
 
     def to_json(self) -> dict[str, Any]:
@@ -72,7 +69,7 @@ def cap_alerts(
     """
     require_confidence(confidence)
     require_open_unit("quantile", quantile)
-    share = _rate(rate, per_day, volume)
+    share = rate_of(rate, per_day, volume)
     values, unit = _scores(score, groups, seed)
     risk = 1 - confidence
     rank = rank_for(values.size, 1 - share, risk)
@@ -98,13 +95,26 @@ def cap_alerts(
     )
 
 
+def daily(rate: float, volume: float, quantile: float = 0.95) -> str:
+    """What an alert rate means where so many cases come a day, on the mean day and on a busy one.
+
+    >>> daily(0.05, 600)
+    'at 600 cases a day 30 alerts on average at most, and at most 39 on 95 % of days'
+    """
+    return (
+        f"at {volume:g} cases a day {rate * volume:.4g} alerts on average at most, and at most "
+        f"{_busy(quantile, rate * volume)} on {100 * quantile:.4g} % of days"
+    )
+
+
 def _busy(quantile: float, mean: float) -> int:
     """The least count that a Poisson number of that mean keeps to with probability `quantile`."""
     count = max(math.ceil(pdtrik(quantile, mean)) - 1, 0) if pdtr(0, mean) < quantile else 0
     return count if pdtr(count, mean) >= quantile else count + 1
 
 
-def _rate(rate: float | None, per_day: float | None, volume: float | None) -> float:
+def rate_of(rate: float | None, per_day: float | None, volume: float | None) -> float:
+    """The cap as a share of all cases."""
     if volume is not None and not volume > 0:
         raise ValueError(f"volume must be a positive number of cases a day; got {volume}.")
     if (rate is None) == (per_day is None):
@@ -112,6 +122,8 @@ def _rate(rate: float | None, per_day: float | None, volume: float | None) -> fl
     if per_day is not None:
         if volume is None:
             raise ValueError("per_day needs volume, the cases that come a day: per_day=20, volume=1000, say.")
+        if not 0 < per_day < volume:
+            raise ValueError(f"per_day must lie strictly between 0 and the volume, {volume:g}; got {per_day:g}.")
         rate = per_day / volume
     if rate is None or not 0 < rate < 1:
         raise ValueError(f"the cap on the alert rate must lie strictly between 0 and 1; got {rate}.")

@@ -14,6 +14,7 @@ from lossdial.dial.calibrating import calibrate
 from lossdial.dial.calibration import Calibration
 from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_both_classes, require_finite
 from lossdial.dial.estimate import Estimate
+from lossdial.dial.points import OperatingPoint
 
 _RESAMPLES, _AT_ONCE = 1000, 50
 _ENTANGLED = 0.2
@@ -34,6 +35,15 @@ class CaseRule:
         values = np.asarray(score)
         miss, alarm = amounts(cost_fn, values.size, "cost_fn"), amounts(cost_fp, values.size, "cost_fp")
         return np.asarray(self.calibration.apply(values) > case_cut(miss, alarm))
+
+
+def worth_an_alert(
+    point: OperatingPoint, score: ArrayLike, cost_fn: ArrayLike, cost_fp: ArrayLike
+) -> NDArray[np.bool_]:
+    """Which of the scores (n,) at a point's λ are worth an alert by its probabilities, given what each case costs."""
+    values = np.asarray(score)
+    miss, alarm = amounts(cost_fn, values.size, "cost_fn"), amounts(cost_fp, values.size, "cost_fp")
+    return np.asarray(point.margin(values.astype(np.float64)) > case_cut(miss, alarm))
 
 
 @dataclass(frozen=True)
@@ -76,6 +86,19 @@ def amounts(cost: ArrayLike, n: int, name: str) -> FloatArray:
             f"({int(wrong.sum())} such). A gain is the cost of not having it: shift both costs of the case."
         )
     return np.broadcast_to(values, (n,))
+
+
+def both_costs(cost_fn: ArrayLike | None, cost_fp: ArrayLike | None) -> tuple[ArrayLike, ArrayLike]:
+    """The two costs of a threshold per case, which go together."""
+    if cost_fn is None or cost_fp is None:
+        raise ValueError("a threshold per case needs both cost_fn and cost_fp, each one number or one per case.")
+    return cost_fn, cost_fp
+
+
+def no_costs(cost_fn: ArrayLike | None, cost_fp: ArrayLike | None, name: str) -> None:
+    """Stop where costs are given to a referral band."""
+    if cost_fn is not None or cost_fp is not None:
+        raise ValueError(f"cost_fn and cost_fp go with an operating point; {name!r} is a referral band.")
 
 
 def case_cut(cost_fn: FloatArray, cost_fp: FloatArray) -> FloatArray:

@@ -42,7 +42,8 @@ class Certificate:
     """Bounds that all hold at once on new data with probability `confidence` or more.
 
     `unit` is what was drawn independently: "row", or "group", where every figure is over groups (patients), one row of
-    each drawn at random. `data` is the digest of the certifying rows.
+    each drawn at random. `data` is the digest of the certifying rows; where those had no labels (a cap on alerts needs
+    none) they are counted in `n_unlabelled`.
     """
 
     bounds: tuple[Bound, ...]
@@ -52,6 +53,7 @@ class Certificate:
     data: str
     unit: str = "row"
     note: str = ""
+    n_unlabelled: int = 0
 
     def bound(self, metric: str) -> float | None:
         """The certified floor or cap of that figure; None where there is none."""
@@ -74,9 +76,15 @@ class Certificate:
         bounds = ", ".join(map(str, self.bounds))
         tail = f" {self.note}" if self.note else ""
         return (
-            f"certified at {100 * self.confidence:.4g} %{over}: {bounds}; on {self.n_positive} positives and "
-            f"{self.n_negative} negatives, data {self.data[:12]}.{tail}"
+            f"certified at {100 * self.confidence:.4g} %{over}: {bounds}; on {self.rows}, data {self.data[:12]}.{tail}"
         )
+
+    @property
+    def rows(self) -> str:
+        """What it rests on, in words."""
+        if self.n_unlabelled:
+            return f"{self.n_unlabelled} unlabelled cases"
+        return f"{self.n_positive} positives and {self.n_negative} negatives"
 
     def to_json(self) -> dict[str, Any]:
         """A dict of JSON's own types, from which `from_json` rebuilds the same certificate."""
@@ -88,6 +96,7 @@ class Certificate:
             "data": self.data,
             "unit": self.unit,
             "note": self.note,
+            "n_unlabelled": self.n_unlabelled,
         }
 
     @classmethod
@@ -113,6 +122,7 @@ class Certificate:
             data=read.text("data"),
             unit=read.text("unit"),
             note=read.text("note"),
+            n_unlabelled=read.count("n_unlabelled") if "n_unlabelled" in read.data else 0,
         )
 
 

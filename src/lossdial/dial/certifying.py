@@ -102,7 +102,7 @@ def certified_choice(
     if by is not None:
         threshold, certificate = _in_every_part(surface, score, certifying, np.asarray(by), figures, confidence, seed)
         if wanted is not None and wanted < threshold:
-            raise NotCertified(f"with by= the aim must be one of {', '.join(_AT_THE_FLOOR)}; got {metric.name}.")
+            raise NotCertified(f"with `by` the aim must be one of {', '.join(_AT_THE_FLOOR)}; got {metric.name}.")
     elif by_bands:
         threshold, certificate = _by_bands(rows, objective, metric, figures, confidence)
     else:
@@ -161,7 +161,7 @@ def _in_every_part(
     seed: int,
 ) -> tuple[float, Certificate]:
     if set(figures) != {"recall"}:
-        raise NotCertified("by= goes with a floor on recall and no other bound: subject_to={'recall': 0.95}, say.")
+        raise NotCertified("`by` goes with a floor on recall and no other bound: subject_to={'recall': 0.95}, say.")
     if by.shape != surface.labels.shape:
         raise ValueError(f"by must have shape ({surface.labels.size},), one part per row; got {by.shape}.")
     names, floor = surface.samples.groups, figures["recall"][1]

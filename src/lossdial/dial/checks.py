@@ -31,8 +31,10 @@ def require_both_classes(labels: BoolArray) -> None:
     """Stop where a figure would be 0/0 because one class is absent."""
     n_positive = int(np.count_nonzero(labels))
     if n_positive == 0 or n_positive == labels.size:
-        missing = "positives (label 1)" if n_positive == 0 else "negatives (label 0)"
-        raise ValueError(f"y has no {missing} among {labels.size} samples; this needs both classes. Use other data.")
+        missing = "positives" if n_positive == 0 else "negatives"
+        raise ValueError(
+            f"there are no {missing} among these {labels.size} samples; this needs both classes. Use other data."
+        )
 
 
 def as_rows(score: ArrayLike, n_samples: int) -> FloatArray:

@@ -1,39 +1,30 @@
 """`Dial`: labels and scores in, decisions out; the public face of this room."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.base.names import closest
-from lossdial.dial.adapt import adapt
-from lossdial.dial.cases import CaseCosts, case_costs
 from lossdial.dial.checks import FloatArray, statable
 from lossdial.dial.classifiers import scores_of
 from lossdial.dial.envelope import Envelope, envelope
-from lossdial.dial.evidence import NotCertified, digest_of, sample
 from lossdial.dial.intervals import estimates
 from lossdial.dial.kinds import Metric
 from lossdial.dial.objectives import Objective, Target
-from lossdial.dial.parts import Parts, by_part
 from lossdial.dial.points import Estimate, OperatingPoint
-from lossdial.dial.prevalence import estimate_prevalence
-from lossdial.dial.price import Price
-from lossdial.dial.promises import adapted_point, certified_point, certify_point, priced, referral, told
+from lossdial.dial.promises import certified_point, told
+from lossdial.dial.promising import Promising, require_name
 from lossdial.dial.referral import Referral
 from lossdial.dial.registry import PAPER_METRICS
 from lossdial.dial.scores import Scores
-from lossdial.dial.shift import Declined, Fit, mixture_fit
 from lossdial.dial.surface import Surface
 from lossdial.dial.tuning import at_point, choose
 from lossdial.dial.verdict import AIMS, Verdict, compare, verdict
-from lossdial.dial.watch import Watch
 
 
-class Dial:
+class Dial(Promising):
     """Labels y (n,) in {0, 1} and somebody's scores, and what can be asked of them.
 
     `scores` are margins (n,), or (n, m) at m values of λ, which `lams` names (`{}` where there is but one column and
@@ -68,6 +59,7 @@ class Dial:
         self._surface = Surface(self.y, held, ({},) if lams is None else tuple(lams), self.sample_weight, self.groups)
         self.spent = spent
         self._points: dict[str, OperatingPoint] = {}
+        self._bands: dict[str, Referral] = {}
 
     @classmethod
     def of(
@@ -102,6 +94,11 @@ class Dial:
         """The operating points that `tune` and `adapt` gave so far, by name."""
         return MappingProxyType(self._points)
 
+    @property
+    def bands(self) -> Mapping[str, Referral]:
+        """The referral bands that `refer` gave so far, by name."""
+        return MappingProxyType(self._bands)
+
     def tune(
         self,
         *,
@@ -127,7 +124,7 @@ class Dial:
         least cross-fitted log loss (none among them), or None for none. All but isotonic are strictly increasing, and
         none changes a label.
         """
-        _require_name(name)
+        require_name(name)
         spelled = (maximize, minimize, subject_to, cost_fn, cost_fp, prevalence)
         if aim is None:
             aim = Objective(maximize, minimize, subject_to or {}, cost_fn, cost_fp, prevalence)
@@ -137,89 +134,11 @@ class Dial:
             self._require_fresh()
             point = certified_point(self._surface, aim, confidence, name, by, calibration=calibration)
         elif by is not None:
-            raise ValueError("by= asks for a certified floor in every part: give confidence too; to look, use by_part.")
+            raise ValueError("`by` asks for a certified floor in each part: give confidence too; to look, use by_part.")
         else:
             point = told(self._surface, aim, choose(self._surface, aim, name, calibration=calibration))
         self._points[name] = point
         return point
-
-    def certify(self, point: str | OperatingPoint, confidence: float = 0.95) -> OperatingPoint:
-        """A point with the recall and FPR that these rows, which had no part in choosing it, certify."""
-        self._require_fresh()
-        found = certify_point(self._surface, self._point(point), confidence)
-        self._points[found.name] = found
-        return found
-
-    def price(self, recall: float, confidence: float = 0.95, prevalence: float | None = None) -> Price:
-        """How many positives certifying a recall takes, what can be certified now, and the precision to expect."""
-        return priced(self._surface, recall, confidence, prevalence)
-
-    def refer(self, *, npv: float, precision: float, prevalence: float, confidence: float = 0.95) -> Referral:
-        """Two thresholds with certified NPV below and precision above; what lies between goes to a person."""
-        self._require_fresh()
-        return referral(self._surface, npv, precision, prevalence, confidence)
-
-    def watch(self, point: str | OperatingPoint = "default", confidence: float = 0.95) -> Watch:
-        """Bets against a point's certificate, to be shown outcomes as they come."""
-        found = self._point(point)
-        if found.certificate is None:
-            raise NotCertified(f"point {found.name!r} has no certificate to watch; tune with confidence=0.95.")
-        return Watch.over(found.certificate, found.threshold, confidence)
-
-    def by_part(self, by: ArrayLike, point: str | OperatingPoint = "default") -> Parts:
-        """What a point does in each part that `by` (n,) names, and the gaps between them."""
-        found = self._point(point)
-        return by_part(self.y, self._score(found), found.threshold, by)
-
-    def case_costs(self, cost_fn: ArrayLike, cost_fp: ArrayLike, point: str | OperatingPoint = "default") -> CaseCosts:
-        """What a threshold per case saves at a point's λ, with costs of one number or one per case."""
-        return case_costs(self.y, self._score(self._point(point)), cost_fn, cost_fp, groups=self.groups)
-
-    def fit_mixture(
-        self, score_new: ArrayLike, point: str | OperatingPoint = "default", groups_new: ArrayLike | None = None
-    ) -> Fit:
-        """Could new, unlabelled scores (n,) at a point's λ be a mixture of the two score laws seen here?"""
-        surface = self._surface
-        score = surface.score(surface.column(self._point(point).lam))
-        return mixture_fit(sample(surface.labels, score, surface.samples.groups), score_new, groups_new)
-
-    def adapt(
-        self,
-        *,
-        prevalence: float | Estimate | None = None,
-        cost_fn: float,
-        cost_fp: float,
-        name: str = "default",
-        score_new: ArrayLike | None = None,
-        point: str | OperatingPoint = "default",
-        confidence: float | None = None,
-    ) -> OperatingPoint:
-        """The point of least expected cost where a share `prevalence` is positive, kept under `name`.
-
-        In place of a prevalence: unlabelled scores `score_new` (n,) at the λ of `point`. The share is estimated from
-        them if some mixture of the two known score laws fits them; else this is `Declined`, with what moved. With a
-        `confidence` the point is found on one part of the rows and its recall and FPR certified on the other.
-        """
-        _require_name(name)
-        self._surface.samples.require_positives()
-        if (prevalence is None) == (score_new is None):
-            raise ValueError("give prevalence, or score_new to estimate it from; one of them.")
-        if score_new is not None:
-            fit = self.fit_mixture(score_new, point)
-            if not fit.fits:
-                raise Declined(str(fit))
-            prevalence = self.estimate_prevalence(score_new, point)
-        share = float(prevalence if prevalence is not None else 0.5)
-        if confidence is None:
-            found = adapt(self.envelope(), share, cost_fn, cost_fp, name)
-            column = self._surface.column(found.lam, f"point {name!r}")
-            digest = digest_of(self._surface.labels, self._surface.score(column))
-            found = replace(found, chosen_on=digest)
-        else:
-            self._require_fresh()
-            found = adapted_point(self._surface, share, (cost_fn, cost_fp), confidence, name)
-        self._points[name] = found
-        return found
 
     def envelope(self) -> Envelope:
         """The ROC envelope over every λ and threshold: all that adapting needs."""
@@ -260,36 +179,3 @@ class Dial:
         one, probable = at_point(self._surface, chosen)
         found = estimates(one, metrics, chosen.threshold, probable=probable)
         return {name: values[0] for name, values in found.items()}
-
-    def estimate_prevalence(self, score_new: ArrayLike, point: str | OperatingPoint = "default") -> Estimate:
-        """The share of positives among new, unlabelled scores (n,) at a point's λ, with a 95 % interval."""
-        samples, one = self._surface.samples, at_point(self._surface, self._point(point))[0]
-        return estimate_prevalence(
-            score_new, samples.labels, one.score(0), sample_weight=samples.weight, groups=samples.groups
-        )
-
-    def _require_fresh(self) -> None:
-        if self.spent:
-            raise NotCertified(
-                f"these rows cannot certify: {self.spent}. Bring rows that took no part in the training."
-            )
-
-    def _score(self, point: OperatingPoint) -> FloatArray:
-        """Scores (n,) at a point's λ of all rows, those of no weight too."""
-        column = self._surface.column(point.lam, f"point {point.name!r}")
-        scores = self.scores
-        return np.asarray(
-            scores[:, column] if isinstance(scores, np.ndarray) else scores.columns(column, column + 1)[:, 0]
-        )
-
-    def _point(self, point: str | OperatingPoint) -> OperatingPoint:
-        if isinstance(point, OperatingPoint):
-            return point
-        if point not in self._points:
-            raise ValueError(f"there is no operating point {point!r}; {closest(point, self._points)}")
-        return self._points[point]
-
-
-def _require_name(name: str) -> None:
-    if not name.strip():
-        raise ValueError(f"name must say something; got {name!r}. A point is asked for by it.")

@@ -48,8 +48,8 @@ def legend(figure: Figure, axes: Axes | Sequence[Axes], handles: Sequence[Any] |
     found = [handle for one in every for handle in one.get_legend_handles_labels()[0]] if handles is None else handles
     shown = list({str(handle.get_label()): handle for handle in reversed(found)}.values())[::-1]
     labels = [str(handle.get_label()) for handle in shown]
-    longest = max(map(len, labels), default=0)
-    columns = 1 if longest > 62 else 2 if longest > 34 or len(labels) < 7 else 3
+    longest, second = ([*sorted(map(len, labels), reverse=True), 0, 0])[:2]
+    columns = 1 if longest > 62 or longest + second > 100 else 2 if longest > 34 or len(labels) < 7 else 3
     figure.legend(shown, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
 
 

@@ -1,6 +1,6 @@
 """Operating points that promise: certified when chosen, certified on fresh data, or told how likely they hold."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,9 +8,10 @@ from numpy.typing import ArrayLike
 from scipy.special import bdtr
 
 from lossdial.dial.adapt import adapt
+from lossdial.dial.budgets import cap_alerts, daily
 from lossdial.dial.calibrating import calibrations
 from lossdial.dial.calibration import AUTO, KINDS, require_kind
-from lossdial.dial.certificates import at_threshold
+from lossdial.dial.certificates import Bound, Certificate, at_threshold
 from lossdial.dial.certifying import certified_choice, parts
 from lossdial.dial.envelope import envelope
 from lossdial.dial.estimate import Estimate
@@ -93,8 +94,8 @@ def certify_point(surface: Surface, point: OperatingPoint, confidence: float, se
     digest = digest_of(surface.labels, score)
     if digest in (point.chosen_on, "" if point.certificate is None else point.certificate.data):
         raise NotCertified(
-            f"these rows chose point {point.name!r} (data {digest[:12]}): they cannot certify it. Bring rows that took "
-            "no part, or tune with confidence=0.95, which sets some aside."
+            f"these rows chose point {point.name!r}, or certified it (data {digest[:12]}): they cannot certify it. "
+            "Bring rows that took no part, or tune with confidence=0.95, which sets some aside."
         )
     if not point.chosen_on and point.certificate is None and point.n_positive:
         raise NotCertified(f"point {point.name!r} does not tell which rows chose it, so none can be known to be fresh.")
@@ -141,7 +142,13 @@ def priced(surface: Surface, recall: float, confidence: float, prevalence: float
 
 
 def referral(
-    surface: Surface, npv: float, precision: float, prevalence: float, confidence: float, seed: int = 0
+    surface: Surface,
+    npv: float,
+    precision: float,
+    prevalence: float,
+    confidence: float,
+    name: str = "referral",
+    seed: int = 0,
 ) -> Referral:
     """The smallest band; where there are several λ, that of the best AUC on one part, certified on the other."""
     if surface.n_lams == 1:
@@ -151,4 +158,64 @@ def referral(
         index = select(surface.take(choosing), Objective(maximize="auc")).index
         rows = sample_of(surface.take(certifying), surface.score(index)[certifying], seed)
     band = refer(rows, npv=npv, precision=precision, prevalence=prevalence, confidence=confidence)
-    return replace(band, lam=dict(surface.lams[index]))
+    (fitted,) = calibrations(surface.at(index), AUTO)
+    shift = log_odds(prevalence) - log_odds(surface.prevalence)
+    return replace(band, lam=dict(surface.lams[index]), name=name, calibration=fitted, shift=shift)
+
+
+def capped_point(
+    surface: Surface,
+    point: OperatingPoint,
+    score_new: ArrayLike | None,
+    groups_new: ArrayLike | None,
+    budget: Mapping[str, float | None],
+    confidence: float,
+    quantile: float,
+    name: str,
+) -> OperatingPoint:
+    """A point at another's λ whose alerts keep to a budget, certified on unlabelled scores, measured on the surface."""
+    there = surface.column(point.lam, f"point {point.name!r}")
+    score, groups = surface.score(there), surface.samples.groups
+    if score_new is None and surface.samples.weight is not None:
+        raise NotCertified("weighted rows are not as cases come; give score_new, the scores of some that are.")
+    found = cap_alerts(
+        score if score_new is None else score_new,
+        budget.get("rate"),
+        per_day=budget.get("per_day"),
+        volume=budget.get("volume"),
+        confidence=confidence,
+        quantile=quantile,
+        groups=groups if score_new is None else groups_new,
+    )
+    note = "" if found.volume is None else daily(found.rate, found.volume, quantile)
+    bound = Bound("alert_rate", found.rate, False, found.alerts, found.n, 1 - confidence)
+    certificate = Certificate(
+        (bound,), confidence, 0, 0, found.data, found.unit, note and f"{note[0].upper()}{note[1:]}.", found.n
+    )
+    aim = Objective(maximize="recall", subject_to={"alert_rate": found.rate})
+    capped = replace(
+        point,
+        name=name,
+        threshold=found.threshold,
+        objective=f"{aim} at confidence {confidence:g}",
+        metrics={},
+        n_positive=surface.n_positive,
+        n_negative=surface.n_negative,
+        feasible=True,
+        note="",
+        crossfit={},
+        aim=aim,
+        missed=(),
+        certificate=certificate,
+        chosen_on=point.chosen_on,
+        holding="",
+    )
+    if capped.calibration is None:
+        capped = replace(capped, calibration=calibrations(surface.at(there), AUTO)[0])
+
+    def figures() -> dict[str, Estimate]:
+        one, probable = at_point(surface, capped)
+        metrics = [*map(as_metric, REPORT), as_metric("alert_rate")]
+        return {key: values[0] for key, values in estimates(one, metrics, found.threshold, probable=probable).items()}
+
+    return replace(capped, metrics=Figures(figures))

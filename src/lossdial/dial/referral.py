@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lossdial.dial.bounds import require_floor
+from lossdial.dial.calibration import Calibration, calibration_from_json, calibration_to_json
 from lossdial.dial.certificates import bands
 from lossdial.dial.checks import FloatArray, require_prevalence
 from lossdial.dial.estimate import Estimate
 from lossdial.dial.evidence import NotCertified, Sample, require_confidence
+from lossdial.dial.kinds import sigmoid
 from lossdial.dial.reading import Reader, encode_float
 
 CLEAR, REFER, ACT = "clear", "refer", "act"
@@ -32,6 +34,8 @@ class Referral:
     the acted upon at least a share `precision` is positive. `workload` is the share of cases referred as estimated at
     that prevalence, `cleared` and `acted` the others; `missed` are the positives among all positives that are cleared.
     An end that nothing certifies stands at -inf (clear none) or +inf (act on none), and `note` says so.
+
+    Its probability is sigmoid(calibration(score) + shift), at that prevalence.
     """
 
     low: float
@@ -50,11 +54,26 @@ class Referral:
     unit: str = "row"
     note: str = ""
     lam: Mapping[str, float] = field(default_factory=dict)
+    name: str = "referral"
+    calibration: Calibration | None = None
+    shift: float = 0.0
 
     def predict(self, score: ArrayLike) -> NDArray[np.str_]:
         """One of clear, refer and act for each of the scores (…) at this band's λ."""
         values = np.asarray(score, dtype=np.float64)
         return np.asarray(np.array(LABELS)[(values > self.low).astype(int) + (values > self.high)])
+
+    def probability(self, score: ArrayLike) -> FloatArray:
+        """The probability of the positive class for scores (…) at this band's λ and prevalence."""
+        margin = np.asarray(score) if self.calibration is None else self.calibration.apply(score)
+        return sigmoid(np.asarray(margin + self.shift))
+
+    @property
+    def aim(self) -> str:
+        """What the two ends promise."""
+        below = "clear none" if math.isinf(self.low) else f"npv >= {self.npv:.4g} where cleared"
+        above = "act on none" if math.isinf(self.high) else f"precision >= {self.precision:.4g} where acted on"
+        return f"{below}, {above}, at prevalence {self.prevalence:g}"
 
     def __str__(self) -> str:
         over = " over groups (one row of each, drawn at random)" if self.unit == "group" else ""
@@ -75,12 +94,17 @@ class Referral:
         """A dict of JSON's own types, from which `from_json` rebuilds the same band."""
         workload = [self.workload.value, self.workload.low, self.workload.high]
         ends = {"low": encode_float(self.low), "high": encode_float(self.high)}
-        return {**vars(self), **ends, "workload": workload, "lam": dict(self.lam)}
+        fitted = None if self.calibration is None else calibration_to_json(self.calibration)
+        return {**vars(self), **ends, "workload": workload, "lam": dict(self.lam), "calibration": fitted}
 
     @classmethod
     def from_json(cls, data: Any) -> "Referral":
         """The band that `to_json` wrote."""
-        read = Reader(data, "referral band")
+        name = Reader(data, "referral band").text("name")
+        read = Reader(data, f"referral band {name!r}")
+        calibration, workload = read.get("calibration"), read.numbers("workload")
+        if len(workload) != 3:
+            raise ValueError(f"{read.where}: 'workload' must be value, low and high; got {len(workload)} numbers.")
         return cls(
             low=read.number("low"),
             high=read.number("high"),
@@ -88,7 +112,7 @@ class Referral:
             confidence=read.finite("confidence"),
             npv=read.finite("npv"),
             precision=read.finite("precision"),
-            workload=Estimate(*read.numbers("workload")),
+            workload=Estimate(*workload),
             cleared=read.finite("cleared"),
             acted=read.finite("acted"),
             missed=read.finite("missed"),
@@ -98,6 +122,11 @@ class Referral:
             unit=read.text("unit"),
             note=read.text("note"),
             lam=read.finite_by_name("lam"),
+            name=name,
+            calibration=None
+            if calibration is None
+            else calibration_from_json(calibration, f"{read.where}: 'calibration'"),
+            shift=read.finite("shift"),
         )
 
 

@@ -11,12 +11,16 @@ from numpy.typing import ArrayLike
 from lossdial.base.files import read_json, write_json
 from lossdial.dial.betting import Bet
 from lossdial.dial.certificates import Certificate
-from lossdial.dial.checks import as_labels, require_finite
-from lossdial.dial.evidence import NotCertified, require_confidence
+from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_finite
+from lossdial.dial.evidence import NotCertified, digest_of, require_confidence
+from lossdial.dial.points import OperatingPoint
 from lossdial.dial.reading import Reader, encode_float
 from lossdial.dial.travel import precision_at
 
 ALL, ALERTS = "all", "alerts"
+_TELLING = 5
+"""Fewest outcomes that are taken for the same if they come again."""
+_REMEMBERED = 1000
 
 
 @dataclass(frozen=True)
@@ -26,13 +30,41 @@ class Watch:
     With `labels` "all" every case gets an outcome, and recall and FPR are watched. With "alerts" only cases above the
     threshold do: recall cannot be watched then, since nobody learns of a miss, and precision is watched instead.
     The certificate is called broken where it holds, ever, with probability 1 - `confidence` at most. Outcomes are to
-    come one by one: of a patient with several rows give one.
+    come one by one: of a patient with several rows give one. `seen` are the digests of what was shown, so that nobody
+    shows the same outcomes twice.
     """
 
     threshold: float
     confidence: float
     bets: Mapping[str, Bet]
     labels: str = ALL
+    seen: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        point: OperatingPoint,
+        confidence: float = 0.95,
+        alerts_only: bool = False,
+        prevalence: float | None = None,
+        precision: float | None = None,
+    ) -> "Watch":
+        """Watch a certified point: recall and FPR, or precision where only alerts get an outcome."""
+        if not alerts_only:
+            if prevalence is not None or precision is not None:
+                raise ValueError(
+                    "prevalence and precision go with alerts_only; where every case gets an outcome, recall and fpr "
+                    "are watched, at whatever prevalence."
+                )
+            if point.certificate is None:
+                raise NotCertified(f"point {point.name!r} has no certificate to watch; tune with confidence=0.95.")
+            return cls.over(point.certificate, point.threshold, confidence)
+        if precision is None and point.certificate is None:
+            raise NotCertified(
+                f"point {point.name!r} has no certificate to watch; tune with confidence=0.95, or give precision, the "
+                "floor to watch."
+            )
+        return cls.over_alerts(point.threshold, point.certificate, prevalence, precision, confidence)
 
     @classmethod
     def over(cls, certificate: Certificate, threshold: float, confidence: float = 0.95) -> "Watch":
@@ -83,12 +115,37 @@ class Watch:
             given = np.atleast_1d(np.asarray(y))
             if given.shape != values.shape:
                 raise ValueError(f"y must have shape {values.shape}, as score has; got {given.shape}.")
-            return replace(self, bets={"precision": self.bets["precision"].see(as_labels(given[accepted]))})
+            alerts = as_labels(given[accepted])
+            bets = {"precision": self.bets["precision"].see(alerts)}
+            return replace(self, bets=bets, seen=self._shown(alerts, values[accepted]))
         labels = as_labels(np.atleast_1d(np.asarray(y)))
         if labels.shape != values.shape:
             raise ValueError(f"y must have shape {values.shape}, as score has; got {labels.shape}.")
         outcomes = {"recall": accepted[labels], "fpr": ~accepted[~labels]}
-        return replace(self, bets={name: bet.see(outcomes[name]) for name, bet in self.bets.items()})
+        bets = {name: bet.see(outcomes[name]) for name, bet in self.bets.items()}
+        return replace(self, bets=bets, seen=self._shown(labels, values))
+
+    def _shown(self, labels: BoolArray, values: FloatArray) -> tuple[str, ...]:
+        """The digests so far and that of these outcomes; an error where they were shown before."""
+        if values.size < _TELLING:  # a few cases may well repeat
+            return self.seen
+        shown = digest_of(labels, values)[:16]
+        if shown in self.seen:
+            raise ValueError(
+                f"these very {values.size} outcomes have been seen already; shown again, they would count twice. Show "
+                "those that came since."
+            )
+        return (*self.seen[1 - _REMEMBERED :], shown)
+
+    def goes_on(self, other: "Watch") -> bool:
+        """Whether it watches what another does: the same threshold, floors and confidence."""
+        floors, others = ({name: (bet.floor, bet.risk) for name, bet in watch.bets.items()} for watch in (self, other))
+        return (self.threshold, self.confidence, self.labels, floors) == (
+            other.threshold,
+            other.confidence,
+            other.labels,
+            others,
+        )
 
     @property
     def broken(self) -> tuple[str, ...]:
@@ -120,6 +177,7 @@ class Watch:
             "confidence": self.confidence,
             "labels": self.labels,
             "bets": {name: bet.to_json() for name, bet in self.bets.items()},
+            "seen": list(self.seen),
         }
 
     @classmethod
@@ -130,7 +188,8 @@ class Watch:
         if labels not in (ALL, ALERTS):
             raise ValueError(f"{where}: 'labels' must be {ALL!r} or {ALERTS!r}; got {labels!r}.")
         bets = {name: Bet.from_json(bet, f"{where}: {name!r}") for name, bet in read.mapping("bets").items()}
-        return cls(read.number("threshold"), read.finite("confidence"), bets, labels)
+        seen = tuple(map(str, read.items("seen"))) if "seen" in read.data else ()
+        return cls(read.number("threshold"), read.finite("confidence"), bets, labels, seen)
 
     def save(self, path: str | Path) -> None:
         """Write the state; the file is whole or as it was."""

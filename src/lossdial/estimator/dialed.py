@@ -23,7 +23,8 @@ from sklearn.utils.validation import (
 )
 
 from lossdial.base.labels import positive_class
-from lossdial.dial import Dial, Estimate, Objective, estimate_prevalence
+from lossdial.dial import Dial, Estimate, Objective, OperatingPoint, Referral, estimate_prevalence
+from lossdial.dial.cases import both_costs, no_costs, worth_an_alert
 from lossdial.dial.checks import FloatArray
 from lossdial.estimator.crossfitting import CannotSplit, Metadata, cross_fitted, folds, margins, routed
 from lossdial.estimator.turning import DialMixin
@@ -128,6 +129,7 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
         self.classes_ = np.unique(getattr(self.estimator_, "classes_", y))
         self.pos_label_ = positive
         self.points_ = {}
+        self.bands_ = {}
         for learned in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, learned):
                 setattr(self, learned, getattr(self.estimator_, learned))
@@ -175,21 +177,37 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
                     "training has not seen."
                 )
             return self.dial_
+        spent = ""
         if self._trained_on is not None and joblib.hash(X) == self._trained_on:
+            spent = "they are those that the estimator was trained on"
             warnings.warn(
                 "these are the rows that the estimator was trained on: figures will be too good, and what is chosen by "
                 "them wrong. Pass other data, or none to use the cross-fitted scores of fit.",
                 UserWarning,
                 stacklevel=3,
             )
-        return Dial.of(self.estimator_, X, y, groups=groups, sample_weight=sample_weight, pos_label=self.pos_label_)
+        found = Dial.of(self.estimator_, X, y, groups=groups, sample_weight=sample_weight, pos_label=self.pos_label_)
+        found.spent = spent
+        return found
 
-    def predict(self, X: Any, point: str = "default") -> NDArray[Any]:
-        """The labels (n,) that an operating point gives; those of the estimator while ``"default"`` is untuned."""
+    def predict(
+        self, X: Any, point: str = "default", cost_fn: ArrayLike | None = None, cost_fp: ArrayLike | None = None
+    ) -> NDArray[Any]:
+        """The labels (n,) that an operating point gives; those of the estimator while ``"default"`` is untuned.
+
+        A referral band gives clear, refer or act. With costs of a miss and of a false alarm, one number or one per
+        case, the threshold is each case's own, by the point's probabilities.
+        """
         chosen = self._point(point)
-        if chosen is None:
+        if isinstance(chosen, Referral):
+            no_costs(cost_fn, cost_fp, point)
+            return chosen.predict(self._margins(X))
+        if cost_fn is not None or cost_fp is not None:
+            positive = worth_an_alert(self._required(point), self._margins(X), *both_costs(cost_fn, cost_fp))
+        elif chosen is None:
             return np.asarray(self.estimator_.predict(X))
-        positive = chosen.predict(self._margins(X))
+        else:
+            positive = chosen.predict(self._margins(X))
         return self.classes_[(positive ^ self._flipped).astype(np.intp)]
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
@@ -207,7 +225,7 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
     def decision_function(self, X: Any) -> FloatArray:
         """Positive where ``classes_[1]`` is predicted, (n,): the margin over the threshold of the default point; over
         0 while it is untuned."""
-        chosen = self._point("default")
+        chosen = self.points.get("default")
         margin = self._margins(X)
         margin = margin if chosen is None else margin - chosen.threshold
         return -margin if self._flipped else margin
@@ -223,6 +241,22 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
 
     def _margins(self, X: Any) -> FloatArray:
         return margins(self.estimator_, X, self.pos_label_)
+
+    def _scores_at(self, X: Any, lam: Any) -> FloatArray:  # noqa: ARG002 (there is one λ)
+        check_is_fitted(self, "estimator_")
+        return self._margins(X)
+
+    def _dial_at(self, point: Any, X: Any, y: Any, *, groups: Any, sample_weight: Any) -> Dial:  # noqa: ARG002
+        return self.dial(X, y, groups=groups, sample_weight=sample_weight)
+
+    @property
+    def _positive(self) -> Any:
+        return self.pos_label_
+
+    @property
+    def _standing(self) -> OperatingPoint:
+        untuned = OperatingPoint("default", {}, 0.0, "untuned", metrics={}, n_positive=0, n_negative=0)
+        return self.points.get("default", untuned)
 
     @property
     def _flipped(self) -> bool:

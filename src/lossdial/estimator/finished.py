@@ -29,14 +29,16 @@ def can_be_stated(labels: NDArray[Any]) -> bool:
     return statable(int(labels.sum()), int(len(labels) - labels.sum())) is None
 
 
-def untuned(lam: Lam, ridge: bool = False) -> OperatingPoint:
+def untuned(lam: Lam, ridge_on: str = "") -> OperatingPoint:
     """What predict uses until somebody chooses: p > ½ at the λ whose probabilities are the most honest.
 
-    ridge: whether held-out samples chose one.
+    ridge_on: the digest of the held-out samples, where they chose a ridge: those cannot certify this point.
     """
     why = "untuned: the λ nearest to cross entropy"
-    why += ", the ridge at the least held-out log loss" if ridge else ""
-    return OperatingPoint("default", lam.as_dict(), 0.0, why, metrics={}, n_positive=0, n_negative=0)
+    why += ", the ridge at the least held-out log loss" if ridge_on else ""
+    return OperatingPoint(
+        "default", lam.as_dict(), 0.0, why, metrics={}, n_positive=0, n_negative=0, chosen_on=ridge_on
+    )
 
 
 def validation(x: Any, labels: Any, neutral: Lam) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -15,10 +15,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from lossdial.base.names import closest
 from lossdial.bundle import Bundle
 from lossdial.data.schema import ImageRows, TableSchema, are_paths
-from lossdial.dial import Dial, Estimate, OperatingPoint
+from lossdial.dial import AIMS, Dial, Estimate, Objective, OperatingPoint, Referral, Verdict
+from lossdial.dial.cases import both_costs, no_costs
 from lossdial.dial.kinds import sigmoid
 from lossdial.estimator.parameters import NestedParameters, parameters_from_json
 from lossdial.estimator.turning import DialMixin
@@ -40,7 +40,7 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
     def decision_function(self, X: Any, lam: Mapping[str, float] | Lam | None = None) -> NDArray[np.float32]:
         """Positive where ``classes_[1]`` is predicted, (n,): the margin at λ, or, without λ, the distance from the
         threshold of the default point at its own λ."""
-        point = self._point("default")
+        point = self.points["default"]
         margin = self._margins(X, point.lam if lam is None else lam)
         margin = np.asarray(margin - np.float32(point.threshold)) if lam is None else margin
         return -margin if self._flipped else margin
@@ -52,23 +52,32 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
         and moved to its prevalence where it has them."""
         chosen = self._point(point)
         features = self._features(X)
-        if lam is None:
+        if lam is None and isinstance(chosen, Referral):
+            positive = self._predictor.refer(features, chosen).probability
+        elif lam is None and isinstance(chosen, OperatingPoint):
             positive = self._predictor.decide(features, chosen).probability
+        elif lam is None:
+            raise ValueError(f"there is no operating point {point!r}.")
         else:
             positive = sigmoid(self._predictor.margins(features, lam).astype(np.float64))
         columns = [positive, 1 - positive] if self._flipped else [1 - positive, positive]
         return np.stack(columns, axis=1)
 
-    def predict(self, X: Any, point: str = "default") -> NDArray[Any]:
-        """The labels that an operating point gives, (n,)."""
-        chosen = self._point(point)
-        positive = self._predictor.decide(self._features(X), chosen).positive
-        return self.classes_[(positive ^ self._flipped).astype(np.intp)]
+    def predict(
+        self, X: Any, point: str = "default", cost_fn: ArrayLike | None = None, cost_fp: ArrayLike | None = None
+    ) -> NDArray[Any]:
+        """The labels that an operating point gives, (n,); a referral band gives clear, refer or act.
 
-    def _point(self, name: str) -> OperatingPoint:
-        if name not in self.points:
-            raise ValueError(f"there is no operating point {name!r}; {closest(name, self.points)}")
-        return self.points[name]
+        With costs of a miss and of a false alarm, one number or one per case, the threshold is each case's own, by the
+        point's probabilities.
+        """
+        chosen = self._point(point)
+        if isinstance(chosen, Referral):
+            no_costs(cost_fn, cost_fp, point)
+            return self._predictor.refer(self._features(X), chosen).action
+        costs = None if cost_fn is None and cost_fp is None else both_costs(cost_fn, cost_fp)
+        positive = self._predictor.decide(self._features(X), self._required(point), costs).positive
+        return self.classes_[(positive ^ self._flipped).astype(np.intp)]
 
     def _margins(self, X: Any, lam: Mapping[str, float] | Lam) -> NDArray[np.float32]:
         return self._predictor.margins(self._features(X), lam)
@@ -86,6 +95,27 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
         """The operating points by name; ``"default"`` is what ``predict`` uses."""
         check_is_fitted(self)
         return self.bundle_.points
+
+    @property
+    def bands(self) -> Mapping[str, Referral]:
+        """The referral bands by name."""
+        check_is_fitted(self)
+        return self.bundle_.bands
+
+    @property
+    def _positive(self) -> Any:
+        return self._predictor.classes[1]
+
+    @property
+    def _standing(self) -> OperatingPoint:
+        return self.points["default"]
+
+    def _scores_at(self, X: Any, lam: Mapping[str, float]) -> NDArray[np.float32]:
+        return self._margins(X, lam)
+
+    def _dial_at(self, point: OperatingPoint, X: Any, y: Any, *, groups: Any, sample_weight: Any) -> Dial:
+        lams = self._predictor.space.stack([point.lam])
+        return self.dial(X, y, groups=groups, sample_weight=sample_weight, lams=lams)
 
     # --- the dial
 
@@ -128,39 +158,51 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_cache"}
 
-    def _held_out(self, lams: Lam | None) -> Dial:
-        evidence = self.bundle_.evidence
-        if evidence is None:
-            raise ValueError(
-                "there are no held-out data: fit had none to spare, or the model was kept without them. "
-                "Pass X and y that training has not seen."
-            )
-        if lams is not None:
-            raise ValueError("of held-out data only the scores at the model's own λ are kept; pass X and y.")
-        return evidence.dial()
-
     def adapt(
         self,
         X: Any = None,
         y: Any = None,
         *,
-        prevalence: float | Estimate,
+        prevalence: float | Estimate | None = None,
         cost_fn: float,
         cost_fp: float,
         name: str = "default",
+        X_new: Any = None,
+        confidence: float | None = None,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> OperatingPoint:
-        """The point of least expected cost where a share ``prevalence`` is positive; no labels from there, no training.
-
-        λ and threshold come in closed form from the ROC envelope over all λ: of (X, y) where given, else of the data
-        held out in ``fit``. ``predict_proba`` then gives probabilities at the new prevalence.
-        """
         check_is_fitted(self)
-        if X is None and y is None:
+        if prevalence is not None and all(part is None for part in (X, y, X_new, confidence)):
+            # by the envelope, where that alone was kept
             return self.keep(self.bundle_.adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name))
-        dial = self.dial(X, y, groups=groups, sample_weight=sample_weight)
-        return self.keep(dial.adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name))
+        return super().adapt(
+            X,
+            y,
+            prevalence=prevalence,
+            cost_fn=cost_fn,
+            cost_fp=cost_fp,
+            name=name,
+            X_new=X_new,
+            confidence=confidence,
+            groups=groups,
+            sample_weight=sample_weight,
+        )
+
+    adapt.__doc__ = DialMixin.adapt.__doc__
+
+    def verdict(
+        self,
+        X: Any = None,
+        y: Any = None,
+        objectives: Sequence[Objective] = AIMS,
+        *,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Verdict:
+        """What moving λ gains for each aim over moving the threshold alone, at the best single λ and at that of the
+        plain loss; without data, on the held-out scores."""
+        return self.bundle_.verdict(self.dial(X, y, groups=groups, sample_weight=sample_weight), objectives)
 
     def keep(self, point: OperatingPoint) -> OperatingPoint:
         """Take up an operating point, such as one chosen on a :meth:`dial` of this estimator, under its name."""
@@ -168,15 +210,22 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
         self.bundle_ = self.bundle_.with_point(point)
         return point
 
+    def keep_band(self, band: Referral) -> Referral:
+        """Take up a referral band under its name, which no operating point has."""
+        check_is_fitted(self)
+        self.bundle_ = self.bundle_.with_band(band)
+        return band
+
     def estimate_prevalence(self, X_new: Any, X: Any = None, y: Any = None, point: str = "default") -> Estimate:
         """The share of positives among unlabelled samples, with a 95 % interval, by the EM of Saerens et al.
 
         It takes it that only the share differs from the labelled (X, y), or the data held out in ``fit``, on which
         the scores of the point's λ are calibrated.
         """
-        chosen = self._point(point)
+        chosen = self._required(point)
         known = self.dial(X, y, lams=None if X is None else self._predictor.space.stack([chosen.lam]))
-        return known.estimate_prevalence(self._margins(X_new, chosen.lam), chosen)
+        probe = known.probe(chosen)
+        return known.estimate_prevalence(self._margins(X_new, probe.lam), probe)
 
     # --- on disk
 

@@ -7,20 +7,25 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from lossdial.base.names import closest
-from lossdial.dial import AIMS, Dial, Estimate, Objective, OperatingPoint, Verdict
+from lossdial.dial import AIMS, Dial, Estimate, Objective, OperatingPoint, Price, Referral, Verdict, Watch
 from lossdial.dial.objectives import Target
 
 __all__ = ["DialMixin"]
 
 
 class DialMixin:
-    """Questions of an estimator that has a :meth:`dial`, and the operating points it keeps in ``points_``."""
+    """Questions of an estimator that has a :meth:`dial`, and the points and bands that it keeps.
+
+    What is kept, or needs no data, is asked of the estimator itself. Reports on data alone (by part, money per case)
+    are asked of ``clf.dial(X, y)``, with ``point=clf.points[name]``.
+    """
 
     points_: dict[str, OperatingPoint]
+    bands_: dict[str, Referral]
 
     @abstractmethod
     def dial(
@@ -73,25 +78,180 @@ class DialMixin:
         X: Any = None,
         y: Any = None,
         *,
-        prevalence: float | Estimate,
+        prevalence: float | Estimate | None = None,
         cost_fn: float,
         cost_fp: float,
         name: str = "default",
+        X_new: Any = None,
+        confidence: float | None = None,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> OperatingPoint:
         """The point of least expected cost where a share ``prevalence`` is positive; no labels from there, no training.
 
-        Without data, by the held-out scores of ``fit``. ``predict_proba`` gives probabilities at that prevalence.
+        In place of a prevalence: unlabelled rows ``X_new`` from there. The share is estimated from them, or
+        :class:`~lossdial.dial.Declined` where no share explains their scores. With a ``confidence`` recall and FPR of
+        the point are certified on rows set aside; without, it says 'not certified'. Without (X, y), by the scores that
+        ``fit`` kept. ``predict_proba`` gives probabilities at that prevalence.
         """
         dial = self.dial(X, y, groups=groups, sample_weight=sample_weight)
-        return self.keep(dial.adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name))
+        probe = None if X_new is None else dial.probe(self._standing)
+        found = dial.adapt(
+            prevalence=prevalence,
+            cost_fn=cost_fn,
+            cost_fp=cost_fp,
+            name=name,
+            score_new=None if probe is None else self._scores_at(X_new, probe.lam),
+            point="default" if probe is None else probe,
+            confidence=confidence,
+        )
+        return self.keep(found)
+
+    def certify(
+        self,
+        X: Any,
+        y: Any,
+        point: str = "default",
+        confidence: float = 0.95,
+        *,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> OperatingPoint:
+        """Certify recall and FPR of a point on rows that took no part in training or choosing it; it is kept so."""
+        chosen = self._required(point)
+        dial = self._dial_at(chosen, X, y, groups=groups, sample_weight=sample_weight)
+        return self.keep(dial.certify(chosen, confidence))
+
+    def refer(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        npv: float,
+        precision: float,
+        prevalence: float,
+        confidence: float = 0.95,
+        name: str = "referral",
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Referral:
+        """Two thresholds with certified NPV below and precision above; what lies between goes to a person.
+
+        The band is kept under ``name``, and ``predict(X, point=name)`` says clear, refer or act.
+        """
+        dial = self.dial(X, y, groups=groups, sample_weight=sample_weight)
+        found = dial.refer(npv=npv, precision=precision, prevalence=prevalence, confidence=confidence, name=name)
+        return self.keep_band(found)
+
+    def cap_alerts(
+        self,
+        X_new: Any,
+        *,
+        rate: float | None = None,
+        per_day: float | None = None,
+        volume: float | None = None,
+        confidence: float = 0.95,
+        point: str = "default",
+        name: str = "budget",
+        X: Any = None,
+        y: Any = None,
+    ) -> OperatingPoint:
+        """A point at the λ of another whose alerts keep to a budget, certified on cases without labels as they come.
+
+        At most a share ``rate`` of them, or ``per_day`` on average where ``volume`` come a day. Figures are of (X, y),
+        or of the scores that ``fit`` kept.
+        """
+        dial = self.dial(X, y)
+        probe = dial.probe(self._required(point))
+        scores = self._scores_at(X_new, probe.lam)
+        found = dial.cap_alerts(
+            scores, rate=rate, per_day=per_day, volume=volume, confidence=confidence, point=probe, name=name
+        )
+        return self.keep(found)
+
+    def price(
+        self,
+        recall: float,
+        confidence: float = 0.95,
+        X: Any = None,
+        y: Any = None,
+        *,
+        prevalence: float | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Price:
+        """How many positives certifying a recall takes, and what to expect of it, on (X, y) or what ``fit`` kept."""
+        return self.dial(X, y, groups=groups).price(recall, confidence, prevalence)
+
+    def compare(
+        self, other: Any, X: Any, y: Any, objectives: Sequence[Objective | str] = AIMS, *, groups: Any = None
+    ) -> Verdict:
+        """What this model gains over another classifier on the very same rows, paired, for all aims at once."""
+        mine = self.dial(X, y, groups=groups)
+        if isinstance(other, DialMixin):
+            theirs = other.dial(X, y, groups=groups)
+        else:
+            theirs = Dial.of(other, X, y, groups=groups, pos_label=self._positive)
+        return mine.compare(theirs, objectives)
+
+    def watch(
+        self,
+        point: str = "default",
+        confidence: float = 0.95,
+        *,
+        alerts_only: bool = False,
+        prevalence: float | None = None,
+        precision: float | None = None,
+    ) -> Watch:
+        """Bets against a point's certificate; show it outcomes by ``watch.see(clf.margin(X, point), y)``, y in {0, 1}.
+
+        ``alerts_only``: only alerts get an outcome, and precision is watched, the given one or what the certificate
+        promises at a ``prevalence``.
+        """
+        return Watch.of(self._required(point), confidence, alerts_only, prevalence, precision)
+
+    def margin(self, X: Any, point: str = "default") -> NDArray[Any]:
+        """The scores (n,) that the threshold of a point is compared with: high where the positive class is likely."""
+        return self._scores_at(X, self._required(point).lam)
+
+    @property
+    @abstractmethod
+    def _positive(self) -> Any:
+        """The class that is looked for."""
+
+    @property
+    @abstractmethod
+    def _standing(self) -> OperatingPoint:
+        """The default point, or a stand-in where it is untuned."""
+
+    @abstractmethod
+    def _scores_at(self, X: Any, lam: Mapping[str, float]) -> NDArray[Any]:
+        """Scores (n,) of raw rows at one λ."""
+
+    @abstractmethod
+    def _dial_at(self, point: OperatingPoint, X: Any, y: Any, *, groups: Any, sample_weight: Any) -> Dial:
+        """The dial that has the point's λ."""
+
+    def _required(self, name: str) -> OperatingPoint:
+        found = self._point(name)
+        if isinstance(found, Referral):
+            raise ValueError(f"{name!r} is a referral band, with two thresholds; give an operating point.")
+        return self._standing if found is None else found
 
     def keep(self, point: OperatingPoint) -> OperatingPoint:
         """Take up an operating point, such as one chosen on a :meth:`dial` of this estimator, under its name."""
         check_is_fitted(self)
+        if point.name in self.bands:
+            raise ValueError(f"{point.name!r} is a referral band; give the point a name of its own.")
         self.points_[point.name] = point
         return point
+
+    def keep_band(self, band: Referral) -> Referral:
+        """Take up a referral band under its name, which no operating point has."""
+        check_is_fitted(self)
+        if band.name in self.points or band.name == "default":
+            raise ValueError(f"{band.name!r} is an operating point; give the band a name of its own.")
+        self.bands_[band.name] = band
+        return band
 
     def verdict(
         self,
@@ -111,8 +271,16 @@ class DialMixin:
         check_is_fitted(self)
         return MappingProxyType(self.points_)
 
-    def _point(self, name: str) -> OperatingPoint | None:
-        """The point of that name; None is a default that is untuned yet."""
+    @property
+    def bands(self) -> Mapping[str, Referral]:
+        """The referral bands by name."""
+        check_is_fitted(self)
+        return MappingProxyType(self.bands_)
+
+    def _point(self, name: str) -> OperatingPoint | Referral | None:
+        """The point, or band, of that name; None is a default that is untuned yet."""
         if name == "default" or name in self.points:
             return self.points.get(name)
-        raise ValueError(f"there is no operating point {name!r}; {closest(name, self.points)}")
+        if name in self.bands:
+            return self.bands[name]
+        raise ValueError(f"there is no operating point {name!r}; {closest(name, [*self.points, *self.bands])}")

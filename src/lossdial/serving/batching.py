@@ -168,7 +168,7 @@ def _decide(jobs: Sequence[_Job]) -> None:
         part = (
             features if whole else features[np.concatenate([np.arange(rows[i].start, rows[i].stop) for i in indices])]
         )
-        decided = predictor.decide(part, chosen.point, chosen.folded)
+        decided = predictor.decide(part, chosen.point, folded=chosen.folded)
         start = 0
         for i in indices:
             here = slice(start, start + len(matrices[i]))

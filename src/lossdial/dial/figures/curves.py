@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.drawing import GREY, INK, canvas, dashes, legend, mark, side_by_side, styled
@@ -14,6 +15,7 @@ from lossdial.dial.points import OperatingPoint
 from lossdial.dial.ranking import Counts, rank_rows
 from lossdial.dial.registry import FPR, PRECISION, RECALL
 from lossdial.dial.surface import Surface
+from lossdial.dial.travel import precision_at
 from lossdial.dial.tuning import at_point
 
 _MOST = 60  # λ drawn singly
@@ -58,6 +60,10 @@ def precision_recall_figure(surface: Surface, points: Sequence[OperatingPoint] =
         at = one.metrics([RECALL, PRECISION], point.threshold)
         places.append((float(at["recall"][0]), float(at["precision"][0])))
     _mark_all(figure, axes, points, places)
+    for point, (colour, _) in styled(points):
+        if bounds := _certified(point):
+            share = surface.prevalence if point.prevalence is None else point.prevalence
+            _promise(axes, (bounds[0], precision_at(*bounds, share)), (1.0, 1.0), colour, point, "recall and precision")
     axes.plot([], [], color=GREY, linewidth=0.9, label=_lam_label(surface))
     axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1.015), ylim=(0, 1.03))
     legend(figure, axes)
@@ -84,10 +90,35 @@ def roc_figure(surface: Surface, points: Sequence[OperatingPoint] = (), hull: En
         found = at_point(surface, point)[0].metrics([FPR, RECALL], point.threshold)  # rates know no prevalence
         places.append((float(found["fpr"][0]), float(found["recall"][0])))
     _mark_all(figure, axes, points, places)
+    for point, (colour, _) in styled(points):
+        if bounds := _certified(point):
+            recall, fpr = bounds
+            _promise(axes, (0.0, recall), (fpr, 1.0), colour, point, "recall and FPR")
     axes.plot([], [], color=GREY, linewidth=0.9, label=_lam_label(surface))
     axes.set(xlabel="false positive rate", ylabel="true positive rate", xlim=(-0.01, 1.01), ylim=(-0.01, 1.02))
     legend(figure, axes)
     return figure
+
+
+def _certified(point: OperatingPoint) -> tuple[float, float] | None:
+    """The certified floor on recall and cap on FPR of a point; None where it has neither."""
+    if point.certificate is None or (point.certificate.bound("recall"), point.certificate.bound("fpr")) == (None, None):
+        return None
+    return point.certificate.recall, point.certificate.fpr
+
+
+def _promise(
+    axes: Axes, low: tuple[float, float], high: tuple[float, float], colour: str, point: OperatingPoint, what: str
+) -> None:
+    """Shade where the certificate of a point says that it truly lies."""
+    certificate = point.certificate
+    if certificate is None:
+        return
+    size = high[0] - low[0], high[1] - low[1]
+    label = f"{point.name}: {what} in here, certified at {100 * certificate.confidence:.4g} %"
+    axes.add_patch(
+        Rectangle(low, *size, facecolor=colour, alpha=0.10, edgecolor=colour, linewidth=1.0, zorder=2, label=label)
+    )
 
 
 def _mark_all(

@@ -7,11 +7,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from lossdial.dial.checks import FloatArray, require_open_unit
-from lossdial.dial.drawing import INK, at_prevalence, legend, panels, stating_alike
+from lossdial.dial.drawing import GREY, INK, at_prevalence, legend, panels, stating_alike
+from lossdial.dial.intervals import posterior_counts
 from lossdial.dial.kinds import sigmoid
 from lossdial.dial.points import OperatingPoint
 from lossdial.dial.surface import Surface
 from lossdial.dial.tuning import at_point
+
+_DRAWS = 1000
 
 
 def decision_curve_figure(
@@ -20,7 +23,8 @@ def decision_curve_figure(
     """Net benefit of acting on each point's probabilities against the threshold probability (Vickers & Elkin 2006).
 
     Points that were made for another prevalence are drawn as they would be there, in a panel of their own. Points that
-    state the same probabilities share a line.
+    state the same probabilities share a line. Shaded is the 95 % interval at each threshold, from the posteriors of
+    the two rates behind it.
     """
     places = stating_alike(points)
     figure, every = panels([at_prevalence("Decision curve", share) for share in places])
@@ -39,9 +43,15 @@ def decision_curve_figure(
             weight = np.ones(predicted.size) if one.weight is None else one.weight
             tp, fp = (_above(predicted[side], weight[side], chosen) for side in (one.labels, ~one.labels))
             benefit = (tp - fp * odds) / weight.sum()
+            rates = tp / weight[one.labels].sum(), fp / weight[~one.labels].sum()
+            drawn = posterior_counts(rates, surface.samples.effective, (prevalence, 1 - prevalence), _DRAWS, 0)
+            low, high = np.quantile(drawn.tp - drawn.fp * odds[:, None], [0.025, 0.975], axis=1)
+            low, high = np.minimum(low, benefit), np.maximum(high, benefit)
+            axes.fill_between(chosen, low, high, color=alike.style[0], alpha=0.15, linewidth=0, zorder=2)
             axes.plot(chosen, benefit, color=alike.style[0], linewidth=1.5, label=alike.label, zorder=3)
         axes.plot(chosen, everyone, color=INK, linewidth=1.0, linestyle="--", label="act on everyone")
         axes.axhline(0, color=INK, linewidth=1.0, linestyle=":", label="act on no one")
+        axes.fill_between([], [], [], color=GREY, alpha=0.25, linewidth=0, label="95 % interval at each threshold")
         axes.set(xlabel="threshold probability", ylim=(-0.25 * prevalence, 1.1 * prevalence))
         axes.set_xlim(0, float(np.max(chosen)))
         axes.xaxis.set_major_locator(MaxNLocator(6))

@@ -14,8 +14,8 @@ from lossdial.dial.calibrating import calibrations, stated
 from lossdial.dial.calibration import AUTO
 from lossdial.dial.checks import BoolArray, FloatArray
 from lossdial.dial.drawing import BLUE, GREY, INK, VERMILION, canvas, legend, spell, styled
-from lossdial.dial.intervals import LEVEL, spread
 from lossdial.dial.kinds import CountMetric, Goal, Metric, of_probabilities
+from lossdial.dial.noise import differences
 from lossdial.dial.points import OperatingPoint
 from lossdial.dial.registry import as_metric, best
 from lossdial.dial.resampling import resample
@@ -23,7 +23,6 @@ from lossdial.dial.surface import Surface
 
 _TRIVIAL = {"recall": "recall_at_fpr@0.05", "fpr": "recall_at_fpr@0.05", "specificity": "recall_at_fpr@0.05"}
 _NOISE = "#D9DCE0"
-_PAIRED = 100  # λ of which all pairs are looked at
 
 
 def heat_map_figure(
@@ -82,26 +81,12 @@ def within_noise(
 ) -> BoolArray:
     """Which λ (m,) these samples cannot tell from the best.
 
-    Differences are taken on resamples that all λ share. Since the best was picked among all of them, the interval of
-    its difference from another is as wide as makes it hold for every pair at once, after Tukey: in 95 % of the
-    resamples no pair is farther from its mean difference, in standard deviations, than the interval reaches.
+    Differences are taken on resamples that all λ share, with intervals that hold for every pair at once.
     """
     top = int(np.argmax(values) if metric.greater_is_better else np.argmin(values))
     drawn = bootstrap(surface, [metric], resample(surface.samples, resamples, seed), threshold)[metric.name]
-    drawn -= drawn.mean(axis=1, keepdims=True)
-    gap, deviation = np.abs(values - values[top]), (drawn - drawn[top]).std(axis=1)
-    some = np.unique(np.linspace(0, len(drawn) - 1, min(len(drawn), _PAIRED)).astype(np.intp))
-    farthest = np.zeros(resamples)
-    for k in some:
-        apart = drawn[some] - drawn[k]
-        scale = apart.std(axis=1, keepdims=True)
-        np.maximum(
-            farthest,
-            np.max(np.abs(apart) / np.maximum(scale, 1e-300), axis=0, where=scale > 0, initial=0.0),
-            out=farthest,
-        )
-    low, _ = spread(gap, deviation, (-np.inf, np.inf), surface.samples.effective[0])
-    return np.asarray((low <= 0) | (gap <= np.quantile(farthest, LEVEL) * deviation))
+    deviation, reach = differences(drawn, top, surface.samples.effective[0])
+    return np.asarray(np.abs(values - values[top]) <= reach * deviation)
 
 
 def _what(metric: Metric, threshold: float | None, calibration: str | None) -> tuple[Metric, str]:

@@ -6,9 +6,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from scipy.special import betaincinv
 
 from lossdial.dial.checks import FloatArray
-from lossdial.dial.drawing import INK, Alike, at_prevalence, legend, panels, stating_alike
+from lossdial.dial.drawing import GREY, INK, Alike, at_prevalence, legend, panels, stating_alike
+from lossdial.dial.intervals import LEVEL
 from lossdial.dial.kinds import sigmoid
 from lossdial.dial.points import OperatingPoint
 from lossdial.dial.surface import Surface
@@ -17,6 +19,9 @@ from lossdial.dial.tuning import at_point
 
 def reliability_figure(surface: Surface, points: Sequence[OperatingPoint], bins: int = 10) -> Figure:
     """Share of positives against mean predicted probability, in bins of equal numbers, with 95 % intervals.
+
+    The shaded band is certain for the whole curve at once: with probability 0.95 no true share lies outside it, the
+    risk being shared by the bins. Where the diagonal leaves it, the probabilities are off for sure.
 
     Points that were made for another prevalence are drawn as they would be there, in a panel of their own. Points that
     state the same probabilities share a line.
@@ -34,6 +39,7 @@ def reliability_figure(surface: Surface, points: Sequence[OperatingPoint], bins:
             ylim=(-0.01 * limit, limit),
         )
         axes.xaxis.set_major_locator(MaxNLocator(6))
+        axes.fill_between([], [], [], color=GREY, alpha=0.25, linewidth=0, label="95 % certain for all bins at once")
     legend(figure, every)
     return figure
 
@@ -47,10 +53,14 @@ def _draw(axes: Axes, surface: Surface, alike: Alike, bins: int) -> float:
     mean = np.array([np.average(probability[group], weights=there[group]) for group in groups])
     share = np.array([np.average(one.labels[group], weights=own[group]) for group in groups])
     size = np.array([own[group].sum() ** 2 / np.square(own[group]).sum() for group in groups])
+    if surface.samples.groups is not None:  # rows of one patient say the same
+        size *= min(sum(surface.samples.effective) / surface.samples.size, 1.0)
     # How sure a share is, is a matter of the samples; at another prevalence the odds are that many times as large.
     odds = one.prevalence / (1 - one.prevalence) * (1 - surface.prevalence) / surface.prevalence
-    share, low, high = (p * odds / (p * odds + 1 - p) for p in (share, *_wilson(share, size)))
+    ends = _exact(share, size, (1 - LEVEL) / len(groups))
+    share, low, high, bottom, top = (p * odds / (p * odds + 1 - p) for p in (share, *_wilson(share, size), *ends))
     colour, marker = alike.style
+    axes.fill_between(mean, bottom, top, color=colour, alpha=0.13, linewidth=0, zorder=2)
     axes.errorbar(
         mean,
         share,
@@ -66,6 +76,14 @@ def _draw(axes: Axes, surface: Surface, alike: Alike, bins: int) -> float:
         zorder=3,
     )
     return max(float(mean.max()), float(high.max()))
+
+
+def _exact(share: FloatArray, size: FloatArray, risk: float) -> tuple[FloatArray, FloatArray]:
+    """Clopper and Pearson's interval of shares of so many trials; each fails at most with `risk`."""
+    hits = share * size
+    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1e-9), size - hits + 1, risk / 2), 0.0)
+    high = np.where(hits < size, betaincinv(hits + 1, np.maximum(size - hits, 1e-9), 1 - risk / 2), 1.0)
+    return low, high
 
 
 def _wilson(share: FloatArray, size: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -1,0 +1,130 @@
+"""What ``lossdial evaluate`` may be asked besides figures: certificates on fresh data, every part, a rival, money."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lossdial.cli.values import UsageError
+
+if TYPE_CHECKING:
+    from lossdial import Bundle, Dial
+    from lossdial.cli.inputs import Inputs
+    from lossdial.cli.report import Sheet
+    from lossdial.dial import Estimate, OperatingPoint
+
+__all__ = ["Found", "Wanted", "further"]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked for, by its options."""
+
+    run: str
+    data: str | None
+    certify: tuple[str, ...] = ()
+    confidence: float = 0.95
+    by: str | None = None
+    against: str | None = None
+    cost_fn: str | None = None
+    cost_fp: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.cost_fn is None) != (self.cost_fp is None):
+            raise UsageError("--cost-fn and --cost-fp go together, each a number or a column of --data.")
+        needs = {"certify": self.certify, "by": self.by, "against": self.against, "cost-fn": self.cost_fn}
+        given = [option for option, value in needs.items() if value]
+        if given and self.data is None:
+            raise UsageError(f"--{given[0]} needs --data, labelled samples that training has not seen.")
+
+
+@dataclass(frozen=True)
+class Found:
+    """Tables and lines to show, and points that were certified here, by name."""
+
+    sheets: Sequence[Sheet] = ()
+    lines: Sequence[str] = ()
+    certified: Mapping[str, OperatingPoint] = field(default_factory=dict)
+
+
+def further(
+    wanted: Wanted, bundle: Bundle, dial: Dial, points: Sequence[OperatingPoint], inputs: Inputs | None
+) -> Found:
+    """The answers; certified points are kept in the run."""
+    if inputs is None or wanted.data is None:
+        return Found()
+    sheets, lines = [], []
+    certified = _certify(wanted, bundle, dial)
+    table = inputs.table.iloc[inputs.kept]
+    if wanted.by is not None:
+        from lossdial.cli.questions import column_of
+
+        parts = column_of(table, wanted.by, "--by", wanted.data).to_numpy()
+        sheets += [_parts(dial, point, parts, wanted.by) for point in points]
+    if wanted.cost_fn is not None and wanted.cost_fp is not None:
+        from lossdial.cli.questions import amounts_of
+
+        miss = amounts_of(table, wanted.cost_fn, "--cost-fn", wanted.data)
+        alarm = amounts_of(table, wanted.cost_fp, "--cost-fp", wanted.data)
+        lines += [f"money, at the λ of {point.name}: {dial.case_costs(miss, alarm, point)}." for point in points]
+    if wanted.against is not None:
+        lines.append(_against(wanted.against, bundle, dial, inputs))
+    return Found(sheets, lines, certified)
+
+
+def _certify(wanted: Wanted, bundle: Bundle, dial: Dial) -> dict[str, OperatingPoint]:
+    from lossdial.base.names import closest
+    from lossdial.dial.evidence import require_confidence
+
+    require_confidence(wanted.confidence)
+    for name in wanted.certify:
+        if name not in bundle.points:
+            raise UsageError(f"--certify {name}: {wanted.run} has no such point; {closest(name, bundle.points)}")
+    certified = {name: dial.certify(bundle.points[name], wanted.confidence) for name in wanted.certify}
+    for point in certified.values():
+        bundle = bundle.with_point(point)
+    if certified:
+        bundle.save(wanted.run)
+    return certified
+
+
+def _parts(dial: Dial, point: OperatingPoint, parts: object, by: str) -> Sheet:
+    from lossdial.cli.report import Sheet
+
+    found = dial.by_part(parts, point)  # type: ignore[arg-type]
+    rows = [
+        (
+            str(part.name),
+            f"{part.n_positive:,}, {part.n_negative:,}",
+            *(_or_dash(figure) for figure in (part.recall, part.fpr, part.precision, part.alert_rate)),
+        )
+        for part in found.parts
+    ]
+    rows.append(("gap", "", _or_dash(found.recall_gap), _or_dash(found.fpr_gap), "", ""))
+    columns = (by, "positives, negatives", "recall", "fpr", "precision", "alert rate")
+    note = "Exact 95 % intervals; that of a gap holds for all parts at once."
+    return Sheet(f"{point.name} by {by}", columns, rows, note)
+
+
+def _or_dash(estimate: Estimate | None) -> str:
+    return "–" if estimate is None else str(estimate)
+
+
+def _against(other: str, bundle: Bundle, dial: Dial, inputs: Inputs) -> str:
+    """What this model gains over another on the same samples."""
+    from pathlib import Path
+
+    from lossdial import Bundle as Loaded
+    from lossdial.dial import AIMS
+    from lossdial.dial.verdict import compare
+
+    rival = Loaded.load(other)
+    if list(map(str, rival.predictor.classes)) != list(map(str, bundle.predictor.classes)):
+        raise UsageError(
+            f"--against {other} looks for {rival.predictor.classes[1]!r}, and this model for "
+            f"{bundle.predictor.classes[1]!r}."
+        )
+    theirs = rival.dial(inputs.X, inputs.labels, groups=inputs.groups)
+    found = compare(dial.surface, theirs.surface, AIMS, "this model", Path(other).name)
+    return str(found)

@@ -1,0 +1,307 @@
+"""Certificates, bands, budgets, watches and the page for those who decide, on the command line."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lossdial import Bundle, LCTClassifier
+from lossdial.cli import main
+from lossdial.dial import Dial, Watch, margin_of_probability
+
+FLOOR = ["--maximize", "precision", "--subject-to", "recall=0.85"]
+BAND = ["--refer", "npv=0.97,precision=0.5", "--prevalence", "0.1", "--name", "triage"]
+INPUTS = ["heat", "wear", "kind"]
+
+
+def more(n: int, seed: int, moved: float = 0.0) -> pd.DataFrame:
+    """Rows as those of the trained run, with a site and an amount."""
+    rng = np.random.default_rng(seed)
+    failing = rng.random(n) < 0.12
+    return pd.DataFrame(
+        {
+            "heat": rng.normal(size=n) + 2.0 * failing + moved,
+            "wear": rng.normal(size=n) + 1.0 * failing,
+            "kind": rng.choice(["low", "medium", "high"], size=n),
+            "state": np.where(failing, "failing", "healthy"),
+            "site": rng.choice(["north", "south"], n),
+            "amount": rng.lognormal(3, 1, n).round(2),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    for name, frame in {
+        "val": more(2000, 1),
+        "test": more(2000, 2),
+        "new": more(1000, 7).drop(columns="state"),
+        "scanner": more(1000, 4, 1.0).drop(columns="state"),
+        "week": more(300, 5),
+        "bad": more(2000, 6, -2.5),
+    }.items():
+        frame.to_csv(folder / f"{name}.csv", index=False)
+    return folder
+
+
+@pytest.fixture
+def own(run: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(run, tmp_path / "own"))
+
+
+def err(capsys: pytest.CaptureFixture[str]) -> str:
+    return " ".join(capsys.readouterr().err.split())
+
+
+def test_the_certificate_is_printed_wherever_the_point_is(own: Path, files: Path, capsys) -> None:
+    tune = ["tune", str(own), "--data", str(files / "val.csv"), *FLOOR]
+    assert main([*tune, "--confidence", "0.95", "--name", "screening"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    point = Bundle.load(own).points["screening"]
+    assert str(point.certificate) in told
+    assert main(["points", str(own), "--prevalence", "0.01", "--cost-fn", "20", "--cost-fp", "1"]) == 0
+    listed = " ".join(capsys.readouterr().out.split())
+    assert str(point.certificate) in listed
+    assert str(point.at(0.01, 20, 1)) in listed
+    assert "not certified: nothing holds for sure" in listed  # of the default point
+    assert main([*tune, "--name", "hopeful"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"how sure: recall >= 0.85 holds on new data with probability 0\.\d\d at most", told)
+    assert "(--confidence=0.95 makes sure)" in told
+
+
+def test_a_band_is_the_same_through_every_face(own: Path, files: Path, tmp_path: Path, capsys) -> None:
+    assert main(["tune", str(own), "--data", str(files / "val.csv"), *BAND]) == 0
+    assert "refer" in capsys.readouterr().out
+    out = tmp_path / "out.csv"
+    assert main(["predict", str(own), "--data", str(files / "new.csv"), "--out", str(out), "--point", "triage"]) == 0
+    scored, frame = pd.read_csv(out), pd.read_csv(files / "val.csv")
+    counts = scored.prediction.value_counts()
+    assert f"{counts['refer']} to refer to a person" in capsys.readouterr().out
+    loaded = LCTClassifier.load(own)
+    new = pd.read_csv(files / "new.csv")
+    assert (loaded.predict(new[INPUTS], point="triage") == scored.prediction).all()
+    probability = loaded.predict_proba(new[INPUTS], point="triage")[:, list(loaded.classes_).index("failing")]
+    np.testing.assert_allclose(probability, scored.probability, rtol=1e-12)
+    again = loaded.refer(frame[INPUTS], frame.state, npv=0.97, precision=0.5, prevalence=0.1, name="triage")
+    assert again.to_json() == Bundle.load(own).bands["triage"].to_json()
+
+    assert main(["points", str(own)]) == 0
+    assert "1 referral band(s)" in capsys.readouterr().out
+    assert main(["tune", str(own), "--maximize", "f1", "--name", "triage"]) == 2
+    assert "'triage' is a referral band" in err(capsys)
+    assert main(["watch", str(own), "--point", "triage"]) == 2
+    assert "--point triage is a referral band" in err(capsys)
+    assert main(["points", str(own), "--delete", "triage"]) == 0
+    assert not Bundle.load(own).bands
+
+
+def test_budgets_on_labelled_and_unlabelled_cases(own: Path, files: Path, capsys) -> None:
+    budget = ["--alerts-per-day", "30", "--volume", "300", "--confidence", "0.9"]
+    assert main(["tune", str(own), "--data", str(files / "val.csv"), *budget, "--name", "labelled"]) == 0
+    assert "at 300 cases a day 30 alerts on average at most, and at most 39 on 95 % of days." in capsys.readouterr().out
+    assert main(["tune", str(own), "--unlabelled", str(files / "new.csv"), *budget, "--name", "free"]) == 0
+    assert "on 1000 unlabelled cases" in " ".join(capsys.readouterr().out.split())
+    points = Bundle.load(own).points
+    assert points["labelled"].certificate.bound("alert_rate") == points["free"].certificate.bound("alert_rate") == 0.1
+    frame = pd.read_csv(files / "test.csv")
+    flagged = LCTClassifier.load(own).predict(frame[INPUTS], point="free") == "failing"
+    assert flagged.mean() < 0.115
+
+
+def test_adapting_declines_where_no_share_explains_the_scores(own: Path, files: Path, capsys) -> None:
+    adapt = ["adapt", str(own), "--data", str(files / "val.csv"), "--cost-fn", "10", "--name", "there"]
+    assert main([*adapt, "--unlabelled", str(files / "scanner.csv")]) == 2
+    assert "Something other than the prevalence changed" in err(capsys)
+    assert "there" not in Bundle.load(own).points
+    assert main([*adapt, "--unlabelled", str(files / "new.csv")]) == 0
+    told = capsys.readouterr().out
+    assert "It cannot see positives that now score like negatives" in told
+    assert "not certified" in told
+    assert main([*adapt, "--prevalence", "0.05", "--confidence", "0.9"]) == 0
+    assert Bundle.load(own).points["there"].certificate.confidence == 0.9
+
+
+def test_certify_on_fresh_data_and_not_on_data_that_chose(own: Path, files: Path, tmp_path: Path, capsys) -> None:
+    assert main(["tune", str(own), "--data", str(files / "val.csv"), "--maximize", "f1"]) == 0
+    certify = ["evaluate", str(own), "--certify", "default", "--out", str(tmp_path / "e")]
+    assert main([*certify, "--data", str(files / "val.csv")]) == 2
+    assert "they cannot certify it" in err(capsys)
+    assert main([*certify, "--data", str(files / "test.csv"), "--confidence", "0.9"]) == 0
+    certificate = Bundle.load(own).points["default"].certificate
+    assert certificate.n_positive == (pd.read_csv(files / "test.csv").state == "failing").sum()
+    assert certificate.confidence == 0.9
+    assert main(certify) == 2
+    assert "--certify needs --data" in err(capsys)
+
+
+def test_the_page_for_those_who_decide(own: Path, run: Path, files: Path, tmp_path: Path, capsys) -> None:
+    val, test = str(files / "val.csv"), str(files / "test.csv")
+    assert main(["tune", str(own), "--data", val, *FLOOR, "--confidence", "0.95", "--name", "screening"]) == 0
+    assert main(["tune", str(own), "--data", val, *BAND]) == 0
+    card = tmp_path / "card.html"
+    words = ["--report", str(card), "--purpose", "Warns of <failing> machines.", "--by", "site"]
+    words += ["--against", str(run), "--cost-fn", "amount", "--cost-fp", "5", "--out", str(tmp_path / "e")]
+    capsys.readouterr()
+    assert main(["evaluate", str(own), "--data", test, *words]) == 0
+    told, page = capsys.readouterr().out, card.read_text()
+    assert "Warns of &lt;failing&gt; machines." in page
+    assert not re.search(r"(?:src|href)=[\"'](?!data:)|url\(|https?:", page)  # nothing from elsewhere
+    assert page.count("data:image/png;base64,") == 4
+    point = Bundle.load(own).points["screening"]
+    assert f"data <code>{point.certificate.data[:16]}</code>" in page
+    assert 'recall is at least</td><td class="n">0.85' in page
+    assert f"at least {point.at(0.01).precision:.3g}" in page
+    assert "Not certified." in page  # the default point
+    found = json.loads((tmp_path / "e" / "evaluation.json").read_text())
+    workload = found["bands"]["triage"]["shares"]["refer"]
+    assert f"{1000 * workload[0]:.0f} [{1000 * workload[1]:.0f}, {1000 * workload[2]:.0f}]" in page
+    assert sum(share[0] for share in found["bands"]["triage"]["shares"].values()) == pytest.approx(1)
+    assert "screening by site" in told
+    assert "a threshold per case costs" in told
+    assert "over run;" in told  # no gain over the same network
+
+
+def test_watch_keeps_its_state_and_speaks(own: Path, files: Path, tmp_path: Path, capsys) -> None:
+    watch = ["watch", str(own), "--point", "screening"]
+    tune = ["tune", str(own), "--data", str(files / "val.csv"), "--name", "screening", "--confidence", "0.95"]
+    assert main([*tune, *FLOOR]) == 0
+    assert main([*watch, "--data", str(files / "week.csv")]) == 0
+    assert "not refuted" in capsys.readouterr().out
+    state = Watch.load(own / "watch" / "screening.json")
+    assert sum(bet.n for bet in state.bets.values()) == 300
+    assert main([*watch, "--data", str(files / "week.csv")]) == 2
+    assert "these very 300 outcomes have been seen already" in err(capsys)
+    assert main([*watch, "--data", str(files / "bad.csv")]) == 0
+    assert "NO LONGER HOLDS" in capsys.readouterr().out
+    frame = pd.read_csv(files / "week.csv")
+    loaded = LCTClassifier.load(own)
+    margin, y = loaded.margin(frame[INPUTS], "screening"), (frame.state == "failing").astype(int)
+    assert loaded.watch("screening").see(margin, y).bets == state.bets  # the same answer in Python
+
+    alerts = frame.copy()
+    alerts.loc[loaded.predict(frame[INPUTS], point="screening") != "failing", "state"] = None
+    alerts.to_csv(tmp_path / "alerts.csv", index=False)
+    only = [*watch, "--alerts-only", "--prevalence", "0.1", "--state", str(tmp_path / "w.json")]
+    assert main([*only, "--data", str(tmp_path / "alerts.csv")]) == 0
+    assert "recall cannot be watched" in capsys.readouterr().out
+    alerts.assign(state=None).to_csv(tmp_path / "none.csv", index=False)
+    assert main([*only, "--data", str(tmp_path / "none.csv")]) == 2
+    assert "alerts: give those whose outcome is known" in err(capsys)
+    assert main([*watch, "--alerts-only"]) == 2
+    assert "give --precision, the floor to watch, or --prevalence" in err(capsys)
+
+    assert main([*tune, "--maximize", "precision", "--subject-to", "recall=0.8"]) == 0
+    assert main(watch) == 2
+    assert "was tuned anew since" in err(capsys)
+    assert main([*watch, "--restart"]) == 0
+
+
+def test_a_price_is_told_and_nothing_chosen(own: Path, files: Path, capsys) -> None:
+    before = (own / "bundle.json").read_bytes()
+    words = ["tune", str(own), "--data", str(files / "val.csv"), "--subject-to", "recall=0.95", "--price"]
+    assert main(words) == 0
+    assert "takes 59 certifying positives with no miss, besides 10 to choose on" in capsys.readouterr().out
+    assert (own / "bundle.json").read_bytes() == before
+
+
+def test_parts_and_costs_per_case(own: Path, files: Path, tmp_path: Path, capsys) -> None:
+    words = ["tune", str(own), "--data", str(files / "val.csv"), *FLOOR, "--by", "site", "--name", "each"]
+    assert main([*words, "--confidence", "0.9"]) == 0
+    assert "recall in north >= 0.85" in " ".join(capsys.readouterr().out.split())
+    assert main(words) == 2
+    assert "--by asks for a certified floor in each part: give --confidence too" in err(capsys)
+    out = tmp_path / "out.csv"
+    costs = ["--cost-fn", "amount", "--cost-fp", "5"]
+    assert main(["predict", str(own), "--data", str(files / "new.csv"), "--out", str(out), *costs]) == 0
+    scored = pd.read_csv(out)
+    worth = scored.probability * scored.amount > (1 - scored.probability) * 5
+    assert ((scored.prediction == "failing") == worth).all()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([*FLOOR, "--confidence", "1.5"], "--confidence must lie strictly between 0 and 1; got 1.5"),
+        (["--maximize", "precision", "--subject-to", "recall=1", "--confidence", "0.95"], "strictly between 0 and 1"),
+        (["--maximize", "precision", "--subject-to", "recall=0.9,recall=0.8"], "--subject-to names recall twice"),
+        (
+            ["--maximize", "precision", "--subject-to", "recall=0.999", "--confidence", "0.95"],
+            "2995 certifying positives with no miss",
+        ),
+        (["--refer", "npv=0.9", "--prevalence", "0.1", "--name", "t"], "--refer takes what both ends promise"),
+        (["--refer", "npv=0.9,precision=0.5", "--name", "t"], "--refer needs --prevalence"),
+        (["--refer", "npv=0.9,precision=0.5", "--prevalence", "0.1"], "--refer needs --name"),
+        (["--refer", "npv=1,precision=0.5", "--prevalence", "0.1", "--name", "t"], "npv must lie strictly between"),
+        ([*BAND, "--maximize", "f1"], "--refer asks for a band, --maximize for a point"),
+        (["--alerts-per-day", "5"], "--alerts-per-day and --volume go together"),
+        (["--alerts-per-day", "50", "--volume", "20"], "--alerts-per-day must lie strictly between 0"),
+        (["--maximize", "f1", "--price"], "--price needs the floor to be priced"),
+        (["--maximize", "f1", "--unlabelled", "x.csv"], "--unlabelled goes with --alerts-per-day"),
+        ([*FLOOR, "--confidence", "0.9", "--by", "sit"], "--by sit:"),
+        (["--maximize", "f1", "--subject-to", "precision=0.5", "--confidence", "0.9"], "give --prevalence="),
+    ],
+)
+def test_mistakes_are_one_line(own: Path, files: Path, capsys, words: list[str], message: str) -> None:
+    assert main(["tune", str(own), "--data", str(files / "val.csv"), *words]) == 2
+    captured = capsys.readouterr()
+    lines = [line for line in captured.err.splitlines() if not line.startswith("note:")]
+    assert len(lines) == 1
+    assert message in lines[0]
+
+
+def test_negative_amounts_equal_scores_and_empty_samples(own: Path, tmp_path: Path, capsys) -> None:
+    frame = more(400, 8)
+    frame.assign(amount=-frame.amount).to_csv(tmp_path / "negative.csv", index=False)
+    costs = ["--cost-fn", "amount", "--cost-fp", "5"]
+    for command in (["evaluate", str(own)], ["predict", str(own), "--out", str(tmp_path / "o.csv")]):
+        assert main([*command, "--data", str(tmp_path / "negative.csv"), *costs]) == 2
+        assert "--cost-fn amount must be finite and 0 or more" in err(capsys)
+    (tmp_path / "empty.csv").write_text("heat,wear,kind\n")
+    assert main(["adapt", str(own), "--unlabelled", str(tmp_path / "empty.csv"), "--name", "x"]) == 2
+    assert "has no rows" in err(capsys)
+    frame[frame.state == "healthy"].to_csv(tmp_path / "healthy.csv", index=False)
+    assert main(["tune", str(own), "--data", str(tmp_path / "healthy.csv"), "--maximize", "f1"]) == 2
+    assert "there are no positives among these" in err(capsys)
+    parts = frame.assign(site=np.where(frame.state == "failing", "north", frame.site))
+    parts.to_csv(tmp_path / "parts.csv", index=False)
+    words = ["--maximize", "precision", "--subject-to", "recall=0.5", "--confidence", "0.9", "--by", "site"]
+    assert main(["tune", str(own), "--data", str(tmp_path / "parts.csv"), *words]) == 2
+    assert "part 'south' has no positives" in err(capsys)
+
+
+def scores_file(folder: Path, decimal: str = ".", constant: bool = False) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    ill = rng.random(900) < 0.2
+    p = 1 / (1 + np.exp(-(rng.normal(size=900) + 2.5 * ill - 1.5)))
+    frame = pd.DataFrame({"p": 0.5 if constant else p.round(6), "state": np.where(ill, "ill", "well"), "w": ill + 1})
+    frame.to_csv(folder / "scores.csv", index=False, decimal=decimal, sep=";")
+    return frame
+
+
+def test_somebody_else_s_scores_have_bands_prices_and_decimal_commas(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    frame = scores_file(tmp_path, ",")
+    words = ["tune", "--scores", "scores.csv", "--target", "state", "--score", "p"]
+    assert main([*words, *BAND, "--out", "band.json"]) == 0
+    assert "refer between" in capsys.readouterr().out
+    content = json.loads((tmp_path / "band.json").read_text())
+    dial = Dial(frame.state == "ill", margin_of_probability(frame.p))
+    band = dial.refer(npv=0.97, precision=0.5, prevalence=0.1, name="triage")
+    assert (content["low"], content["high"]) == (band.low, band.high)
+    told = np.where(
+        frame.p > content["score"]["high"], "act", np.where(frame.p > content["score"]["low"], "refer", "clear")
+    )
+    assert (told == band.predict(margin_of_probability(frame.p))).all()
+    assert main([*words, *FLOOR, "--price"]) == 0
+    assert "certifying positives" in capsys.readouterr().out
+    assert main([*words, *FLOOR, "--confidence", "0.9", "--weight", "w"]) == 2
+    assert "--weight cannot be certified" in err(capsys)
+    scores_file(tmp_path, constant=True)
+    assert main([*words, *FLOOR, "--confidence", "0.9"]) == 2
+    assert "all 900 scores equal 0" in err(capsys)

@@ -1,0 +1,162 @@
+"""What both estimators promise: bands, budgets, certificates, watches; kept, saved, and declined where nothing fits."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from lossdial import Dial, DialedClassifier, LCTClassifier, Recipe
+from lossdial.dial import Declined, NotCertified, Watch
+
+
+def rows(n, seed, share=0.15, moved=0.0):
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < share).astype(int)
+    X = rng.normal(size=(n, 3)) + 1.6 * y[:, None] + moved
+    return X.astype(np.float32), np.where(y, "ill", "well")
+
+
+BAND = {"npv": 0.98, "precision": 0.5, "prevalence": 0.1}
+
+
+@pytest.fixture(scope="module", params=["lct", "exact", "dialed", "prefit"])
+def fitted(request):
+    X, y = rows(1500, 0)
+    if request.param == "lct":
+        return LCTClassifier(recipe=Recipe(epochs=3), random_state=0).fit(X, y)
+    if request.param == "exact":
+        return LCTClassifier(network="features", random_state=0).fit(X, y)
+    if request.param == "dialed":
+        return DialedClassifier(LogisticRegression()).fit(X, y)
+    return DialedClassifier(LogisticRegression().fit(X, y), cv="prefit").fit(*rows(600, 7))
+
+
+def test_a_band_gives_three_labels_and_is_kept(fitted, tmp_path):
+    X, y = rows(1500, 1)
+    band = fitted.refer(X, y, **BAND, name="triage")
+    new = rows(400, 2)[0]
+    told = fitted.predict(new, point="triage")
+    assert set(told) == {"clear", "refer", "act"}
+    probability = fitted.predict_proba(new, point="triage")[:, list(fitted.classes_).index("ill")]
+    assert probability[told == "clear"].max() < probability[told == "act"].min()
+    score = Dial.of(fitted.estimator_, X, y).scores if isinstance(fitted, DialedClassifier) else None
+    assert score is None or (told == band.predict(fitted.margin(new))).all()
+    with pytest.raises(ValueError, match="'triage' is a referral band; give the point a name"):
+        fitted.tune(X, y, maximize="f1", name="triage")
+    with pytest.raises(ValueError, match="'default' is an operating point; give the band a name"):
+        fitted.refer(X, y, **BAND, name="default")
+    with pytest.raises(ValueError, match="referral band, with two thresholds"):
+        fitted.watch("triage")
+    if isinstance(fitted, LCTClassifier):
+        fitted.save(tmp_path / "model")
+        again = LCTClassifier.load(tmp_path / "model")
+        assert again.bands["triage"] == band
+        np.testing.assert_array_equal(again.predict(new, point="triage"), told)
+
+
+def test_adapting_to_unlabelled_rows_estimates_or_declines(fitted):
+    X, y = rows(1500, 1)
+    point = fitted.adapt(X, y, X_new=rows(1500, 3, share=0.4)[0], cost_fn=5, cost_fp=1, name="there")
+    assert 0.3 < point.prevalence < 0.5
+    assert point.certificate is None
+    assert point.holding == "not certified"
+    with pytest.raises(Declined, match="Something other than the prevalence changed"):
+        fitted.adapt(X, y, X_new=rows(1500, 3, moved=1.5)[0], cost_fn=5, cost_fp=1, name="scanner")
+    assert "scanner" not in fitted.points
+    with pytest.raises(ValueError, match="one of them"):
+        fitted.adapt(X, y, X_new=X, prevalence=0.1, cost_fn=5, cost_fp=1)
+
+
+def test_adapting_with_a_confidence_certifies_on_rows_set_aside(fitted):
+    X, y = rows(1500, 1)
+    point = fitted.adapt(X, y, prevalence=0.02, cost_fn=5, cost_fp=1, confidence=0.9, name="there")
+    assert point.certificate.confidence == 0.9
+    assert point.certificate.n_positive < (y == "ill").sum()
+    assert fitted.points["there"].at(prevalence=0.02).confidence == 0.9
+
+
+def test_certify_on_fresh_rows_and_not_on_those_that_chose(fitted):
+    X, y = rows(1500, 1)
+    fitted.tune(X, y, maximize="f1", name="mine")
+    with pytest.raises(NotCertified, match="these rows chose point 'mine', or"):
+        fitted.certify(X, y, "mine")
+    found = fitted.certify(*rows(1500, 4), "mine")
+    assert fitted.points["mine"].certificate == found.certificate
+    assert found.certificate.n_positive == (rows(1500, 4)[1] == "ill").sum()
+
+
+def test_rows_that_trained_cannot_certify(fitted):
+    if isinstance(fitted, DialedClassifier) and fitted.cv == "prefit":
+        pytest.skip("nobody knows what a fitted estimator was fitted on")
+    X, y = rows(1500, 0)
+    with (
+        pytest.warns(UserWarning, match="trained on"),
+        pytest.raises(NotCertified, match=r"cannot certify: .* trained on"),
+    ):
+        fitted.tune(X, y, maximize="precision", subject_to={"recall": 0.8}, confidence=0.9)
+
+
+def test_watch_sees_margins_and_breaks(fitted):
+    X, y = rows(1500, 1)
+    fitted.tune(X, y, maximize="precision", subject_to={"recall": 0.9}, confidence=0.95, name="screening")
+    watch = fitted.watch("screening")
+    assert isinstance(watch, Watch)
+    X_bad, y_bad = rows(2000, 5, moved=-2.0)
+    after = watch.see(fitted.margin(X_bad, "screening"), (y_bad == "ill").astype(int))
+    assert "recall" in after.broken
+    alerts = fitted.watch("screening", alerts_only=True, prevalence=0.15)
+    assert set(alerts.bets) == {"precision"}
+    with pytest.raises(ValueError, match="go with alerts_only"):
+        fitted.watch("screening", prevalence=0.1)
+
+
+def test_price_compare_and_budget(fitted):
+    X, y = rows(1500, 1)
+    assert fitted.price(0.95, X=X, y=y).alone == 59
+    first = rows(600, 9)[0] * np.float32([1, 0, 0])  # a model that knows one column
+    rival = LogisticRegression().fit(first, rows(600, 9)[1])
+    (gain,) = fitted.compare(rival, X, y, ["auc"]).gains
+    assert gain.measurable
+    assert gain.gain.value == pytest.approx(gain.moved - gain.fixed)
+    point = fitted.cap_alerts(rows(900, 6)[0], per_day=100, volume=1000, X=X, y=y)
+    assert fitted.points["budget"].certificate.n_unlabelled == 900
+    assert "on 900 unlabelled cases" in str(point.certificate)
+    assert "At 1000 cases a day 100 alerts on average at most, and at most 117 on 95 % of days." in str(point)
+    alerts = (fitted.predict(rows(20000, 8)[0], point="budget") == "ill").mean()
+    assert alerts < 0.11
+    assert type(point).from_json(point.to_json()).certificate == point.certificate
+
+
+def test_costs_per_case_move_the_threshold_of_each(fitted):
+    X, y = rows(1500, 1)
+    fitted.tune(X, y, maximize="f1", name="mine")
+    new, n = rows(500, 2)[0], 500
+    amounts = np.where(np.arange(n) % 2, 100.0, 0.01)
+    told = fitted.predict(new, "mine", cost_fn=amounts, cost_fp=1.0)
+    probability = fitted.predict_proba(new, point="mine")[:, 0]
+    np.testing.assert_array_equal(told == "ill", probability * amounts > (1 - probability))
+    for wrong, message in (
+        ({"cost_fn": amounts}, "needs both cost_fn and cost_fp"),
+        ({"cost_fn": -amounts, "cost_fp": 1.0}, "finite and 0 or more"),
+        ({"cost_fn": amounts[:3], "cost_fp": 1.0}, "one per case"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fitted.predict(new, "mine", **wrong)
+
+
+def test_the_ridge_that_held_out_rows_chose_is_not_certified_by_them():
+    X, y = rows(1500, 0)
+    X_val, y_val = rows(800, 1)
+    clf = LCTClassifier(network="features", random_state=0).fit(X, y, X_val, y_val)
+    with pytest.raises(NotCertified, match="these rows chose point 'default'"):
+        clf.certify(X_val, y_val)
+    assert clf.certify(*rows(800, 2)).certificate is not None
+
+
+def test_the_verdict_names_the_plain_loss_too():
+    X, y = rows(1500, 0)
+    clf = LCTClassifier(recipe=Recipe(epochs=2), random_state=0).fit(X, y)
+    rivals = {gain.rival for gain in clf.verdict(*rows(800, 1)).gains}
+    assert rivals == {
+        "moving only the threshold at the best single λ",
+        "the plain loss, calibrated, with a threshold of its own",
+    }
