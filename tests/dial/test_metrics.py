@@ -207,7 +207,7 @@ def test_everything_is_finite_at_margins_of_ten_thousand():
 
 
 def test_one_class_stops_where_the_figure_is_undefined():
-    with pytest.raises(ValueError, match=r"no positives .* among 3 samples"):
+    with pytest.raises(ValueError, match="no positives among these 3 samples"):
         metrics.auc([0, 0, 0], [0.1, 0.2, 0.3])
     with pytest.raises(ValueError, match="no negatives"):
         metrics.recall([1, 1], [0.1, 0.2])

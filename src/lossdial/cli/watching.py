@@ -30,7 +30,7 @@ def watch(
     state: str | None = None,
     restart: bool = False,
 ) -> None:
-    """Show a certified point the outcomes that came since, and say whether its certificate still holds.
+    """Show a certified point the outcomes that came since, and say if its certificate holds.
 
     Look as often as you like: the evidence is kept from call to call, and the chance of a false alarm, ever, is 1 less
     --confidence. Without --data it says where it stands.
