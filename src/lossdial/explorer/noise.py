@@ -5,18 +5,16 @@ For the others, which move with every slider, the page itself needs to know whic
 hundred `Witnesses` tell it. Either way a λ is inside the noise where its gap to the best is at most `reach` deviations.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
 
 from lossdial.dial.bootstrap import bootstrap
 from lossdial.dial.checks import BoolArray, FloatArray
-from lossdial.dial.intervals import LEVEL
 from lossdial.dial.kinds import SAME, of_probabilities
+from lossdial.dial.noise import differences
 from lossdial.dial.registry import as_metric
 from lossdial.dial.resampling import resample
 from lossdial.dial.samples import Samples
@@ -26,7 +24,6 @@ METRICS = ("auc", "average_precision", "max_f1", "max_balanced_accuracy", "brier
 RESAMPLES = 200
 WITNESSES = 400
 """The most samples of either class that are followed from λ to λ."""
-_PAIRED = 100  # λ of which all pairs are looked at
 _PLACES = 400_000
 """The most places of them that a page holds."""
 
@@ -80,28 +77,9 @@ def grade(
             deviation: FloatArray = np.zeros(surface.n_lams)
             reach = 0.0
             if not alone:
-                deviation, reach = _differences(drawn[metric.name], best, surface.samples.effective[0])
+                deviation, reach = differences(drawn[metric.name], best, surface.samples.effective[0])
             graded.append(Graded(metric.name, metric.greater_is_better, values[metric.name], best, deviation, reach))
     return tuple(graded)
-
-
-def _differences(drawn: FloatArray, best: int, n_positive: float) -> tuple[FloatArray, float]:
-    """Deviations (m,) of the differences from the best λ in resamples (m, B), and how many of them to allow for.
-
-    As `within_noise` of the dial's pictures has it, after Tukey: in 95 % of the resamples no pair of λ is farther from
-    its mean difference.
-    """
-    centred = drawn - drawn.mean(axis=1, keepdims=True)
-    some = np.unique(np.linspace(0, len(drawn) - 1, min(len(drawn), _PAIRED)).astype(np.intp))
-    farthest = np.zeros(drawn.shape[1])
-    for k in some:
-        apart = centred[some] - centred[k]
-        scale = apart.std(axis=1, keepdims=True)
-        reached = np.max(np.abs(apart) / np.maximum(scale, 1e-300), axis=0, where=scale > 0, initial=0.0)
-        np.maximum(farthest, reached, out=farthest)
-    n = max(n_positive, 2)
-    one = student.ppf((1 + LEVEL) / 2, n - 1) * math.sqrt(n / (n - 1))
-    return (centred - centred[best]).std(axis=1), float(max(one, np.quantile(farthest, LEVEL)))
 
 
 def witnesses(samples: Samples, score: FloatArray, n_lams: int, seed: int = 0) -> tuple[Witnesses, Witnesses]:
