@@ -431,8 +431,7 @@ def test_an_interrupted_fit_goes_on(tmp_path, random_state):
     assert arguments["loss"].evaluations == clf.bundle_.training.steps - 10  # ten steps were done before
     assert not (tmp_path / "checkpoint.pt").exists()  # the finished model is there in its place
     seed = clf.bundle_.training.identity["seed"]
-    whole = quick(**settings(-1) | {"run__folder": None})
-    whole._seed = lambda _: seed
+    whole = quick(**settings(-1) | {"run__folder": None, "random_state": seed})
     assert same(clf, whole.fit(X, y))
     assert [json.loads(line)["epoch"] for line in (tmp_path / "log.jsonl").read_text().splitlines()] == [1, 2, 3]
     assert [row["loss"] for row in clf.history_] == [row["loss"] for row in whole.history_]

@@ -17,6 +17,7 @@ import pytest
 
 from lossdial import LCTClassifier, Recipe
 from lossdial.cli.exploring import page_of
+from lossdial.cli.inputs import Columns
 from lossdial.serving import Limits, Server
 
 HTML = "<script>alert(1)</script>"
@@ -112,7 +113,7 @@ def serving(run: Path) -> Iterator[Serving]:
 
     def start(folder: Path = run, **options: Any) -> Client:
         server = Server(
-            folder, lambda bundle: page_of(bundle, str(folder), None, None, None, None, "people"), port=0, **options
+            folder, lambda bundle: page_of(bundle, str(folder), None, Columns(), "people"), port=0, **options
         )
         started.append((server, server.in_background()))
         return Client(server)
@@ -131,7 +132,7 @@ def client(fitted: LCTClassifier, tmp_path_factory: pytest.TempPathFactory) -> I
     fitted.save(folder)
     server = Server(
         folder,
-        lambda bundle: page_of(bundle, str(folder), None, None, None, None, "people"),
+        lambda bundle: page_of(bundle, str(folder), None, Columns(), "people"),
         port=0,
         limits=Limits(rows=500),
     )

@@ -126,7 +126,7 @@ def described(thing: Callable[..., Any], name: str) -> str:
 COMMANDS: Final = {
     name: Command(name, f"lossdial.cli.{module}", summary)
     for name, module, summary in (
-        ("demo", "demo", 'Train one model on handwritten digits ("is it an 8?", 50 to 1) and tune it for four aims.'),
+        ("demo", "demo", "Train one model, tune it for four aims, and run the searches that it saves beside it."),
         ("data", "data", "List the data sets that are known by name, or fetch one."),
         ("embed", "embedding", "Run a pretrained network once over images and keep its features."),
         ("train", "training", "Train one model over a distribution of losses, on a table or on images."),
@@ -138,7 +138,7 @@ COMMANDS: Final = {
         ("explore", "exploring", "Write a page on which people move λ, threshold, prevalence and costs."),
         ("predict", "predicting", "Score new rows, or new images, with a trained model."),
         ("export", "exporting", "Write a model as ONNX, checked row by row against Python, and its model card."),
-        ("serve", "serving", "Serve a model over HTTP: predictions, decisions, its operating points and the page."),
+        ("serve", "serving", "Serve a model over HTTP: predictions, decisions, its points and the explorer page."),
         ("reproduce", "reproducing", "Run a part of the paper's study and print our numbers beside the paper's."),
         ("results", "results", "Print the rows of a store, one per run and λ, the best first; or save them."),
         ("table", "paper", "Draw a table of the paper from a store, our figures beside the paper's."),

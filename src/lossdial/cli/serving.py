@@ -29,7 +29,7 @@ def serve(
     max_queue: int = 50_000,
     timeout: float = 30.0,
 ) -> None:
-    """Serve a model over HTTP: predictions, decisions, its operating points and the explorer page.
+    """Serve a model over HTTP: predictions, decisions, its points and the explorer page.
 
     It answers this machine only, unless there is a token, and writes nothing unless it may save. A model that changes
     in its folder is taken over. /docs describes what can be asked.
