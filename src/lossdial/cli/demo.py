@@ -46,10 +46,10 @@ class _Answer:
 def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
     """Train one model, tune it for four aims, and run the searches that it saves beside it.
 
-    It is of handwritten digits: "is it an 8?", 50 to 1. The searches are what one would do otherwise: cross entropy with a threshold, a ridge of eight settings, and one
-    training for each of the paper's sixteen settings of the loss. A second part shows, on rows of a stated law, where
-    turning λ does what no threshold can. Prints tables and what the differences are worth; writes the model, pictures
-    and a report into --out.
+    It is of handwritten digits: "is it an 8?", 50 to 1. The searches are what one would do otherwise: cross entropy
+    with a threshold, a ridge of eight settings, and one training for each of the paper's sixteen settings of the loss.
+    A second part shows, on rows of a stated law, where turning λ does what no threshold can. Prints tables and what the
+    differences are worth; writes the model, pictures and a report into --out.
 
     Parameters
     ----------
