@@ -68,7 +68,7 @@ def results(make_results: MakeResults) -> pd.DataFrame:
 
 
 def _lam(lam: dict[str, float]) -> dict[str, float]:
-    return {name: lam.get(name, np.nan) for name in ("gamma", "tau", "alpha", "phi")}
+    return {name: lam.get(name, np.nan) for name in ("gamma", "tau", "alpha", "phi", "ridge")}
 
 
 @dataclass(frozen=True)

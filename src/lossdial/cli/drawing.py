@@ -104,7 +104,7 @@ def _against(store: Store, frame: pd.DataFrame) -> Iterator[_Job]:
 
 
 def _figures(store: Path, frame: pd.DataFrame, wanted: Sequence[tuple[str, float]]) -> Iterator[_Job]:
-    from lossdial.experiments.figures import FIGURES, make_figure, save_figure
+    from lossdial.experiments.figures import FIGURES, drawable, make_figure, save_figure
 
     def job(name: str, rows: pd.DataFrame, file: str) -> _Job:
         return lambda: save_figure(make_figure(name, rows), store / "figures" / file)
@@ -112,7 +112,7 @@ def _figures(store: Path, frame: pd.DataFrame, wanted: Sequence[tuple[str, float
     for data, beta in wanted:
         rows = frame[(frame["data"] == data) & (frame["beta"] == beta)]
         for name in FIGURES:
-            if name != "densities" and len(rows):
+            if name != "densities" and len(rows) and drawable(name, rows):
                 yield job(name, rows, f"{name}-{data}-b{beta:g}")
 
 
