@@ -63,9 +63,12 @@ def table(
     """
     from rich.console import Console
 
+    from lossdial.base.names import closest
     from lossdial.experiments import PROTOCOLS, Store
-    from lossdial.experiments.tables import make_table
+    from lossdial.experiments.tables import TABLES, make_table
 
+    if name not in (*TABLES, AGAINST):
+        raise ValueError(f"no table is called {name!r}; {closest(name, [*TABLES, AGAINST])}")
     console = Console(soft_wrap=True)
     there = Store.open(store)
     asked = {"data": data, "beta": beta, "preset": preset, "epochs": epochs, "setting": setting}

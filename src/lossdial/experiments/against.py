@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lossdial.experiments.measuring import halves
-from lossdial.experiments.methods import METHODS, method
+from lossdial.experiments.methods import ABLATIONS, METHODS, method
 from lossdial.experiments.store import Store, StoreError
 
 __all__ = [
@@ -119,7 +119,8 @@ def one_against_search(
     advance: called with how many resamples are done.
     """
     first = _check(frame, search)
-    ones = [name for name in dict.fromkeys(frame["method"]) if name.partition(":")[0] == f"{search}+lct"]
+    there = set(frame["method"])
+    ones = [name for name in (*ABLATIONS, *METHODS) if name in there and name.partition(":")[0] == f"{search}+lct"]
     kept = frame[(frame["method"] == search) | (frame["method"].isin(ones) & (frame["setting"] == SETTING))]
     ones = [name for name in ones if (kept["method"] == name).any()]
     if not ones:
