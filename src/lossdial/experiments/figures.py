@@ -245,8 +245,9 @@ def _at_best_rate(rows: pd.DataFrame) -> pd.DataFrame:
     if "auc" not in rows or not (rows["setting"] >= 16).any():
         return rows
     rows = rows.assign(rate=rows["setting"] // 16)
-    means = rows.groupby(["method", "rate", "setting", *_LAM], dropna=False)["auc"].mean()
-    rates = {name: of.idxmax()[1] for name, of in means.groupby("method")}
+    means = rows.groupby(["method", "rate", "setting", *_LAM], dropna=False)["auc"].mean().reset_index()
+    best = means.loc[means.groupby("method")["auc"].idxmax()]
+    rates = dict(zip(best["method"], best["rate"], strict=True))
     return rows[rows["rate"] == rows["method"].map(rates)].assign(setting=lambda kept: kept["setting"] % 16)
 
 
