@@ -16,7 +16,7 @@ from lossdial.experiments.features import LABELS
 from lossdial.models import CifarResNet, FrozenEncoder
 
 METHODS = ["--methods", "vs,vs+lct,focal,focal+lct,vs+lct:gamma"]
-FEW = ["--study", "auto-truck", "--settings", "2", "--seeds", "2", "--epochs", "2"]
+FEW = ["--study", "auto-truck", "--settings", "2", "--seeds", "2", "--epochs", "2", "--rates", "0.001"]
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +158,7 @@ def test_a_damaged_row_is_told_and_run_again(
             [*("reproduce", *FEW), "--methods", "vs+ltc"],
             "no method is called 'vs+ltc'; did you mean 'vs+lct'?",
         ),
+        ([*("reproduce", *FEW[:-1]), "0.5"], "--rates must be of the preset's 0.001, 0.0003, 0.0001; got 0.5"),
         ([*("reproduce", *FEW), "--jobs", "0"], "jobs must be at least 1; got 0"),
         (["table", "acu", "--store", "STORE"], "did you mean 'auc'"),
         (["figure", "heat", "--store", "STORE"], "did you mean 'heat-maps'?"),

@@ -68,7 +68,7 @@ def results(make_results: MakeResults) -> pd.DataFrame:
 
 
 def _lam(lam: dict[str, float]) -> dict[str, float]:
-    return {name: lam.get(name, np.nan) for name in ("gamma", "tau", "alpha", "phi")}
+    return {name: lam.get(name, np.nan) for name in ("gamma", "tau", "alpha", "phi", "ridge")}
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,10 @@ class Small:
         seeds: int = 2,
         settings: int = 4,
         epochs: int = 3,
+        rates: Sequence[float] = (1e-3,),
     ) -> tuple[Experiment, ...]:
         cells = (("cifar10-auto-truck", 20.0),)
-        runs = grid(cells, "frozen", methods, spread_settings(settings), range(seeds), epochs)
+        runs = grid(cells, "frozen", methods, spread_settings(settings), range(seeds), epochs, rates)
         found = identified(runs, self.features)
         assert found is not None
         return found
@@ -96,7 +97,7 @@ def timeless() -> Callable[[Store], set[str]]:
     """Every row of a store without the time it took."""
 
     def rows(store: Store) -> set[str]:
-        return {json.dumps({k: v for k, v in row.items() if k != "seconds"}) for row in store.rows()}
+        return {json.dumps({k: v for k, v in row.items() if k not in ("seconds", "processor")}) for row in store.rows()}
 
     return rows
 

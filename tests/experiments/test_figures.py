@@ -13,6 +13,7 @@ from lossdial.experiments.figures import (
     FIGURES,
     adaptability_figure,
     density_figure,
+    drawable,
     heat_map_figure,
     make_figure,
     precision_figure,
@@ -225,3 +226,33 @@ def test_missing_methods_are_named(frame: pd.DataFrame) -> None:
         heat_map_figure(frame[frame["method"] == "focal+lct"])
     with pytest.raises(ValueError, match="'vs' or 'focal'; got 'hinge'"):
         adaptability_figure(frame, "hinge")
+
+
+def test_a_figure_is_of_each_method_s_best_learning_rate() -> None:
+    first = results("vs", "vs+lct")
+    second = first.assign(setting=first["setting"] + 16)
+    second.loc[second["method"] == "vs", "auc"] += 1.0
+    second.loc[second["method"] == "vs+lct", "auc"] -= 1.0
+    both = make_figure("heat-maps", pd.concat([first, second]))
+    assert "each method at its best learning rate" in both.get_suptitle()
+    values = [np.asarray(image.get_array()) for axes in both.axes for image in axes.get_images()]
+    alone = [
+        np.asarray(image.get_array())
+        for frame in (first[first["method"] == "vs"].assign(auc=lambda f: f["auc"] + 1.0), first)
+        for axes in make_figure("heat-maps", frame).axes
+        for image in axes.get_images()
+    ]
+    assert np.allclose(values[0], alone[0])  # VS of the second rate
+    assert np.allclose(values[1], alone[2])  # LCT of the first
+    assert "learning rate" not in make_figure("heat-maps", first).get_suptitle()
+
+
+def test_what_can_be_drawn() -> None:
+    some = results("vs", "vs+lct", seeds=1, settings=(1,))
+    assert {name for name in FIGURES if drawable(name, some)} == {
+        "precision",
+        "adaptability-vs",
+        "heat-maps",
+        "densities",
+    }
+    assert not drawable("precision", results("vs", "focal", seeds=1, settings=(1,)))

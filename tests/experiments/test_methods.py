@@ -2,7 +2,7 @@ import warnings
 
 import pytest
 
-from lossdial.experiments import ABLATIONS, METHODS, method
+from lossdial.experiments import ABLATIONS, METHODS, SOLVED, method
 from lossdial.losses import FocalLoss, VSLoss
 
 
@@ -46,17 +46,38 @@ def test_evaluation_grids() -> None:
 def test_titles() -> None:
     assert method("focal+lct").title == "Focal + LCT"
     assert method("vs+sam+lct:no-film").title == "VS + SAM + LCT, without FiLM"
-    assert len({m.title for m in (METHODS | ABLATIONS).values()}) == 14
+    assert method("focal:exact").title == "Focal, exact path"
+    assert len({m.title for m in (METHODS | ABLATIONS | SOLVED).values()}) == 19
 
 
 @pytest.mark.parametrize("name", ABLATIONS)
 def test_an_ablation_changes_one_thing(name: str) -> None:
     ablated, original = method(name), method(name.partition(":")[0])
     fields = ("loss", "sam", "free", "film", "film_scale", "lam_per", "polynomial")
-    assert sum(getattr(ablated, f) != getattr(original, f) for f in fields) == 1
+    changes = 2 if name.endswith("polynomial-per-sample") else 1
+    assert sum(getattr(ablated, f) != getattr(original, f) for f in fields) == changes
     assert len(set(ablated.spaces())) == 16
     lams = {len(ablated.evaluation(space)) for space in ablated.spaces()}
-    assert lams == {1 if not ablated.film else {"gamma": 4, "tau": 5}.get(name.partition(":")[2], 20)}
+    assert lams == {
+        1
+        if not ablated.film
+        else {"gamma": 4, "tau": 5}.get(name.partition(":")[2], 16 if ablated.loss == "focal" else 20)
+    }
+
+
+def test_what_is_solved() -> None:
+    for name in ("vs:exact", "focal:exact"):
+        m = method(name)
+        (space,) = m.spaces()
+        (VSLoss(100) if m.loss == "vs" else FocalLoss()).check_space(space)
+        assert set(space.free) == set(m.free)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert len(m.evaluation(space)) == (13 if m.loss == "vs" else 65)
+    ridge = method("ridge")
+    lams = [ridge.evaluation(space).at(0).as_dict() for space in ridge.spaces()]
+    assert len(lams) == 8
+    assert {(lam["ridge"], lam["balanced"]) for lam in lams} == {(c, b) for c in (-4, -3, -2, -1) for b in (0, 1)}
 
 
 def test_what_is_not_told_λ_is_put_down_in_the_middle() -> None:

@@ -33,7 +33,8 @@ def test_no_file_is_forgotten() -> None:
 
 
 def test_the_full_grid_and_parts_of_it() -> None:
-    assert len(study("aptos").experiments("frozen")) == 2 * 6 * 16 * 3
+    assert len(study("aptos").experiments("frozen")) == 2 * 6 * 16 * 3 * 3
+    assert len(study("aptos").experiments("frozen", rates=(1e-4,))) == 2 * 6 * 16 * 3
     assert len(study("aptos").experiments("cpu", ("vs", "vs+lct"), settings=4, seeds=2, epochs=3)) == 2 * 2 * 4 * 2
     assert set(study("ablations").methods) == METHODS.keys() | ABLATIONS.keys()
 

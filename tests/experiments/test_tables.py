@@ -190,3 +190,13 @@ def test_tables_by_name(make_results: MakeResults) -> None:
     assert make_table("max_f1", frame, "paper") == result_table(frame, "max_f1", "paper")
     with pytest.raises(ValueError, match=r"'flim'; did you mean 'film'\? There are 'auc', .*, 'film', 'ablation'"):
         make_table("flim", frame, "paper")
+
+
+def test_what_the_paper_does_not_have_stands_below_where_there_are_results(make_results: MakeResults) -> None:
+    frame = make_results(["vs", "vs+lct"])
+    assert len(result_table(frame, "auc", "paper").rows) == 6
+    more = pd.concat([frame, make_results(["vs+lct:polynomial"]), make_results(["vs:exact", "ridge"], settings=(0,))])
+    table = result_table(more, "auc", "held-out")
+    assert [row.label for row in table.rows[6:]] == ["VS + LCT, polynomial head", "VS, exact path", "Ridge search"]
+    assert [row.cells[0].ours.trainings for row in table.rows[6:] if row.cells[0].ours] == [9, 3, 3]
+    assert table.rows[6].cells[0].paper is None

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     import pandas as pd
 
+    from lossdial.experiments import Store
+
 __all__ = ["draw"]
 
 _ENDINGS: Final = {"markdown": "md", "latex": "tex", "csv": "csv"}
@@ -44,6 +46,7 @@ def draw(folder: str, /, data: list[str] | None = None) -> None:
     work = [
         job for at, frame in frames if not frame.empty for job in (*_tables(at, frame), *_figures(at, frame, wanted))
     ]
+    work += [job for store, (_, frame) in zip(stores, frames, strict=True) for job in _against(store, frame)]
     work.append(lambda: save_figure(make_figure("densities"), Path(folder) / "densities"))
     count = 0
     with ProgressBar("drawing", len(work)) as bar:
@@ -82,8 +85,26 @@ def _write_table(name: str, frame: pd.DataFrame, path: Path, format: str) -> lis
     return [path]
 
 
+def _against(store: Store, frame: pd.DataFrame) -> Iterator[_Job]:
+    """One training against a search, where there are both, and the scores that it takes."""
+    from lossdial.base.files import write
+    from lossdial.cli.paper import AGAINST, against
+    from lossdial.experiments.against import comparable
+    from lossdial.experiments.sheets import written
+
+    def job() -> list[Path]:
+        tables = against(store, frame)
+        paths = [store.folder / "tables" / f"{AGAINST}.{ending}" for ending in _ENDINGS.values()]
+        for path, format in zip(paths, _ENDINGS, strict=True):
+            write(path, "\n".join(written(table, format) for table in tables))
+        return paths
+
+    if comparable(frame, store):
+        yield job
+
+
 def _figures(store: Path, frame: pd.DataFrame, wanted: Sequence[tuple[str, float]]) -> Iterator[_Job]:
-    from lossdial.experiments.figures import FIGURES, make_figure, save_figure
+    from lossdial.experiments.figures import FIGURES, drawable, make_figure, save_figure
 
     def job(name: str, rows: pd.DataFrame, file: str) -> _Job:
         return lambda: save_figure(make_figure(name, rows), store / "figures" / file)
@@ -91,7 +112,7 @@ def _figures(store: Path, frame: pd.DataFrame, wanted: Sequence[tuple[str, float
     for data, beta in wanted:
         rows = frame[(frame["data"] == data) & (frame["beta"] == beta)]
         for name in FIGURES:
-            if name != "densities" and len(rows):
+            if name != "densities" and len(rows) and drawable(name, rows):
                 yield job(name, rows, f"{name}-{data}-b{beta:g}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from lossdial.base.files import write
 from lossdial.cli.results import filtered, tell_damaged
@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lossdial.experiments import Experiment, Store
+    from lossdial.experiments.sheets import TextTable
     from lossdial.experiments.tables import ResultTable
 
-__all__ = ["figure", "print_study", "table", "written_table"]
+AGAINST: Final = "one-against-search"
+__all__ = ["AGAINST", "against", "figure", "print_study", "table", "written_table"]
 
 
 def table(
@@ -38,7 +40,8 @@ def table(
     Parameters
     ----------
     name
-        auc, average_precision, brier, max_f1, max_balanced_accuracy, precision_at_recall@0.99, film or ablation.
+        auc, average_precision, brier, max_f1, max_balanced_accuracy, precision_at_recall@0.99, film, ablation, or
+        one-against-search: LCT trained once against the best of a search, AUC with bounds, from the scores.
     store
         The folder of results.
     protocol
@@ -60,15 +63,20 @@ def table(
     """
     from rich.console import Console
 
+    from lossdial.base.names import closest
     from lossdial.experiments import PROTOCOLS, Store
-    from lossdial.experiments.tables import make_table
+    from lossdial.experiments.tables import TABLES, make_table
 
+    if name not in (*TABLES, AGAINST):
+        raise ValueError(f"no table is called {name!r}; {closest(name, [*TABLES, AGAINST])}")
     console = Console(soft_wrap=True)
     there = Store.open(store)
     asked = {"data": data, "beta": beta, "preset": preset, "epochs": epochs, "setting": setting}
     frame = filtered(there.frame(), asked)
     protocols = [p for p in PROTOCOLS if protocol in ("both", p)]
-    if format == "terminal" and out is None:
+    if name == AGAINST:
+        _print_against(there, frame, format, out, console)
+    elif format == "terminal" and out is None:
         for one in protocols:
             _print(make_table(name, frame, one), console)
     else:
@@ -79,6 +87,35 @@ def table(
             write(Path(out), text)
             console.print(f"{name} in {out}")
     tell_damaged(there, console)
+
+
+def _print_against(store: Store, frame: pd.DataFrame, format: str, out: str | None, console: Console) -> None:
+    from lossdial.cli.report import Sheet
+    from lossdial.experiments.sheets import written
+
+    tables = against(store, frame)
+    if format == "terminal" and out is None:
+        for one in tables:
+            console.print(Sheet(one.title, one.headings, one.rows))
+            for note in one.notes:
+                console.print(note, markup=False, highlight=False, soft_wrap=False)
+        return
+    text = "\n".join(written(one, "markdown" if format == "terminal" else format) for one in tables)
+    if out is None:
+        console.print(text, markup=False, highlight=False)
+    else:
+        write(Path(out), text)
+        console.print(f"{AGAINST} in {out}")
+
+
+def against(store: Store, frame: pd.DataFrame) -> tuple[TextTable, ...]:
+    """One training against a search, and the settings of the search."""
+    from lossdial.base.progress import ProgressBar
+    from lossdial.experiments.against import RESAMPLES, one_against_search
+    from lossdial.experiments.sheets import against_tables
+
+    with ProgressBar("resampling", RESAMPLES, delay=2.0) as bar:
+        return against_tables(one_against_search(frame, store, advance=lambda done: bar.advance(done, {})))
 
 
 def figure(

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from lossdial.experiments import Progress
 
 __all__ = ["reproduce"]
+
+T = TypeVar("T")
 
 _QUIET_SECONDS = 30.0  # between lines, where there is no terminal to draw on
 
@@ -26,6 +28,7 @@ def reproduce(
     settings: int | None = None,
     seeds: int | None = None,
     epochs: int | None = None,
+    rates: list[float] | None = None,
     jobs: int = 1,
     backend: Literal["local", "ray"] = "local",
     ray_address: str = "auto",
@@ -49,7 +52,8 @@ def reproduce(
     store
         The folder of results.
     methods
-        In place of the study's own: --methods vs,vs+lct.
+        In place of the study's own: --methods vs,vs+lct. With --preset frozen there are, beside the paper's and its
+        ablations, vs:exact and focal:exact, which are solved, and ridge, a search by LogisticRegression.
     settings
         How many of the 16 settings of each method; 4 hold each value of each hyperparameter once. By default the
         study's own, which is all of them for most.
@@ -57,6 +61,9 @@ def reproduce(
         How many seeds, from 0 on. By default the study's own, which is 3 for most.
     epochs
         Passes over the data, in place of the preset's.
+    rates
+        Only these of the preset's learning rates: --rates 0.001,0.0003. By default all, which are 0.001, 0.0003 and
+        0.0001 with --preset frozen, for every method alike, and one with the others.
     jobs
         Trials at once on this machine.
     backend
@@ -80,7 +87,7 @@ def reproduce(
 
     console = Console(soft_wrap=True)
     chosen = experiments.study(study)
-    wanted = chosen.experiments(preset, None if methods is None else tuple(methods), settings, seeds, epochs)
+    wanted = chosen.experiments(preset, _tuple(methods), settings, seeds, epochs, _tuple(rates))
     there = Store.create(store)
     on_ray = backend == "ray"
     engine = OnRay(ray_address, cpus_per_trial, gpus_per_trial) if on_ray else Local(jobs, accelerator)
@@ -102,6 +109,10 @@ def reproduce(
         text = f"What failed and why: lossdial results --store {store} --failed"
         console.print(text, style="yellow", markup=False)
     print_study(there, progress.experiments, console)
+
+
+def _tuple(values: list[T] | None) -> tuple[T, ...] | None:
+    return None if values is None else tuple(values)
 
 
 def _kinds(progress: Progress) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["filtered", "results", "tell_damaged"]
 
-_LAM: Final = ("gamma", "tau", "alpha", "phi")
+_LAM: Final = ("gamma", "tau", "alpha", "phi", "ridge")
 
 
 def results(

@@ -2,7 +2,7 @@
 
 from lossdial.experiments.backends import Local, OnRay
 from lossdial.experiments.experiment import Experiment, Trial, grid, trials
-from lossdial.experiments.methods import ABLATIONS, METHODS, Method, method
+from lossdial.experiments.methods import ABLATIONS, METHODS, SOLVED, Method, method
 from lossdial.experiments.presets import PRESETS, Preset, preset
 from lossdial.experiments.protocols import PROTOCOLS, Best, best
 from lossdial.experiments.store import Store, StoreError
@@ -14,6 +14,7 @@ __all__ = [
     "METHODS",
     "PRESETS",
     "PROTOCOLS",
+    "SOLVED",
     "STUDIES",
     "Best",
     "Experiment",

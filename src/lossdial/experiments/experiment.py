@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -10,12 +11,13 @@ from functools import cached_property
 from typing import Any, Final
 
 from lossdial.data import ImageDataSet, data_set
-from lossdial.experiments.methods import Method, method
+from lossdial.experiments.methods import RIDGE, Method, method
 from lossdial.experiments.presets import Preset, preset
+from lossdial.models import FiLMConfig
 from lossdial.spaces import Space
-from lossdial.training import Recipe
+from lossdial.training import Exact, Recipe
 
-__all__ = ["SAM_RHO", "Experiment", "Trial", "grid", "image_set", "spread_settings", "trials"]
+__all__ = ["SAM_RHO", "Experiment", "Trial", "grid", "image_set", "rate_of", "space_of", "spread_settings", "trials"]
 
 SAM_RHO: Final = 0.1  # the paper's radius
 _FORMAT: Final = 2  # of what is hashed
@@ -31,8 +33,10 @@ def image_set(name: str) -> ImageDataSet:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One run: a data set at β, a preset, a method, one of its 16 settings, a seed, and how many epochs.
+    """One run: a data set at β, a preset, a method, one of its settings, a seed, and how many epochs.
 
+    setting: the place of its space among the method's, which are 16 where λ is the paper's; numbers go on from there at
+        the preset's second learning rate, then at the third.
     content: a fingerprint of the data, or of the features, that it runs on; a sweep fills it in once they are there.
     """
 
@@ -56,12 +60,18 @@ class Experiment:
     @cached_property
     def space(self) -> Space:
         """The distribution that λ is drawn from."""
-        return self.how.spaces()[self.setting]
+        return self.how.spaces()[space_of(self.how, self.setting)]
+
+    @property
+    def rate(self) -> int:
+        """Which of the preset's learning rates it trains at."""
+        return rate_of(self.how, self.setting)
 
     @cached_property
     def recipe(self) -> Recipe:
         """The preset's recipe with the method's own choices."""
-        optimizer = replace(self.plan.recipe.optimizer, sam_rho=SAM_RHO if self.how.sam else None)
+        lr = self.plan.learning_rates[self.rate]
+        optimizer = replace(self.plan.recipe.optimizer, lr=lr, sam_rho=SAM_RHO if self.how.sam else None)
         return replace(self.plan.recipe, epochs=self.epochs, optimizer=optimizer, lam_per=self.how.lam_per)
 
     @cached_property
@@ -75,7 +85,7 @@ class Experiment:
             "format": _FORMAT,
             "fields": asdict(self),
             "space": self.space.to_json(),
-            "recipe": repr(self.recipe),
+            "recipe": {"exact": repr(Exact()), "ridge": RIDGE}.get(self.how.way, repr(self.recipe)),
             "backbone": self.plan.backbone,
             "data": {"frozen": self.plan.frozen, "image_size": self.image_size},
             "head": self.how.head.to_json(),
@@ -92,14 +102,14 @@ class Experiment:
     @property
     def stacks(self) -> bool:
         """Whether it is trained as one of a stack: a head alone, on features that do not change."""
-        return self.plan.frozen
+        return self.plan.frozen and self.how.way == "trained"
 
     @property
     def together(self) -> tuple[Any, ...]:
-        """What experiments share that are trained as one stack; each its own where they cannot be."""
-        if not self.stacks:
+        """What experiments share that one worker runs at once; each its own where they train by themselves."""
+        if not self.stacks and self.how.way == "trained":
             return (self.key,)
-        return (self.data, self.beta, self.preset, self.method, self.seed, self.epochs, self.content)
+        return (self.data, self.beta, self.preset, self.method, self.seed, self.epochs, self.content, self.rate)
 
     def __getstate__(self) -> dict[str, Any]:
         # Not what is cached: torch would send each tensor of the space to another process as a file of its own.
@@ -127,7 +137,8 @@ class Trial:
     def work(self) -> float:
         """How long it takes, compared with others of its study."""
         first = self.experiments[0]
-        per_run = 1.0 if not first.plan.frozen or (first.how.lct and first.how.film) else 0.15
+        film = first.stacks and isinstance(first.how.head, FiLMConfig)
+        per_run = 1.0 if not first.plan.frozen or film else 0.15
         return len(self.experiments) * per_run * (2 if first.how.sam else 1)
 
     def __str__(self) -> str:
@@ -156,19 +167,61 @@ def grid(
     settings: Sequence[int] = tuple(range(16)),
     seeds: Sequence[int] = (0, 1, 2),
     epochs: int | None = None,
+    rates: Sequence[float] | None = None,
 ) -> tuple[Experiment, ...]:
-    """Every combination: cells are (data set, β); ``epochs`` None takes the preset's."""
+    """Every combination: cells are (data set, β); ``epochs`` None takes the preset's.
+
+    settings: of a method with the paper's 16; one that is solved has its own, and no learning rate.
+    rates: which of the preset's learning rates; None is all of them.
+    """
     for name in methods:
         method(name)  # says what is wrong before anything runs
-    return tuple(
-        Experiment(
-            data, float(beta), preset_name, name, setting, seed, epochs or preset(data, preset_name).recipe.epochs
-        )
-        for data, beta in cells
-        for seed in seeds
-        for name in methods
-        for setting in settings
-    )
+    runs = []
+    for data, beta in cells:
+        plan = preset(data, preset_name)
+        rounds = _rounds(plan, rates)
+        for seed, name in itertools.product(seeds, methods):
+            how = method(name)
+            count = len(how.spaces())
+            if how.way != "trained" and not plan.frozen:
+                raise ValueError(
+                    f"{name} is solved, on features that do not move; preset {preset_name} trains a network. "
+                    "Use preset frozen, or leave it out."
+                )
+            places: Iterable[int] = settings
+            if how.way != "trained":
+                places = range(count)
+            else:
+                places = [count * rate + place for rate in rounds for place in settings]
+            runs += [
+                Experiment(data, float(beta), preset_name, name, place, seed, epochs or plan.recipe.epochs)
+                for place in places
+            ]
+    return tuple(runs)
+
+
+def _rounds(plan: Preset, rates: Sequence[float] | None) -> list[int]:
+    """The places of these learning rates among the preset's."""
+    there = plan.learning_rates
+    unknown = [rate for rate in rates or () if rate not in there]
+    if unknown or (rates is not None and not rates):
+        got = ", ".join(f"{rate:g}" for rate in unknown) or "none"
+        raise ValueError(f"rates must be of the preset's {', '.join(f'{rate:g}' for rate in there)}; got {got}.")
+    return [k for k, rate in enumerate(there) if rates is None or rate in rates]
+
+
+def space_of(how: Method, setting: int) -> int:
+    """Which of a method's spaces a setting is."""
+    return setting % len(how.spaces())
+
+
+def rate_of(how: Method, setting: int) -> int:
+    """Which of the learning rates a setting trains at.
+
+    >>> rate_of(method("vs"), 17), space_of(method("vs"), 17)
+    (1, 1)
+    """
+    return setting // len(how.spaces())
 
 
 def trials(experiments: Iterable[Experiment]) -> tuple[Trial, ...]:

@@ -1,4 +1,4 @@
-"""The paper's six methods, its ablations and their grids, as data."""
+"""The paper's six methods, its ablations, what is solved rather than trained, and their grids, as data."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from lossdial.base.names import closest
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
 from lossdial.models import FiLMConfig, HeadConfig, PlainConfig, PolynomialConfig, Scale
 from lossdial.spaces import Constant, Lam, Linear, Space
-from lossdial.training import LamPer
+from lossdial.training import LamPer, exact_space
 
-__all__ = ["ABLATIONS", "METHODS", "Method", "method"]
+__all__ = ["ABLATIONS", "METHODS", "RIDGE", "SOLVED", "Method", "method"]
 
 _VALUES: Final[dict[str, dict[str, tuple[float, ...]]]] = {
     "focal": {"alpha": (0.1, 0.25, 0.5, 0.75), "phi": (0.0, 1.0, 2.0, 3.0)},
@@ -34,6 +34,14 @@ _EVALUATION: Final[dict[str, dict[str, tuple[float, ...]]]] = {
     "focal": {"alpha": (0.1, 0.25, 0.5, 0.75), "phi": (0.0, 1.0, 2.0, 3.0)},
     "vs": {"gamma": (0.0, 0.1, 0.2, 0.3), "tau": (0.0, 1.0, 2.0, 3.0, 4.0)},
 }
+# of a path, which one fit gives; and the C of the search by scikit-learn's LogisticRegression
+_PATH: Final[dict[str, tuple[float, ...]]] = {
+    "ridge": tuple(-5 + k / 2 for k in range(13)),
+    "alpha": (0.1, 0.25, 0.5, 0.75, 0.9),
+}
+_RIDGES: Final = (-4.0, -3.0, -2.0, -1.0)
+#: how the ridge is searched, in words: part of the name of such an experiment
+RIDGE: Final = "LogisticRegression(max_iter=1000)"
 _WORDS: Final = {
     "focal": "Focal",
     "vs": "VS",
@@ -45,6 +53,9 @@ _WORDS: Final = {
     "sigma": "σ, not 1+σ",
     "per-sample": "λ per sample",
     "polynomial": "polynomial head",
+    "polynomial-per-sample": "polynomial head, λ per sample",
+    "exact": "exact path",
+    "ridge": "Ridge search",
 }
 
 
@@ -55,6 +66,8 @@ class Method:
     free: the names of λ that vary; none is a baseline.
     film: whether the network is told λ; without, it goes to the loss alone.
     polynomial: whether it is told by weights that are a polynomial of λ, in place of FiLM.
+    way: ``exact`` is one fit of the whole path, ``ridge`` a search over scikit-learn's LogisticRegression; both need
+        features that do not move.
     """
 
     name: str
@@ -65,6 +78,7 @@ class Method:
     film_scale: Scale = "1+sigma"
     lam_per: LamPer = "batch"
     polynomial: bool = False
+    way: Literal["trained", "exact", "ridge"] = "trained"
 
     @property
     def lct(self) -> bool:
@@ -87,6 +101,8 @@ class Method:
         """FiLM where the network is told λ, unless another way is meant, and a linear layer where it is not."""
         if self.polynomial:
             return PolynomialConfig()
+        if self.way != "trained":
+            return PlainConfig()
         return FiLMConfig(scale=self.film_scale) if self.film and self.lct else PlainConfig()
 
     def build_loss(self, beta: float) -> ConditionalLoss:
@@ -94,7 +110,12 @@ class Method:
         return FocalLoss() if self.loss == "focal" else VSLoss(beta)
 
     def spaces(self) -> tuple[Space, ...]:
-        """The 16 training settings, the second name fastest."""
+        """The 16 training settings, the second name fastest; a path is one, and a ridge has 4 C, plain and balanced."""
+        if self.way == "exact":
+            return (exact_space(self.build_loss(1.0)),)
+        if self.way == "ridge":
+            pairs = itertools.product((0.0, 1.0), _RIDGES)
+            return tuple(Space(ridge=Constant(ridge), balanced=Constant(balanced)) for balanced, ridge in pairs)
         axes = {name: _axis(self.loss, name, name in self.free) for name in _VALUES[self.loss]}
         return tuple(Space(**dict(zip(axes, pair, strict=True))) for pair in itertools.product(*axes.values()))
 
@@ -105,7 +126,7 @@ class Method:
         """
         if not self.film:
             return space.nearest({}).at(None)
-        grid = _EVALUATION[self.loss]
+        grid = _EVALUATION[self.loss] if self.way == "trained" else _PATH
         with warnings.catch_warnings():  # the paper evaluates beyond the trained range too, and on purpose
             warnings.simplefilter("ignore", UserWarning)
             return space.grid(**{name: list(grid[name]) for name in space.free})
@@ -141,13 +162,25 @@ ABLATIONS: Final[dict[str, Method]] = {
         Method("vs+lct:sigma", "vs", free=("gamma", "tau"), film_scale="sigma"),
         Method("vs+lct:per-sample", "vs", free=("gamma", "tau"), lam_per="sample"),
         Method("vs+lct:polynomial", "vs", free=("gamma", "tau"), polynomial=True),
+        Method("focal+lct:polynomial", "focal", free=("alpha", "phi"), polynomial=True),
+        Method("vs+lct:polynomial-per-sample", "vs", free=("gamma", "tau"), polynomial=True, lam_per="sample"),
+    )
+}
+
+#: on features that do not move: nothing is trained, and there is no learning rate
+SOLVED: Final[dict[str, Method]] = {
+    m.name: m
+    for m in (
+        Method("vs:exact", "vs", free=("ridge",), way="exact"),
+        Method("focal:exact", "focal", free=("alpha", "ridge"), way="exact"),
+        Method("ridge", "vs", way="ridge"),
     )
 }
 
 
 def method(name: str) -> Method:
-    """The method or ablation of that name."""
-    known = METHODS | ABLATIONS
+    """The method, ablation or solve of that name."""
+    known = METHODS | ABLATIONS | SOLVED
     if name not in known:
         raise ValueError(f"no method is called {name!r}; {closest(name, known)}")
     return known[name]

@@ -28,7 +28,13 @@ class Preset:
     image_size: int | None = None  # None: the size that the data set has
     frozen: bool = False  # the backbone runs once over the data; only the head is trained
     precision: str = "32-true"
+    rates: tuple[float, ...] = ()  # learning rates to search over, for every method alike; none: the recipe's own
     run_time: str = field(default="", compare=False)
+
+    @property
+    def learning_rates(self) -> tuple[float, ...]:
+        """Those that a study trains at."""
+        return self.rates or (self.recipe.optimizer.lr,)
 
     def build(self, seed: int, weights: str | None = None) -> nn.Module:
         """The backbone as training starts with it: pretrained where the recipe names a pretrained network.
@@ -108,6 +114,7 @@ _FROZEN: Final = Preset(
     {"name": "efficientnet_lite0"},
     Recipe(30, optimizer=OptimizerConfig("adam", 1e-3), clip_norm=0.5),
     frozen=True,
+    rates=(1e-3, 3e-4, 1e-4),
     run_time="seconds, once the features are there (about 140 images a second)",
 )
 

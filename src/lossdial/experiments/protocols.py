@@ -20,7 +20,7 @@ PROTOCOLS: Final[dict[Protocol, str]] = {
     "paper": "best on the evaluation split itself",
     "held-out": "λ, threshold and run chosen on one half, reported on the other, halves swapped",
 }
-_LAM: Final = ("gamma", "tau", "alpha", "phi")
+_LAM: Final = ("gamma", "tau", "alpha", "phi", "ridge")
 _ONE_OF_EACH: Final = ("data", "beta", "preset", "epochs", "method")
 
 
@@ -101,7 +101,7 @@ def _check(frame: pd.DataFrame, used: list[str], protocol: str) -> None:
 
 
 def _candidates(frame: pd.DataFrame, used: list[str]) -> pd.DataFrame:
-    point = ["setting", *(name for name in _LAM if frame[name].notna().any())]
+    point = ["setting", *(name for name in _LAM if name in frame and frame[name].notna().any())]
     twice = frame.duplicated([*point, "seed"], keep=False)
     if twice.any():
         keys = ", ".join(sorted(set(frame.loc[twice, "key"].astype(str))))

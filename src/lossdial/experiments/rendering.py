@@ -14,7 +14,18 @@ from rich.text import Text
 
 from lossdial.experiments.protocols import Best, Protocol
 
-__all__ = ["Cell", "Marks", "ResultTable", "Row", "to_csv", "to_latex", "to_markdown", "to_terminal"]
+__all__ = [
+    "Cell",
+    "Marks",
+    "ResultTable",
+    "Row",
+    "escape_latex",
+    "escape_markdown",
+    "to_csv",
+    "to_latex",
+    "to_markdown",
+    "to_terminal",
+]
 
 _COST: Final = "trainings (seeds)"
 _MISSING: Final = "–"
@@ -88,31 +99,31 @@ def to_terminal(table: ResultTable) -> Table:
 
 def to_markdown(table: ResultTable) -> str:
     """A GitHub table under its title, the notes as a list below; underlines are ``<u>``."""
-    lines = [["", *map(_markdown, table.headings), _COST], ["---", *["---:"] * (len(table.headings) + 1)]]
+    lines = [["", *map(escape_markdown, table.headings), _COST], ["---", *["---:"] * (len(table.headings) + 1)]]
     for row in table.rows:
-        cells = (" ".join(_written(cell, _markdown, "**{}**", "<u>{}</u>")) for cell in row.cells)
-        lines.append([_markdown(row.label), *cells, _cost(row)])
+        cells = (" ".join(_written(cell, escape_markdown, "**{}**", "<u>{}</u>")) for cell in row.cells)
+        lines.append([escape_markdown(row.label), *cells, _cost(row)])
     body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    notes = "\n".join(f"- {_markdown(note)}" for note in table.notes)
-    return f"**{_markdown(table.title)}**\n\n{body}\n\n{notes}\n"
+    notes = "\n".join(f"- {escape_markdown(note)}" for note in table.notes)
+    return f"**{escape_markdown(table.title)}**\n\n{body}\n\n{notes}\n"
 
 
 def to_latex(table: ResultTable) -> str:
     """A ``table`` environment that needs no package; the paper's figure is below ours, for nine columns to fit."""
-    headings = (_stacked(_latex(heading).split(" ", 1)) for heading in (*table.headings, _COST))
+    headings = (_stacked(escape_latex(heading).split(" ", 1)) for heading in (*table.headings, _COST))
     lines = [r"\hline", f"Method & {' & '.join(headings)} \\\\", r"\hline"]
     for row in table.rows:
-        cells = (_stacked(_written(cell, _latex, r"\textbf{{{}}}", r"\underline{{{}}}")) for cell in row.cells)
-        lines.append(f"{_latex(row.label)} & {' & '.join([*cells, _latex(_cost(row))])} \\\\")
+        cells = (_stacked(_written(cell, escape_latex, r"\textbf{{{}}}", r"\underline{{{}}}")) for cell in row.cells)
+        lines.append(f"{escape_latex(row.label)} & {' & '.join([*cells, escape_latex(_cost(row))])} \\\\")
         if row.ends_section:
             lines.append(r"\hline")
     if lines[-1] != r"\hline":
         lines.append(r"\hline")
     body = "\n".join(lines)
     spec = "l" + "c" * (len(table.headings) + 1)
-    notes = "\n\n".join(_latex(note) for note in table.notes)
+    notes = "\n\n".join(escape_latex(note) for note in table.notes)
     return (
-        f"\\begin{{table}}[tb]\n\\caption{{{_latex(table.title)}}}\n\\centering\\scriptsize\n"
+        f"\\begin{{table}}[tb]\n\\caption{{{escape_latex(table.title)}}}\n\\centering\\scriptsize\n"
         f"\\setlength{{\\tabcolsep}}{{3pt}}\n\\begin{{tabular}}{{{spec}}}\n{body}\n\\end{{tabular}}\n\n"
         f"\\raggedright\n{notes}\n\\end{{table}}\n"
     )
@@ -190,11 +201,11 @@ def _range(numbers: Sequence[int]) -> str:
     return str(low) if low == high else f"{low}–{high}"
 
 
-def _markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
     return text.translate(_MARKDOWN)
 
 
-def _latex(text: str) -> str:
+def escape_latex(text: str) -> str:
     return text.translate(_LATEX)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import traceback
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,10 +20,11 @@ from lossdial.dial import Surface
 from lossdial.experiments.experiment import Experiment, Trial, image_set
 from lossdial.experiments.features import LABELS
 from lossdial.experiments.measuring import halves, measure
+from lossdial.experiments.solving import Learned, solve
 from lossdial.experiments.store import Store, finished
 from lossdial.losses import imbalance
 from lossdial.models import ConditionalClassifier, FrozenEncoder, SettingsStack, build_model
-from lossdial.training import DivergedError, FitResult, fit, make_fabric
+from lossdial.training import DivergedError, fit, make_fabric
 
 __all__ = ["Outcome", "Workplace", "run_trial"]
 
@@ -87,10 +89,8 @@ def _run(trial: Trial, place: Workplace, store: Store, run_dir: Path) -> None:
             data = _load(trial.experiments[0], place)
         except OSError as error:  # of the data, not of the store
             raise RuntimeError(f"the data cannot be read: {error}") from error
-        models, result = _train(trial, data, place, run_dir)
-        each = result.seconds / len(models)
-        for experiment, model, message in zip(trial.experiments, models, result.diverged, strict=True):
-            why = message or _evaluate(experiment, trial, model, data, store, each)
+        for experiment, run in zip(trial.experiments, _learn(trial, data, place, run_dir), strict=True):
+            why = run.diverged or _evaluate(experiment, trial, run, data, store)
             if why is not None:
                 store.record(trial, "diverged", why, only=experiment)
     except OSError:
@@ -105,11 +105,14 @@ def _run(trial: Trial, place: Workplace, store: Store, run_dir: Path) -> None:
         store.record(trial, "out-of-memory" if out_of_memory else "failed", text)
 
 
-def _train(trial: Trial, data: _Data, place: Workplace, run_dir: Path) -> tuple[list[ConditionalClassifier], FitResult]:
-    """The trained model of every experiment. Settings on frozen features train as one stack."""
+def _learn(trial: Trial, data: _Data, place: Workplace, run_dir: Path) -> list[Learned]:
+    """The model of every experiment. Settings on frozen features train as one stack, or are solved."""
     first = trial.experiments[0]
-    loss = first.how.build_loss(imbalance(data.y))
     models = [_model(experiment, data.x) for experiment in trial.experiments]
+    if first.how.way != "trained":
+        return [solve(*pair, data.x, data.y) for pair in zip(trial.experiments, models, strict=True)]
+    started = time.process_time()
+    loss = first.how.build_loss(imbalance(data.y))
     stack = SettingsStack(models) if first.stacks else None
     result = fit(
         stack or models[0],
@@ -123,7 +126,12 @@ def _train(trial: Trial, data: _Data, place: Workplace, run_dir: Path) -> tuple[
         checkpoint_seconds=place.checkpoint_seconds,
         progress=False,
     )
-    return ([stack.member(i) for i in range(len(stack))] if stack is not None else models), result
+    used = time.process_time() - started
+    trained = models if stack is None else [stack.member(i) for i in range(len(stack))]
+    return [
+        Learned(model, result.seconds / len(trained), used / len(trained), why)
+        for model, why in zip(trained, result.diverged, strict=True)
+    ]
 
 
 def _model(experiment: Experiment, x: Tensor) -> ConditionalClassifier:
@@ -134,16 +142,16 @@ def _model(experiment: Experiment, x: Tensor) -> ConditionalClassifier:
 
 
 @torch.no_grad()
-def _evaluate(
-    experiment: Experiment, trial: Trial, model: ConditionalClassifier, data: _Data, store: Store, seconds: float
-) -> str | None:
+def _evaluate(experiment: Experiment, trial: Trial, run: Learned, data: _Data, store: Store) -> str | None:
     """Measure a run and write it down; or say why it cannot be measured."""
     lams = experiment.how.evaluation(experiment.space)
-    scores = model.cpu().margins(model.embed(data.x_test, progress=False), lams).numpy()
+    model = run.model.cpu()
+    scores = model.margins(model.embed(data.x_test, progress=False), lams).numpy()
     if not np.isfinite(scores).all():
         return "the scores are not finite: the last steps of training diverged"
     surface = Surface(data.y_test, scores, [lam.as_dict() for lam in lams])
-    store.write(experiment, trial.key, measure(surface, data.parts), seconds, (data.y_test, scores))
+    rows = measure(surface, data.parts)
+    store.write(experiment, trial.key, rows, run.seconds, (data.y_test, scores), run.processor)
     return None
 
 

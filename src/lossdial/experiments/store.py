@@ -48,7 +48,7 @@ from lossdial.experiments.rows import (
 
 __all__ = ["FINAL", "DamagedRow", "Ended", "Store", "StoreError", "finished"]
 
-_LAM_NAMES: Final = ("gamma", "tau", "alpha", "phi")
+_LAM_NAMES: Final = ("gamma", "tau", "alpha", "phi", "ridge")
 #: outcomes that giving the same command again would only repeat
 FINAL: Final = frozenset({"done", "diverged"})
 
@@ -106,10 +106,12 @@ class Store:
         measured: Iterable[Measured],
         seconds: float,
         scores: tuple[NDArray[np.integer[Any]], NDArray[np.float32]],
+        processor: float | None = None,
     ) -> None:
         """A finished run: labels (n,) and scores (n, m) first, then the rows, whose file says that all is there.
 
         trial: the key of the trial that it was part of; results of a stack agree to the last digit only within one.
+        seconds, processor: how long it took, by the clock, and of the processor, which a busy machine does not change.
         """
         measured = list(measured)
         buffer = io.BytesIO()
@@ -123,6 +125,7 @@ class Store:
                     "status": "done",
                     "of": len(measured),
                     "seconds": round(seconds, 3),
+                    **({} if processor is None else {"processor": round(processor, 3)}),
                     "lam": m.lam,
                     "metrics": m.metrics,
                     "on": list(m.on),
@@ -231,6 +234,7 @@ class Store:
                 "key": row["key"],
                 **{name: row[name] for name in FIELDS},
                 "seconds": row["seconds"],
+                "processor": row.get("processor", np.nan),
                 **{name: row["lam"].get(name, np.nan) for name in _LAM_NAMES},
                 **row["metrics"],
                 **{f"{k}_on_{i}": v for i, half in enumerate(row["on"]) for k, v in half.items()},
@@ -239,6 +243,10 @@ class Store:
             for row in rows
             if not superseded(row, newer)
         )
+
+    def has_scores(self, key: str) -> bool:
+        """Whether those of a run are here; packed results may come without."""
+        return (self.folder / "scores" / f"{key}.npz").exists()
 
     def scores(self, key: str) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
         """Labels (n,) and scores (n, m) of a run, λ as in its rows."""

@@ -12,7 +12,7 @@ import pandas as pd
 
 from lossdial.base.names import closest
 from lossdial.dial.registry import PAPER_METRICS, as_metric
-from lossdial.experiments.methods import ABLATIONS, METHODS, method
+from lossdial.experiments.methods import ABLATIONS, METHODS, SOLVED, method
 from lossdial.experiments.protocols import PROTOCOLS, Protocol, best
 from lossdial.experiments.published import COLUMNS, FilmRow, published, published_film
 from lossdial.experiments.rendering import (
@@ -58,13 +58,18 @@ _FILM_ROWS: Final[tuple[tuple[FilmRow, str, str], ...]] = (  # row of the paper,
     ("lct", "+lct", "+ LCT"),
     ("lct:no-film", "+lct:no-film", "+ LCT without FiLM"),
 )
+_BESIDE: Final = (*(name for name in ABLATIONS if ":polynomial" in name), *SOLVED)
 _AUTO_TRUCK: Final = ("cifar10-auto-truck", 100.0)
 
 
 def result_table(frame: pd.DataFrame, metric: str, protocol: Protocol) -> ResultTable:
-    """One metric of the six methods on each data set and β of the paper that ``frame`` has."""
+    """One metric of the six methods on each data set and β of the paper that ``frame`` has.
+
+    Below them, where there are results: LCT with the polynomial head, and what is solved rather than trained.
+    """
     name = as_metric(metric).name
-    frame = _of(frame, list(METHODS))
+    frame = _of(frame, [*METHODS, *_BESIDE])
+    methods = [*METHODS, *(m for m in _BESIDE if (frame["method"] == m).any())]
     columns = [c for c in COLUMNS if (c.data, c.beta) in _pairs(frame)]
     if not columns:
         raise ValueError(
@@ -79,7 +84,7 @@ def result_table(frame: pd.DataFrame, metric: str, protocol: Protocol) -> Result
             tuple(_cell(frame, name, m, (c.data, c.beta), protocol, published(name, m, c)) for c in columns),
             ends_section=m.endswith("+lct"),
         )
-        for m in METHODS
+        for m in methods
     ]
     notes = [trained, *([_STAND_IN] if any(c.stand_in for c in columns) else [])]
     headings = tuple(f"{c.heading} †" if c.stand_in else c.heading for c in columns)

@@ -1,13 +1,13 @@
 """What each part of the method is worth, on CIFAR-10 automobile against truck, β = 100.
 
 The six methods, LCT without FiLM (the paper's table), λ = γ or τ alone (its heat maps), FiLM's scale σ in place of 1+σ,
-and one λ per sample in place of one per batch.
+one λ per sample in place of one per batch, and the polynomial head.
 
-    lossdial reproduce --study ablations --preset frozen --jobs 2
+    lossdial reproduce --study ablations --preset frozen --rates 0.001 --jobs 2
     lossdial reproduce --study ablations --preset cpu --settings 4 --seeds 2 --jobs 2     # three hours on two cores
 
-Expect an AUC (held-out) of 0.668 for VS + LCT and 0.613 without FiLM from scratch, 0.944 and 0.946 on frozen features;
-the paper has 0.930 and 0.886. On frozen features it takes minutes.
+Expect an AUC (held-out) of 0.944 for VS + LCT and 0.946 without FiLM on frozen features at a learning rate of 1e-3; the
+paper has 0.930 and 0.886. From scratch, `--study scratch` has both at one setting.
 """
 
 from lossdial.experiments.methods import ABLATIONS, METHODS

@@ -38,8 +38,9 @@ class Study:
         settings: int | None = None,
         seeds: int | None = None,
         epochs: int | None = None,
+        rates: tuple[float, ...] | None = None,
     ) -> tuple[Experiment, ...]:
-        """Its runs: ``methods`` in place of its own, so many of the 16 settings, seeds 0, 1, …"""
+        """Its runs: ``methods`` in place of its own, so many of the 16 settings, seeds 0, 1, …, learning rates."""
         if seeds is not None and seeds < 1:
             raise ValueError(f"seeds must be at least 1; got {seeds}.")
         if epochs is not None and epochs < 1:
@@ -55,5 +56,6 @@ class Study:
                 part.settings if settings is None else spread_settings(settings),
                 range(seeds or part.seeds),
                 epochs,
+                rates,
             )
         )

@@ -2,7 +2,7 @@
 
 The paper draws them for SIIM-ISIC Melanoma; HAM10000 stands in for it here.
 
-    lossdial reproduce --study heat-maps --preset frozen --jobs 2   # 5 minutes on two cores
+    lossdial reproduce --study heat-maps --preset frozen --rates 0.001 --jobs 2   # 5 minutes on two cores
     lossdial figure heat-maps --data ham10000-melanoma --beta 200
 
 Expect a best AUC of 0.698 for VS, 0.648 over γ and τ, 0.638 over γ, 0.639 over τ, on frozen features; the paper has

@@ -5,7 +5,10 @@ CIFAR-10 automobile against truck, β = 100. VS at all 16 settings, three seeds 
 network λ.
 
     lossdial reproduce --study scratch --preset cpu --jobs 2   # 63 trainings, 90 s each
-    lossdial table one-against-search                          # the differences, with intervals
+    lossdial table one-against-search                          # the differences, with bounds
+
+Expect an AUC (held-out) of 0.862 for the best of 16, and of one training 0.857 with FiLM, 0.854 with the polynomial
+head, 0.853 without telling λ: 'not worse by more than 0.01' is missed by all three. Cross entropy has 0.849.
 """
 
 from lossdial.experiments.studies.base import Part, Study
