@@ -137,6 +137,7 @@ COMMANDS: Final = {
         ("explore", "exploring", "Write a page on which people move λ, threshold, prevalence and costs."),
         ("predict", "predicting", "Score new rows, or new images, with a trained model."),
         ("reproduce", "reproducing", "Run a part of the paper's study and print our numbers beside the paper's."),
+        ("scoreboard", "scoring", "Play one training against every rival on tables and images, and say who wins."),
         ("results", "results", "Print the rows of a store, one per run and λ, the best first; or save them."),
         ("table", "paper", "Draw a table of the paper from a store, our figures beside the paper's."),
         ("figure", "paper", "Draw a figure of the paper from a store, as PNG and PDF."),

@@ -7,6 +7,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Final
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lossdial.base.streams import Stream, stream
+from lossdial.dial.checks import FloatArray
 from lossdial.experiments.methods import METHODS
 from lossdial.experiments.scoreboard.aims import Scored, margins
 from lossdial.experiments.scoreboard.sets import Cell
@@ -94,7 +96,7 @@ def family(cell: Cell, seed: int, which: str, shifts: Sequence[float] = (0.0,)) 
         np.concatenate([model.margins(part.x) + np.float32(tau * math.log(cell.beta)) for tau in shifts], axis=1)
         for part in (cell.validation, cell.test)
     ]
-    return Scored(*found, trainings=len(spaces))
+    return Scored(found[0], found[1], trainings=len(spaces))
 
 
 def _stacked(spaces: Sequence[Space]) -> Lam:
@@ -105,9 +107,7 @@ def _stacked(spaces: Sequence[Space]) -> Lam:
 def libauc(cell: Cell, seed: int) -> Scored:
     """LibAUC: AUCM loss and PESG, half of each batch positive as its sampler has it, at two learning rates; an MLP on
     tables, a linear layer on images' features."""
-    from libauc.losses import AUCMLoss
-    from libauc.optimizers import PESG
-
+    losses, optimizers = import_module("libauc.losses"), import_module("libauc.optimizers")
     x, y = torch.from_numpy(cell.train.x), torch.from_numpy(cell.train.y)
     batch, epochs = budget(len(y)) if cell.set.kind == "table" else (128, 30)  # as the other heads there
     positive, negative = (torch.nonzero(y == label).squeeze(1) for label in (1, 0))
@@ -118,8 +118,8 @@ def libauc(cell: Cell, seed: int) -> Scored:
             sizes = [x.shape[1], *(MLPConfig().hidden if cell.set.kind == "table" else ()), 1]
             layers = [layer for i, o in itertools.pairwise(sizes) for layer in (nn.Linear(i, o), nn.ReLU())][:-1]
             model = nn.Sequential(*layers)
-        loss = AUCMLoss(device=torch.device("cpu"))
-        optimizer = PESG(
+        loss = losses.AUCMLoss(device=torch.device("cpu"))
+        optimizer = optimizers.PESG(
             model.parameters(), loss_fn=loss, lr=lr, momentum=0.9, weight_decay=1e-4, device="cpu", verbose=False
         )
         for epoch in range(epochs):
@@ -135,25 +135,23 @@ def libauc(cell: Cell, seed: int) -> Scored:
                 optimizer.step()
         columns.append(model.eval())
     with torch.no_grad():
-        sides = (
+        validation, test = (
             torch.cat([model(torch.from_numpy(part.x)) for model in columns], dim=1).numpy()
             for part in (cell.validation, cell.test)
         )
-        return Scored(*sides, trainings=len(columns))
+    return Scored(validation, test, trainings=len(columns))
 
 
 def tabm(cell: Cell, seed: int) -> Scored:
-    """TabM (its package): 8 members of width 96, piecewise-linear embeddings, AdamW; the epoch of least validation log loss."""
-    import rtdl_num_embeddings
-    from tabm import TabM
-
+    """TabM (its package): 8 members of width 96, piecewise-linear embeddings, the epoch of best validation log loss."""
+    embedding, package = import_module("rtdl_num_embeddings"), import_module("tabm")
     x, y = torch.from_numpy(cell.train.x), torch.from_numpy(cell.train.y)
     batch, epochs = budget(len(y))
     batch, epochs = min(512, 2 * batch), min(epochs, 40 if len(y) < 10_000 else 12)  # a step costs ten of the others'
     with seeded_weights(seed), warnings.catch_warnings(action="ignore"):  # of columns with a single bin
-        bins = rtdl_num_embeddings.compute_bins(x, n_bins=min(32, max(2, len(x) // 50)))
-        embeddings = rtdl_num_embeddings.PiecewiseLinearEmbeddings(bins, 8, activation=False, version="B")
-        model = TabM.make(
+        bins = embedding.compute_bins(x, n_bins=min(32, max(2, len(x) // 50)))
+        embeddings = embedding.PiecewiseLinearEmbeddings(bins, 8, activation=False, version="B")
+        model = package.TabM.make(
             n_num_features=x.shape[1], num_embeddings=embeddings, d_out=1, k=8, n_blocks=2, d_block=96, dropout=0.1
         )
         optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=3e-4)
@@ -181,7 +179,7 @@ def tabm(cell: Cell, seed: int) -> Scored:
 
 
 @torch.no_grad()
-def _tabm_margins(model: nn.Module, x: NDArray[np.float32]) -> NDArray[np.float64]:
+def _tabm_margins(model: nn.Module, x: NDArray[np.float32]) -> FloatArray:
     model.eval()
     parts = [torch.sigmoid(model(part).squeeze(-1)).mean(dim=1) for part in torch.from_numpy(x).split(4096)]
     return margins(torch.cat(parts).numpy())

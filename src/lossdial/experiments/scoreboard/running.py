@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -114,11 +115,10 @@ def _whole(task: Task, folder: Path, features: Path) -> list[Row]:
 def run(task: Task, folder: Path, features: Path) -> Iterator[Row]:
     """The rows of a task, each put into the store before it is handed on."""
     import torch
-    from threadpoolctl import threadpool_limits
 
     torch.set_num_threads(1)
     board = Board(folder)
-    with threadpool_limits(1):
+    with import_module("threadpoolctl").threadpool_limits(1):
         cell = load_cell(task.set, task.split, features)
         for name in task.rivals:
             row = _row(cell, name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
@@ -60,8 +61,8 @@ def tuned_threshold(cell: Cell, seed: int) -> Scored:
         ).fit(x, y)
         # It calls positive what reaches the threshold, the dial what exceeds it.
         thresholds[name] = float(np.nextafter(margins(np.array(tuner.best_threshold_)), -np.inf))
-    sides = (margins(model.predict_proba(part.x)[:, 1])[:, None] for part in (cell.validation, cell.test))
-    return Scored(*sides, trainings=1, thresholds=thresholds)
+    validation, test = (_log_odds(model, part.x)[:, None] for part in (cell.validation, cell.test))
+    return Scored(validation, test, trainings=1, thresholds=thresholds)
 
 
 def _goals(prevalence: float) -> dict[str, Callable[[NDArray[Any], NDArray[Any]], float]]:
@@ -108,7 +109,7 @@ def lightgbm(cell: Cell, seed: int) -> Scored:
 
 def xgboost(cell: Cell, seed: int) -> Scored:
     """XGBoost at three weights of the positives, stopped early by validation AP."""
-    import xgboost as xgb
+    xgb = import_module("xgboost")
 
     def fit(weight: float) -> Any:
         model = xgb.XGBClassifier(
@@ -147,9 +148,7 @@ def dialed(cell: Cell, seed: int) -> Scored:
 
 def balanced_forest(cell: Cell, seed: int) -> Scored:
     """imbalanced-learn's BalancedRandomForest."""
-    from imblearn.ensemble import BalancedRandomForestClassifier
-
-    model = BalancedRandomForestClassifier(
+    model = import_module("imblearn.ensemble").BalancedRandomForestClassifier(
         100, sampling_strategy="all", replacement=True, bootstrap=False, random_state=seed, n_jobs=1
     )
     return _scored(cell, [model], _log_odds)
@@ -157,18 +156,17 @@ def balanced_forest(cell: Cell, seed: int) -> Scored:
 
 def easy_ensemble(cell: Cell, seed: int) -> Scored:
     """imbalanced-learn's EasyEnsemble: ten times AdaBoost on balanced samples."""
-    from imblearn.ensemble import EasyEnsembleClassifier
-
-    return _scored(cell, [EasyEnsembleClassifier(10, random_state=seed, n_jobs=1)], _log_odds)
+    model = import_module("imblearn.ensemble").EasyEnsembleClassifier(10, random_state=seed, n_jobs=1)
+    return _scored(cell, [model], _log_odds)
 
 
 def smote(cell: Cell, seed: int) -> Scored:
     """SMOTE, then LightGBM (tables) or logistic regression (images)."""
-    from imblearn.over_sampling import SMOTE
     from sklearn.linear_model import LogisticRegression
 
     neighbours = min(5, int(cell.train.y.sum()) - 1)
-    x, y = SMOTE(k_neighbors=neighbours, random_state=seed).fit_resample(cell.train.x, cell.train.y)
+    sampler = import_module("imblearn.over_sampling").SMOTE(k_neighbors=neighbours, random_state=seed)
+    x, y = sampler.fit_resample(cell.train.x, cell.train.y)
     if cell.set.kind == "images":
         model: Any = LogisticRegression(C=1e-2, max_iter=_ITERATIONS)
     else:
@@ -205,5 +203,7 @@ def _scored(cell: Cell, models: list[Any], score: Callable[[Any, NDArray[Any]], 
 
 def _both(cell: Cell, models: list[Any], score: Callable[[Any, NDArray[Any]], NDArray[Any]]) -> Scored:
     with warnings.catch_warnings(action="ignore"):
-        sides = (np.stack([score(model, part.x) for model in models], axis=1) for part in (cell.validation, cell.test))
-        return Scored(*sides, trainings=len(models))
+        validation, test = (
+            np.stack([score(model, part.x) for model in models], axis=1) for part in (cell.validation, cell.test)
+        )
+    return Scored(validation, test, trainings=len(models))
