@@ -159,7 +159,10 @@ def test_wrong_data(make, message):
         ({"pos_label": "ill"}, r"pos_label must be one of the labels; got 'ill'"),
         ({"validation_fraction": 1.0}, r"validation_fraction must lie in \[0, 1\); got 1.0"),
         ({"head": "flim"}, "unknown head 'flim'; did you mean 'film'"),
-        ({"network": "mpl"}, r"network must be 'mlp', 'features', an MLPConfig\(…\) or a torch module; got 'mpl'"),
+        (
+            {"network": "mpl"},
+            "network must be 'table', 'mlp', 'features', a config of one, or a torch module; got 'mpl'",
+        ),
         ({"aim": "f1"}, r"aim must be an Objective, such as Objective\(maximize='f1'\); got 'f1'"),
         ({"recipe__augment": Augment(flip_horizontal=True)}, "only images"),
     ],

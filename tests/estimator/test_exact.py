@@ -93,7 +93,11 @@ def test_nothing_held_out():
 @pytest.mark.parametrize(
     ("settings", "kind"),
     [
-        ({}, Recipe),
+        ({}, Exact),
+        ({"head": "film"}, Recipe),
+        ({"space": Space(gamma=Constant(0), tau=Linear(0, 3, 1 / 3))}, Recipe),
+        ({"recipe": Recipe(epochs=2)}, Recipe),
+        ({"network": "table"}, Exact),
         ({"network": "mlp"}, Recipe),
         ({"network": "features"}, Exact),
         ({"network": FrozenEncoder(CifarResNet(8, 2))}, Exact),

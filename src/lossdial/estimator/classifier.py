@@ -22,7 +22,16 @@ from lossdial.bundle import Bundle, Training
 from lossdial.dial import Objective
 from lossdial.dial.metrics import auc
 from lossdial.estimator.finished import as_module, evidence_of, finished, untuned
-from lossdial.estimator.learning import Encoded, check_exact, default_space, loss_of, solvable, solved, trained
+from lossdial.estimator.learning import (
+    Encoded,
+    check_exact,
+    default_recipe,
+    default_space,
+    loss_of,
+    solvable,
+    solved,
+    trained,
+)
 from lossdial.estimator.parameters import Run, parameters_to_json
 from lossdial.estimator.rows import Rows, columns_as, embedded, hold_out, in_memory
 from lossdial.estimator.trained import TrainedClassifier
@@ -36,6 +45,7 @@ from lossdial.models import (
     NetworkConfig,
     PlainConfig,
     PolynomialConfig,
+    TableConfig,
 )
 from lossdial.predictor import Predictor
 from lossdial.spaces import Space
@@ -100,14 +110,14 @@ class LCTClassifier(TrainedClassifier):
     """
 
     _defaults: ClassVar[Mapping[str, tuple[type, ...]]] = {
-        "network": (MLPConfig,),
+        "network": (MLPConfig, TableConfig),
         "head": (FiLMConfig,),
         "recipe": (Recipe, Exact),
         "run": (Run,),
     }
     _makers: ClassVar[Mapping[str, type]] = {"aim": Objective}
     _names: ClassVar[Mapping[str, Mapping[str, type]]] = {
-        "network": {"mlp": MLPConfig, "features": FeaturesConfig},
+        "network": {"table": TableConfig, "mlp": MLPConfig, "features": FeaturesConfig},
         "head": {"film": FiLMConfig, "polynomial": PolynomialConfig, "plain": PlainConfig},
         "recipe": {"exact": Exact},
     }
@@ -117,7 +127,7 @@ class LCTClassifier(TrainedClassifier):
         loss: Literal["vs", "focal"] | ConditionalLoss = "vs",
         *,
         space: Space | None = None,
-        network: Literal["mlp", "features"] | NetworkConfig | nn.Module | None = None,
+        network: Literal["table", "mlp", "features"] | NetworkConfig | nn.Module | None = None,
         head: str | HeadConfig | None = None,
         recipe: Literal["exact"] | Recipe | Exact | None = None,
         aim: Objective | None = None,
@@ -138,11 +148,15 @@ class LCTClassifier(TrainedClassifier):
         self.run = run
 
     def _default(self, name: str) -> Any:
-        """Features that do not move are solved on, and a solve is on features, unless something else is said."""
-        if name == "network" and isinstance(self._named("recipe", self.recipe), Exact):
+        """A table has features learned and a head solved on them, unless something is said that only training has a
+        use for; features that do not move are solved on, and a solve is on features."""
+        recipe = self._named("recipe", self.recipe)
+        if name == "network" and isinstance(recipe, Exact):
             return FeaturesConfig()
-        if name == "recipe" and solvable(self.loss, self.space, self._named("network", self.network), self.head):
-            return Exact()
+        if name == "network" and recipe is None and solvable(self.loss, self.space, TableConfig, self.head):
+            return TableConfig()
+        if name == "recipe":
+            return default_recipe(self.loss, self.space, self._value("network"), self.head)
         return super()._default(name)
 
     def fit(
@@ -185,7 +199,7 @@ class LCTClassifier(TrainedClassifier):
         for name, kinds, legal in (
             ("recipe", (Recipe, Exact), "'exact', an Exact(…) or a Recipe(…)"),
             ("run", (Run,), "a Run(…)"),
-            ("network", (NetworkConfig, nn.Module), "'mlp', 'features', an MLPConfig(…) or a torch module"),
+            ("network", (NetworkConfig, nn.Module), "'table', 'mlp', 'features', a config of one, or a torch module"),
         ):
             if not isinstance(self._value(name), kinds):
                 raise ValueError(f"{name} must be {legal}; got {getattr(self, name)!r}.")
@@ -239,9 +253,10 @@ class LCTClassifier(TrainedClassifier):
             weight=split.weight,
             x_val=None if split.X_val is None else torch.from_numpy(schema.encode(split.X_val)),
             labels_val=split.labels_val,
+            groups=split.groups,
         )
         loss = loss_of(self.loss, split.labels, split.weight)
-        space = self.space if self.space is not None else default_space(loss, recipe)
+        space = self.space if self.space is not None else default_space(loss, recipe, network)
         loss.check_space(space)
         if isinstance(recipe, Exact):
             learned = solved(recipe, encoded, loss, space, network, seed, run)

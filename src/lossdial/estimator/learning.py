@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -15,11 +16,24 @@ from torch import Tensor, nn
 from lossdial.estimator.finished import as_tensor, can_be_stated, validation
 from lossdial.estimator.parameters import Run
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss, imbalance
-from lossdial.models import ConditionalClassifier, HeadConfig, NetworkConfig, build_model
+from lossdial.models import ConditionalClassifier, HeadConfig, NetworkConfig, TableConfig, build_model
 from lossdial.spaces import Space
-from lossdial.training import Exact, Recipe, exact_space, fit, fit_exact, make_fabric
+from lossdial.training import Exact, Recipe, exact_space, fit, fit_exact, learn_table, make_fabric
 
-__all__ = ["Encoded", "Learned", "check_exact", "default_space", "loss_of", "solvable", "solved", "trained"]
+__all__ = [
+    "Encoded",
+    "Learned",
+    "check_exact",
+    "default_recipe",
+    "default_space",
+    "loss_of",
+    "solvable",
+    "solved",
+    "trained",
+]
+
+_TABLE_RIDGES: Final = (-5.0, 0.0)  # log₁₀ C over a table's own features
+_TABLE_TOL: Final = 1e-5  # of a solve there: what is below changes no figure, and takes as long again
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +45,7 @@ class Encoded:
     weight: NDArray[np.float64] | None
     x_val: Tensor | None
     labels_val: NDArray[np.int64] | None
+    groups: NDArray[Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +64,13 @@ def solvable(loss: Any, space: Any, network: Any, head: Any) -> bool:
     known = isinstance(loss, (str, VSLoss, FocalLoss))
     ridge = space is None or "ridge" in getattr(space, "names", ())
     return known and head is None and ridge and bool(getattr(network, "frozen", False))
+
+
+def default_recipe(loss: Any, space: Any, network: Any, head: Any) -> Recipe | Exact:
+    """How a model is made where nobody says: solved where it can be, trained where not."""
+    if not solvable(loss, space, network, head):
+        return Recipe()
+    return Exact(tol=_TABLE_TOL) if isinstance(network, TableConfig) else Exact()
 
 
 def check_exact(network: NetworkConfig | nn.Module, head: HeadConfig | str | None) -> None:
@@ -76,11 +98,11 @@ def loss_of(loss: Any, labels: NDArray[np.int64], weight: NDArray[np.float64] | 
     raise ValueError(f"loss must be 'vs', 'focal' or a ConditionalLoss; got {loss!r}.")
 
 
-def default_space(loss: ConditionalLoss, recipe: Recipe | Exact) -> Space:
+def default_space(loss: ConditionalLoss, recipe: Recipe | Exact, network: NetworkConfig | nn.Module) -> Space:
     """λ where nobody says: the widest of the paper's to train over; the ridge and the class weight to solve over."""
     if isinstance(recipe, Recipe):
         return loss.default_space()
-    space = exact_space(loss)
+    space = exact_space(loss, *(_TABLE_RIDGES if isinstance(network, TableConfig) else ()))
     return space if recipe.C is None else Space(**{name: space[name] for name in space.names if name != "ridge"})
 
 
@@ -123,19 +145,29 @@ def solved(
     seed: int,
     run: Run,
 ) -> Learned:
-    """By :func:`fit_exact`, on features that are computed once."""
+    """By :func:`fit_exact`, on features that are computed once; those of a table are learned first."""
+    started = time.monotonic()
     device = make_fabric(run.accelerator).device
-    still = build_model(network, "plain", space, rows.x, seed).to(device)
-    features = still.embed(rows.x, progress=run.progress)
-    found = fit_exact(
-        features, rows.labels, loss, space, recipe, sample_weight=rows.weight, device=device, progress=run.progress
-    )
-    model = ConditionalClassifier(still.backbone, still.n_features, space, found.head).eval()
+    backbone, features, labels, weight = _still(rows, space, network, seed, device, run.progress)
+    found = fit_exact(features, labels, loss, space, recipe, sample_weight=weight, device=device, progress=run.progress)
+    model = ConditionalClassifier(backbone, features.shape[1], space, found.head).eval()
+    seconds = time.monotonic() - started
     steps = int(found.iterations.sum())
     row = {
         "step": steps,
         "nodes": found.norms.numel(),
         "norm": found.norms.max().item(),
-        "seconds": round(found.seconds, 3),
+        "seconds": round(seconds, 3),
     }
-    return Learned(model.cpu().float(), (row,), found.seconds, steps)
+    return Learned(model.cpu().float(), (row,), seconds, steps)
+
+
+def _still(
+    rows: Encoded, space: Space, network: NetworkConfig | nn.Module, seed: int, device: torch.device, progress: bool
+) -> tuple[nn.Module, Tensor, NDArray[np.int64], NDArray[np.float64] | None]:
+    """A backbone that does not move any more, and what to solve on: features, labels and weights."""
+    if isinstance(network, TableConfig):
+        made = learn_table(network, rows.x, rows.labels, rows.weight, rows.groups, seed, progress)
+        return made.backbone.to(device), made.features, made.labels, made.weight
+    still = build_model(network, "plain", space, rows.x, seed).to(device)
+    return still.backbone, still.embed(rows.x, progress=progress), rows.labels, rows.weight

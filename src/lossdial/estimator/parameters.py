@@ -20,7 +20,7 @@ from lossdial.base.names import closest
 from lossdial.base.records import from_json, to_json
 from lossdial.dial import Objective
 from lossdial.losses import ConditionalLoss, loss_from_recipe
-from lossdial.models import FeaturesConfig, FiLMConfig, MLPConfig, PlainConfig, PolynomialConfig
+from lossdial.models import FeaturesConfig, FiLMConfig, MLPConfig, PlainConfig, PolynomialConfig, TableConfig
 from lossdial.spaces import Space
 from lossdial.training import Augment, Cosine, Exact, Flat, OptimizerConfig, Recipe, Steps
 
@@ -28,7 +28,7 @@ __all__ = ["NestedParameters", "Run", "parameters_from_json", "parameters_to_jso
 
 _KINDS: Final = (
     *(Recipe, Exact, OptimizerConfig, Cosine, Flat, Steps, Augment, Objective),
-    *(MLPConfig, FeaturesConfig, FiLMConfig, PlainConfig, PolynomialConfig),
+    *(TableConfig, MLPConfig, FeaturesConfig, FiLMConfig, PlainConfig, PolynomialConfig),
 )
 
 

@@ -56,6 +56,7 @@ class Split:
     labels_val: NDArray[np.int64] | None = None
     weight_val: NDArray[np.float64] | None = None
     groups_val: NDArray[Any] | None = None
+    groups: NDArray[Any] | None = None
 
     def schema(self, image_size: int | None, features: int | None) -> Schema:
         """The schema of the rows to train on: what is held out has no say in it."""
@@ -71,11 +72,17 @@ def hold_out(rows: Rows, share: float, seed: int) -> Split:
     if rows.X_val is not None and rows.y_val is not None:
         count_copies(_digestible(rows.X), _digestible(rows.X_val), "validation rows")
         return Split(
-            rows.X, labels, rows.weight, rows.X_val, are_positive(rows.y_val, rows.classes), None, rows.groups_val
+            rows.X,
+            labels,
+            rows.weight,
+            rows.X_val,
+            are_positive(rows.y_val, rows.classes),
+            groups_val=rows.groups_val,
+            groups=rows.groups,
         )
     rarest = int(np.bincount(labels, minlength=2).min())
     if rarest * share < 1 or rarest * (1 - share) < 1:
-        return Split(rows.X, labels, rows.weight)
+        return Split(rows.X, labels, rows.weight, groups=rows.groups)
     split = split_rows(_digestible(rows.X), labels, rows.groups, share, stream_seed(seed, Stream.SPLIT) % 2**32)
     train, test = np.flatnonzero(~split.test), np.flatnonzero(split.test)
     return Split(
@@ -86,6 +93,7 @@ def hold_out(rows: Rows, share: float, seed: int) -> Split:
         labels_val=labels[test],
         weight_val=None if rows.weight is None else rows.weight[test],
         groups_val=None if rows.groups is None else rows.groups[test],
+        groups=None if rows.groups is None else rows.groups[train],
     )
 
 

@@ -33,10 +33,13 @@ from lossdial.models.heads import (
 )
 from lossdial.models.network import Network, evaluating, feature_size
 from lossdial.models.stack import SettingsStack
+from lossdial.models.tables import STAGES, TREE_SCALE, TableConfig, TableFeatures
 from lossdial.models.timm_adapter import TimmBackbone
 
 __all__ = [
     "MLP",
+    "STAGES",
+    "TREE_SCALE",
     "CifarResNet",
     "ConditionalClassifier",
     "EfficientNetLite0",
@@ -60,6 +63,8 @@ __all__ = [
     "Scale",
     "SettingsStack",
     "Standardize",
+    "TableConfig",
+    "TableFeatures",
     "TimmBackbone",
     "build_backbone",
     "build_head",

@@ -10,6 +10,7 @@ from lossdial.training.ridge import standing_lam
 from lossdial.training.sam import SAM
 from lossdial.training.schedules import Cosine, Flat, Schedule, Steps
 from lossdial.training.step import DivergedError
+from lossdial.training.tables import learn_table
 
 __all__ = [
     "SAM",
@@ -32,6 +33,7 @@ __all__ = [
     "exact_space",
     "fit",
     "fit_exact",
+    "learn_table",
     "make_fabric",
     "refit_head",
     "standing_lam",
