@@ -90,12 +90,13 @@ def train(
     space
         λ: one number is a constant, three are a, b, h_b of a linear density, as in --space tau=0,3,0.333 --space
         gamma=0; ridge is log₁₀ C. By default the widest of the paper; without lct, gamma 0, tau 2 or alpha 0.25, phi 2;
-        where the head is solved for, ridge in [-5, 1] and alpha in [0.1, 0.9].
+        where the head is solved for, ridge in [-5, 1], or [-5, 0] on a table, and alpha in [0.1, 0.9].
     preset
         For images: cpu, a small ResNet; frozen, a head on the features of a pretrained network; paper, as the paper
-        trains, which wants a GPU. For tables: features, whose columns are features or embeddings already. On features
-        the head is solved for exactly at every λ, a ridge and a class weight; --head, --members, --recipe, --epochs,
-        --batch-size, a method with SAM or at one λ, or a --space without a ridge train it instead.
+        trains, which wants a GPU. For tables: cpu learns features of its columns, pieces and trees; features, whose
+        columns are features or embeddings already. On features the head is solved for exactly at every λ, a ridge and a
+        class weight; --hidden, --head, --members, --recipe, --epochs, --batch-size, a method with SAM or at one λ, or a
+        --space without a ridge train a network, or a head, instead.
     features
         With --preset frozen: the folder of features that `lossdial embed` wrote, or is to write. By default in --out.
     weights
@@ -105,7 +106,7 @@ def train(
     max_corrupt
         The share of your own image files that may be unreadable; they are named and left out.
     hidden
-        For tables: widths of the network's hidden layers. By default 64,64.
+        For tables: train a network with hidden layers of these widths, such as 64,64, in place of a solve.
     head
         How the network is told λ: film, as in the paper; polynomial, with weights that are one of λ; or plain, not at
         all. By default film where λ varies.

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from numbers import Integral
-from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length
 from torch import nn
@@ -21,7 +18,7 @@ from lossdial.base.locks import claimed
 from lossdial.bundle import Bundle, Training
 from lossdial.dial import Objective
 from lossdial.dial.metrics import auc
-from lossdial.estimator.finished import as_module, evidence_of, finished, untuned
+from lossdial.estimator.finished import evidence_of, finished, seed_of, untuned
 from lossdial.estimator.learning import (
     Encoded,
     check_exact,
@@ -65,18 +62,19 @@ class LCTClassifier(TrainedClassifier):
     loss : {"vs", "focal"} or ConditionalLoss
         The family of losses. β of the Vector Scaling loss is taken from the training data.
     space : Space, optional
-        The distribution of λ. ``Constant`` for every name trains a baseline. By default the widest of the paper's for
-        that loss; for an exact solve the ridge, and Focal's class weight.
-    network : {"mlp", "features"}, MLPConfig or nn.Module, optional
-        What turns a row into features. ``"features"``: the rows are features already, such as embeddings, and are
-        standardised only. A module is copied, not changed; it maps a batch to (n, c) or (n, c, h, w). By default an MLP
-        over a table.
+        The distribution of λ. ``Constant`` for every name trains a baseline. By default the ridge, and Focal's class
+        weight, where a head is solved for; where one is trained the widest of the paper's for that loss.
+    network : {"table", "mlp", "features"}, TableConfig, MLPConfig or nn.Module, optional
+        What turns a row into features. ``"table"``: pieces of columns and trees, learned once, on which a head is
+        solved; the default. ``"mlp"``: a network to be trained; the default beside a head, a Recipe or a space without
+        a ridge. ``"features"``: the rows are features already, such as embeddings, and are standardised only. A module
+        is copied, not changed; it maps a batch to (n, c) or (n, c, h, w).
     head : {"film", "polynomial", "plain"} or HeadConfig, optional
         What turns features and λ into a score. By default the paper's FiLM where λ varies.
     recipe : "exact", Exact or Recipe, optional
         How to train: epochs, batch size, optimiser, schedule, …; or, on features that do not move, to solve for every
-        λ exactly, with nothing to search. By default that where ``network`` is ``"features"`` or a ``FrozenEncoder``,
-        and neither a head nor a space without a ridge is given.
+        λ exactly, with nothing to search. By default that, unless ``network`` is one to be trained, or a head or a
+        space without a ridge is given.
     aim : Objective, optional
         What to tune for at the end of ``fit``, on the held-out share; without, ``predict`` answers at the λ nearest to
         cross entropy, a ridge at the least held-out log loss, until ``tune`` is called.
@@ -101,7 +99,10 @@ class LCTClassifier(TrainedClassifier):
     --------
     >>> from sklearn.datasets import make_classification
     >>> X, y = make_classification(600, weights=[0.9], class_sep=2.0, random_state=0)
-    >>> clf = LCTClassifier(recipe=Recipe(epochs=5), random_state=0).fit(X, y)
+    >>> clf = LCTClassifier(random_state=0).fit(X, y)
+    >>> clf.predict_proba(X, lam={"ridge": -2.0}).shape
+    (600, 2)
+    >>> clf = LCTClassifier(recipe=Recipe(epochs=5), random_state=0).fit(X, y)  # the paper's: a network, told λ
     >>> clf.predict_proba(X, lam={"gamma": 0.0, "tau": 2.0}).shape
     (600, 2)
     >>> clf = LCTClassifier(network="features").fit(X, y)  # X as embeddings: solved at every strength of a ridge
@@ -179,7 +180,7 @@ class LCTClassifier(TrainedClassifier):
         run = self._value("run")
         with nullcontext() if run.path is None else claimed(run.path, "this training"):
             rows = self._rows(X, y, X_val, y_val, groups, sample_weight, groups_val)
-            seed = self._seed(run.path)
+            seed = seed_of(self.random_state, run.path, self.network)
             identity = self._identity(rows, seed)
             done = finished(run.path, identity, self.network)
             bundle = self._train(rows, seed, identity, run) if done is None else done
@@ -289,18 +290,6 @@ class LCTClassifier(TrainedClassifier):
             evidence=evidence if both and run.evidence else None,
             seen=np.unique(schema.fingerprints(split.X)) if run.evidence else None,
         )
-
-    def _seed(self, folder: Path | None) -> int:
-        """Of this run; without random_state, that of the run which waits, or ended, in its folder."""
-        if self.random_state is None and folder is not None:
-            waiting = Checkpoint.identity_in(folder) or {}
-            if not waiting and (folder / "bundle.json").exists():
-                waiting = dict(Bundle.load(folder, as_module(self.network)).training.identity)
-            if isinstance(waiting.get("seed"), int):
-                return int(waiting["seed"])
-        if isinstance(self.random_state, Integral):
-            return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def _identity(self, rows: Rows, seed: int) -> dict[str, Any]:
         """What must be the same for a checkpoint to be resumed, or a finished model to be this one."""

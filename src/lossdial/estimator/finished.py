@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 from torch import nn
 
 from lossdial.bundle import Bundle, BundleError, Evidence
@@ -18,8 +20,9 @@ from lossdial.estimator.rows import Split
 from lossdial.models import ConditionalClassifier
 from lossdial.predictor import Predictor
 from lossdial.spaces import Lam
+from lossdial.training import Checkpoint
 
-__all__ = ["as_module", "as_tensor", "can_be_stated", "evidence_of", "finished", "untuned", "validation"]
+__all__ = ["as_module", "as_tensor", "can_be_stated", "evidence_of", "finished", "seed_of", "untuned", "validation"]
 
 
 def can_be_stated(labels: NDArray[Any]) -> bool:
@@ -69,6 +72,19 @@ def finished(folder: Path | None, identity: Mapping[str, Any], network: Any) -> 
             "Choose another folder, or delete this one."
         )
     return found
+
+
+def seed_of(random_state: Any, folder: Path | None, network: Any) -> int:
+    """Of a run; without random_state, that of the run which waits, or ended, in its folder."""
+    if random_state is None and folder is not None:
+        waiting = Checkpoint.identity_in(folder) or {}
+        if not waiting and (folder / "bundle.json").exists():
+            waiting = dict(Bundle.load(folder, as_module(network)).training.identity)
+        if isinstance(waiting.get("seed"), int):
+            return int(waiting["seed"])
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
 def as_module(network: Any) -> nn.Module | None:

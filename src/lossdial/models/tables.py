@@ -113,7 +113,7 @@ class TableFeatures(nn.Module):
     def smooth(self, x: Tensor) -> list[Tensor]:
         """Values, normal scores and pieces: each (n, …)."""
         pieces = ((x[:, self.column] - self.low) / self.width).clamp(0, 1)
-        scores = self.base + pieces @ self.rise
+        scores = self.base + _product(pieces, self.rise)
         values = self.standardize(x).clamp(-FARTHEST, FARTHEST)
         return [values, scores, pieces]
 
@@ -123,10 +123,15 @@ class TableFeatures(nn.Module):
         above = (x[:, self.asked] > self.cut).unflatten(1, (count, depth))
         index = (above * self.bit).sum(2)  # (n, folds · trees)
         offset = torch.arange(count, device=x.device) * 2**depth
-        return TREE_SCALE * (self.start + self.leaf[index + offset] @ self.stage)
+        return TREE_SCALE * (self.start + _product(self.leaf[index + offset], self.stage))
 
     def recipe(self) -> dict[str, object]:
         return {"name": "table", **self.sizes}
+
+
+def _product(rows: Tensor, weights: Tensor) -> Tensor:
+    """A matrix product in double precision, rounded: what is beside a row then does not change its last digit."""
+    return (rows.double() @ weights.double()).to(rows.dtype)
 
 
 register_backbone("table", TableFeatures)
