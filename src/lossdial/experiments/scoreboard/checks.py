@@ -38,27 +38,32 @@ def checks(field: Field) -> tuple[Check, ...]:
 
 
 def _images(field: Field) -> tuple[Check, ...]:
-    found = []
+    """Of the exact path that counts, and of the one with the ridge alone."""
+    return tuple(check for path in ("exact", "exact_ridge") if path in field.rivals for check in _of_path(field, path))
+
+
+def _of_path(field: Field, path: str) -> list[Check]:
+    found, who = [], f"the {RIVALS[path].title}," if path == "exact_ridge" else "the exact path"
     titles = {"auc": "AUC", "average_precision": "AP"}
     if "ridge" in field.rivals:
         for metric in _RANKING:
-            gain = _gain(field, metric, "ridge")
+            gain = _gain(field, metric, path, "ridge")
             worst = int(gain.argmin())
             below = max(0.0, -float(gain.min()) - _BELOW_RIDGE)
             where = f"The least is {gain.min():+.4f}, on {field.sets[worst]}; on average {gain.mean():+.4f}"
             missed = f"; {(gain < -_BELOW_RIDGE).sum()} of {len(gain)} sets miss it, the worst by {below:.4f}"
-            claim = f"the exact path is on no set below the ridge search by more than {_BELOW_RIDGE} {titles[metric]}"
+            claim = f"{who} is on no set below the ridge search by more than {_BELOW_RIDGE} {titles[metric]}"
             found.append(Check(claim, below == 0, where + (missed if below else "")))
     for other in ("vs", "focal", "cross_entropy"):
         if other in field.rivals:
-            gains = [float(_gain(field, metric, other).mean()) for metric in _RANKING]
-            claim = f"the exact path is on average above {RIVALS[other].title}"
+            gains = [float(_gain(field, metric, path, other).mean()) for metric in _RANKING]
+            claim = f"{who} is on average above {RIVALS[other].title}"
             found.append(Check(claim, min(gains) > 0, f"AUC {gains[0]:+.4f}, AP {gains[1]:+.4f}"))
     if "vs" in field.rivals:
-        share = field.seconds("exact") / field.seconds("vs")
-        claim = "the exact path takes at most half of the VS search's time, trained as a stack"
+        share = field.seconds(path) / field.seconds("vs")
+        claim = f"{who} takes at most half of the VS search's time, trained as a stack"
         found.append(Check(claim, share <= 0.5, f"It takes {share:.2f} of it"))
-    return tuple(found)
+    return found
 
 
 def _tables(field: Field) -> tuple[Check, ...]:
@@ -70,7 +75,7 @@ def _tables(field: Field) -> tuple[Check, ...]:
     claim = "LCTClassifier(), trained once, ranks first on average over all aims among the neural and linear rivals"
     found = [Check(claim, place == 1, f"It is number {place} of {len(ranks)} with mean rank {own:.2f}{ahead}")]
     if "lightgbm" in field.rivals:
-        gain = _gain(field, "average_precision", "lightgbm")
+        gain = _gain(field, "average_precision", ours, "lightgbm")
         kept = int((gain >= -_BELOW_BOOSTING).sum())
         claim = f"it is within {_BELOW_BOOSTING} AP of tuned LightGBM on at least two thirds of the tables"
         number = f"It is on {kept} of {len(gain)}; on average {gain.mean():+.4f} AP"
@@ -78,7 +83,7 @@ def _tables(field: Field) -> tuple[Check, ...]:
     return tuple(found)
 
 
-def _gain(field: Field, metric: str, other: str) -> Floats:
+def _gain(field: Field, metric: str, ours: str, other: str) -> Floats:
     """What ours is better by on each set, the mean over splits."""
     aim = next(aim for aim in AIMS if aim.name == metric)
-    return np.array([d.mean() for d in field.differences(OURS[field.kind], other, aim)])
+    return np.array([d.mean() for d in field.differences(ours, other, aim)])

@@ -24,7 +24,7 @@ from lossdial.models.heads.plain import PlainHead
 from lossdial.spaces import Space
 from lossdial.training import Recipe, fit, make_fabric
 
-__all__ = ["default", "exact", "film", "heads", "polynomial"]
+__all__ = ["default", "exact", "exact_ridge", "film", "heads", "polynomial"]
 
 _LR: Final = 3e-4  # of every trained head: the preset's is too high for a few dozen positives
 
@@ -77,6 +77,11 @@ def default(cell: Cell, seed: int) -> Scored:
 def exact(cell: Cell, seed: int) -> Scored:
     """The exact path, one fit: the ridge and the class weight as coordinates of λ."""
     return _ours(cell, LCTClassifier("focal", network="features", random_state=seed, run=Run(progress=False)))
+
+
+def exact_ridge(cell: Cell, seed: int) -> Scored:
+    """The exact path of the VS loss, one fit: the ridge alone, which is all that γ and τ are on fixed features."""
+    return _ours(cell, LCTClassifier("vs", network="features", random_state=seed, run=Run(progress=False)))
 
 
 def polynomial(cell: Cell, seed: int) -> Scored:

@@ -220,5 +220,8 @@ How it is played:
   entropy there is the kind of calibration that was chosen.
 - *TunedThresholdClassifierCV* is around scikit-learn's histogram boosting on tables, logistic regression on images.
   *DialedClassifier(LightGBM)* trains on validation rows too, and chooses on cross-fitted scores.
-- The exact path is `LCTClassifier("focal", network="features")`: ridge and class weight as coordinates of λ.
+- The exact path is `LCTClassifier("focal", network="features")`: ridge and class weight as coordinates of λ, the richer
+  of the two spaces. With the ridge alone it is `LCTClassifier(network="features")`.
+- `LCTClassifier()` is the default for tables, which was chosen among several on these same tables, on other splits of
+  them: its ranks are to be read with that in mind.
 """

@@ -61,6 +61,7 @@ RIVALS: Final[dict[str, Rival]] = {
         Rival("easy_ensemble", "EasyEnsemble", "trees", shallow.easy_ensemble),
         Rival("smote", "SMOTE + model", "trees", shallow.smote),
         Rival("exact", "exact path, one fit", "ours", heads.exact, ("images",)),
+        Rival("exact_ridge", "exact path, ridge alone", "ours", heads.exact_ridge, ("images",)),
         Rival("polynomial", "LCT, polynomial head", "ours", heads.polynomial, ("images",)),
         Rival("film", "LCT, FiLM", "ours", heads.film, ("images",)),
         Rival("lct", "LCTClassifier()", "ours", heads.default, ("table",)),
