@@ -23,7 +23,7 @@ def scoreboard(
     out: str | None = None,
     page: str | None = None,
 ) -> None:
-    """Play one training against every rival on tables and image features, and write down who wins.
+    """Play one training against every rival on tables and images, and say who wins.
 
     What the store has already is not run again: an interrupted run goes on with the same command.
 
