@@ -81,10 +81,12 @@ def _row(name: str, split: int, rival: str, value: float, seconds: float = 1.0) 
 
 def test_only_splits_that_all_rivals_have_are_compared():
     rows = [_row("wilt", s, r, 0.5) for s in range(2) for r in ("ridge", "vs", "lct")]
-    rows.append(_row("wilt", 2, "ridge", 0.9))
+    rows += [_row("wilt", 2, "ridge", 0.9), _row("wilt", 2, "lct", 0.5)]
     found = field(rows, "table")
     assert sorted(found.frame["split"].unique()) == [0, 1]
-    assert "1 splits that not every rival has finished do not count" in found.missing
+    assert found.missing[0].startswith("1 splits that not every rival has finished do not count for the ranks")
+    assert found.differences("lct", "ridge", AIMS[0])["wilt"].tolist() == pytest.approx([0, 0, -0.4])
+    assert len(found.differences("lct", "vs", AIMS[0])["wilt"]) == 2
 
 
 def test_checks_say_by_how_much_they_are_missed():

@@ -47,16 +47,16 @@ def _of_path(field: Field, path: str) -> list[Check]:
     titles = {"auc": "AUC", "average_precision": "AP"}
     if "ridge" in field.rivals:
         for metric in _RANKING:
-            gain = _gain(field, metric, path, "ridge")
+            sets, gain = _gain(field, metric, path, "ridge")
             worst = int(gain.argmin())
             below = max(0.0, -float(gain.min()) - _BELOW_RIDGE)
-            where = f"The least is {gain.min():+.4f}, on {field.sets[worst]}; on average {gain.mean():+.4f}"
+            where = f"The least is {gain.min():+.4f}, on {sets[worst]}; on average {gain.mean():+.4f}"
             missed = f"; {(gain < -_BELOW_RIDGE).sum()} of {len(gain)} sets miss it, the worst by {below:.4f}"
             claim = f"{who} is on no set below the ridge search by more than {_BELOW_RIDGE} {titles[metric]}"
             found.append(Check(claim, below == 0, where + (missed if below else "")))
     for other in ("vs", "focal", "cross_entropy"):
         if other in field.rivals:
-            gains = [float(_gain(field, metric, path, other).mean()) for metric in _RANKING]
+            gains = [float(_gain(field, metric, path, other)[1].mean()) for metric in _RANKING]
             claim = f"{who} is on average above {RIVALS[other].title}"
             found.append(Check(claim, min(gains) > 0, f"AUC {gains[0]:+.4f}, AP {gains[1]:+.4f}"))
     if "vs" in field.rivals:
@@ -75,7 +75,7 @@ def _tables(field: Field) -> tuple[Check, ...]:
     claim = "LCTClassifier(), trained once, ranks first on average over all aims among the neural and linear rivals"
     found = [Check(claim, place == 1, f"It is number {place} of {len(ranks)} with mean rank {own:.2f}{ahead}")]
     if "lightgbm" in field.rivals:
-        gain = _gain(field, "average_precision", ours, "lightgbm")
+        _, gain = _gain(field, "average_precision", ours, "lightgbm")
         kept = int((gain >= -_BELOW_BOOSTING).sum())
         claim = f"it is within {_BELOW_BOOSTING} AP of tuned LightGBM on at least two thirds of the tables"
         number = f"It is on {kept} of {len(gain)}; on average {gain.mean():+.4f} AP"
@@ -83,7 +83,8 @@ def _tables(field: Field) -> tuple[Check, ...]:
     return tuple(found)
 
 
-def _gain(field: Field, metric: str, ours: str, other: str) -> Floats:
-    """What ours is better by on each set, the mean over splits."""
+def _gain(field: Field, metric: str, ours: str, other: str) -> tuple[list[str], Floats]:
+    """Sets, and what ours is better by on each, the mean over splits."""
     aim = next(aim for aim in AIMS if aim.name == metric)
-    return np.array([d.mean() for d in field.differences(ours, other, aim)])
+    found = field.differences(ours, other, aim)
+    return list(found), np.array([d.mean() for d in found.values()])

@@ -73,7 +73,11 @@ def markdown(fields: Sequence[Field], page: Path | None = None, out: Path | None
 def _scope(one: Field) -> str:
     splits = one.frame.groupby("set")["split"].nunique()
     each = f"{splits.min()}" if splits.min() == splits.max() else f"{splits.min()} to {splits.max()}"
-    return f"{len(one.sets)} sets, {each} splits each, {len(one.rivals)} rivals"
+    what = f"{len(one.sets)} sets, {each} {'split' if each == '1' else 'splits'} each, {len(one.rivals)} rivals"
+    played = one.whole.drop_duplicates(["set", "split"])
+    if len(played) == len(one.frame.drop_duplicates(["set", "split"])):
+        return what
+    return f"{what}; where two meet, up to {played['set'].nunique()} sets and {len(played)} splits in all"
 
 
 def _groups(one: Field) -> list[tuple[str, tuple[str, ...]]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,10 +19,15 @@ __all__ = ["Field", "field"]
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """Rivals on sets of one kind; frame: a row for each set, split and rival that all of them have."""
+    """Rivals on sets of one kind.
+
+    frame: a row for each set, split and rival that all of them have; ranks are of these. whole: all rows of theirs; two
+    of them are compared wherever both have played.
+    """
 
     kind: Kind
     frame: pd.DataFrame
+    whole: pd.DataFrame
     rivals: tuple[str, ...]
     sets: tuple[str, ...]
     missing: tuple[str, ...]  # what there is, in words, of rivals that did not finish
@@ -50,15 +54,16 @@ class Field:
         """Processor seconds for a split, all trainings, on average."""
         return float(self.frame.loc[self.frame["rival"] == rival, "seconds"].mean())
 
-    def differences(self, ours: str, other: str, aim: Aim) -> list[Any]:
-        """What ours is better by, (splits,) for each set."""
-        wide = self.frame.pivot_table(index=["set", "split"], columns="rival", values=aim.name)
-        gain = (wide[ours] - wide[other]) * (1 if aim.greater_is_better else -1)
-        return [gain.loc[name].to_numpy() for name in self.sets]
+    def differences(self, ours: str, other: str, aim: Aim) -> dict[str, Floats]:
+        """What ours is better by on the splits (s,) of each set that both have played."""
+        wide = self.whole.pivot_table(index=["set", "split"], columns="rival", values=aim.name)
+        gain = ((wide[ours] - wide[other]) * (1 if aim.greater_is_better else -1)).dropna()
+        there = set(gain.index.get_level_values("set"))
+        return {e.name: gain.loc[e.name].to_numpy(np.float64) for e in BOARD if e.name in there}
 
     def against(self, ours: str, other: str, aim: Aim) -> Against:
         """How ours fares against another for an aim."""
-        return against(self.differences(ours, other, aim))
+        return against(list(self.differences(ours, other, aim).values()))
 
 
 def field(rows: Iterable[Row], kind: Kind) -> Field:
@@ -79,9 +84,11 @@ def field(rows: Iterable[Row], kind: Kind) -> Field:
     records = [
         {"set": r.set, "split": r.split, "rival": r.rival, "seconds": r.seconds, "trainings": r.trainings, **r.figures}
         for r in current
-        if r.status == "done" and (r.set, r.split) in common and r.rival in rivals
+        if r.status == "done" and r.rival in rivals
     ]
-    return Field(kind, pd.DataFrame(records), rivals, sets, _missing(current, rivals, done, common))
+    whole = pd.DataFrame(records)
+    frame = whole[[cell in common for cell in zip(whole["set"], whole["split"], strict=True)]] if records else whole
+    return Field(kind, frame, whole, rivals, sets, _missing(current, rivals, done, common))
 
 
 def _missing(
@@ -99,5 +106,5 @@ def _missing(
             found.append(f"{rival.title} failed on some splits: {' '.join(notes)}")
     more = len(set().union(*done.values()) - common) if done else 0
     if more:
-        found.append(f"{more} splits that not every rival has finished do not count")
+        found.append(f"{more} splits that not every rival has finished do not count for the ranks, only where two meet")
     return tuple(found)
