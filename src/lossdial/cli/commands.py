@@ -140,6 +140,7 @@ COMMANDS: Final = {
         ("export", "exporting", "Write a model as ONNX, checked row by row against Python, and its model card."),
         ("serve", "serving", "Serve a model over HTTP: predictions, decisions, its points and the explorer page."),
         ("reproduce", "reproducing", "Run a part of the paper's study and print our numbers beside the paper's."),
+        ("scoreboard", "scoring", "Play one training against every rival on tables and images, and say who wins."),
         ("results", "results", "Print the rows of a store, one per run and λ, the best first; or save them."),
         ("table", "paper", "Draw a table of the paper from a store, our figures beside the paper's."),
         ("figure", "paper", "Draw a figure of the paper from a store, as PNG and PDF."),

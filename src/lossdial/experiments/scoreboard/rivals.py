@@ -1,0 +1,79 @@
+"""Who plays: every rival by name, with the family it is ranked in and the kinds of sets it plays on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Literal
+
+from lossdial.base.names import closest
+from lossdial.experiments.scoreboard import heads, networks, shallow
+from lossdial.experiments.scoreboard.aims import Scored
+from lossdial.experiments.scoreboard.sets import Cell, Kind
+
+__all__ = ["LEARNED", "OURS", "RIVALS", "Rival", "rival"]
+
+Family = Literal["ours", "linear", "neural", "trees"]
+#: families that are ranked apart from boosting and forests too
+LEARNED: Final[tuple[Family, ...]] = ("ours", "linear", "neural")
+_BOTH: Final[tuple[Kind, ...]] = ("table", "images")
+_SHIFTS: Final = (0.5, 1.0, 2.0)
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A way to get scores. `version` goes up where what it does changes: its rows are then made again."""
+
+    name: str
+    title: str
+    family: Family
+    run: Callable[[Cell, int], Scored]
+    kinds: tuple[Kind, ...] = _BOTH
+    version: int = 1
+
+
+def _network(which: str, shifts: tuple[float, ...] = (0.0,)) -> Callable[[Cell, int], Scored]:
+    return partial(_on_either, which=which, shifts=shifts)
+
+
+def _on_either(cell: Cell, seed: int, which: str, shifts: tuple[float, ...]) -> Scored:
+    made = networks.family if cell.set.kind == "table" else heads.heads
+    return made(cell, seed, which, shifts)
+
+
+RIVALS: Final[dict[str, Rival]] = {
+    r.name: r
+    for r in (
+        Rival("ridge", "ridge, 4 C × 2", "linear", shallow.ridge),
+        Rival("cross_entropy", "cross entropy", "neural", _network("cross_entropy")),
+        Rival("class_weighted", "class-weighted", "neural", _network("class_weighted")),
+        Rival("logit_adjustment", "logit adjustment", "neural", _network("cross_entropy", _SHIFTS)),
+        Rival("vs", "VS, best of 16", "neural", _network("vs")),
+        Rival("focal", "Focal, best of 16", "neural", _network("focal")),
+        Rival("libauc", "LibAUC", "neural", networks.libauc),
+        Rival("tabm", "TabM", "neural", networks.tabm, ("table",)),
+        Rival("lightgbm", "LightGBM", "trees", shallow.lightgbm),
+        Rival("xgboost", "XGBoost", "trees", shallow.xgboost),
+        Rival("dialed", "DialedClassifier(LightGBM)", "trees", shallow.dialed, ("table",)),
+        Rival("tuned_threshold", "TunedThresholdClassifierCV", "trees", shallow.tuned_threshold),
+        Rival("balanced_forest", "BalancedRandomForest", "trees", shallow.balanced_forest),
+        Rival("easy_ensemble", "EasyEnsemble", "trees", shallow.easy_ensemble),
+        Rival("smote", "SMOTE + model", "trees", shallow.smote),
+        Rival("exact", "exact path, one fit", "ours", heads.exact, ("images",)),
+        Rival("exact_ridge", "exact path, ridge alone", "ours", heads.exact_ridge, ("images",)),
+        Rival("polynomial", "LCT, polynomial head", "ours", heads.polynomial, ("images",)),
+        Rival("film", "LCT, FiLM", "ours", heads.film, ("images",)),
+        Rival("lct", "LCTClassifier()", "ours", heads.default, ("table",)),
+    )
+}
+
+#: whose wins and losses are counted
+OURS: Final[dict[Kind, str]] = {"table": "lct", "images": "exact"}
+
+
+def rival(name: str) -> Rival:
+    """The rival of that name."""
+    if name not in RIVALS:
+        raise ValueError(f"no rival is called {name!r}; {closest(name, RIVALS)}")
+    return RIVALS[name]
