@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -5,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from sklearn.isotonic import IsotonicRegression
 
-from lossdial.dial import metrics
+from lossdial.dial import Dial, metrics
 from lossdial.dial.calibrating import calibrate, calibrations, features, fit_rows, stated, targets
 from lossdial.dial.calibration import Beta, Platt, Temperature
 from lossdial.dial.samples import Samples
@@ -144,3 +146,16 @@ def test_stated_scores_are_computed_when_asked_for():
     half = probable.take(np.arange(0, 400, 2))
     np.testing.assert_array_equal(half.score(1), probable.score(1)[::2])
     assert stated(surface, (None,) * 5) is surface
+
+
+@pytest.mark.parametrize("seed", [2, 9, 21, 42, 46])
+def test_maps_that_saturate_do_not_overflow(seed: int) -> None:
+    """Classes apart by far more than scores vary: every probability goes to 0 or 1, and the curvature with it."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(120) < 0.2).astype(int)
+    score = 1e-3 * (0.02 * rng.standard_normal(120) + 5 * (2 * y - 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        point = Dial(y, score).tune(minimize="log_loss")
+    assert np.isfinite(point.probability(score)).all()
+    assert point.probability(score)[y == 1].min() > 0.9
