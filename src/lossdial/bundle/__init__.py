@@ -3,5 +3,6 @@
 from lossdial.bundle.bundle import Bundle
 from lossdial.bundle.format import BundleError
 from lossdial.bundle.kept import Evidence, Training
+from lossdial.bundle.shares import own_share
 
-__all__ = ["Bundle", "BundleError", "Evidence", "Training"]
+__all__ = ["Bundle", "BundleError", "Evidence", "Training", "own_share"]

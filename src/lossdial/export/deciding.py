@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from lossdial.bundle import Bundle
+from lossdial.bundle import Bundle, own_share
 from lossdial.dial import OperatingPoint
 from lossdial.dial.calibration import Beta, Isotonic, Platt, Temperature
 from lossdial.dial.prevalence import log_odds
@@ -49,10 +49,7 @@ def data_log_odds(bundle: Bundle, point: OperatingPoint) -> float:
     training."""
     if point.prevalence is not None:
         return log_odds(point.prevalence) - point.shift
-    counts, envelope = (point.n_positive, point.n_negative), bundle.envelope
-    if envelope is not None and counts == (envelope.n_positive, envelope.n_negative):
-        return log_odds(envelope.prevalence)  # where samples have weights, counts do not tell it
-    return log_odds(counts[0] / sum(counts) if min(counts) > 0 else bundle.training.prevalence)
+    return log_odds(own_share(bundle, point))
 
 
 def settings(graph: Nodes, points: Mapping[str, OperatingPoint], default: str, space: Space) -> Settings:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from lossdial.base.names import closest
-from lossdial.bundle import Bundle
+from lossdial.bundle import Bundle, own_share
 from lossdial.dial import OperatingPoint
 from lossdial.dial.prevalence import log_odds
 from lossdial.dial.reading import encode_float
@@ -76,7 +76,7 @@ def choose(bundle: Bundle, setting: Setting) -> Chosen:
             notes = (
                 "probabilities at a λ given by hand are not calibrated, so their prevalence is the network's own.",
             )
-        point = moved(point, setting.prevalence, _own_share(bundle, point))
+        point = moved(point, setting.prevalence, own_share(bundle, point))
     return described(point, setting, bundle.predictor.fold(lam), notes)
 
 
@@ -118,16 +118,6 @@ def moved(point: OperatingPoint, prevalence: float, own: float) -> OperatingPoin
     """
     source = log_odds(own) if point.prevalence is None else log_odds(point.prevalence) - point.shift
     return replace(point, prevalence=prevalence, shift=log_odds(prevalence) - source)
-
-
-def _own_share(bundle: Bundle, point: OperatingPoint) -> float:
-    """The prevalence at which a point's probabilities are stated, where it names none: that of its data, else of
-    training."""
-    counts = (point.n_positive, point.n_negative)
-    envelope = bundle.envelope
-    if envelope is not None and counts == (envelope.n_positive, envelope.n_negative):
-        return float(envelope.prevalence)
-    return counts[0] / sum(counts) if min(counts) > 0 else bundle.training.prevalence
 
 
 def _by_hand(lam: Mapping[str, float]) -> OperatingPoint:
