@@ -13,7 +13,7 @@ __all__ = ["own_share"]
 
 
 def own_share(bundle: Bundle, point: OperatingPoint) -> float:
-    """The share at which a point's probabilities are stated, where it names none: that of its data, else of training."""
+    """The share at which a point states its probabilities, where it names none: that of its data, else of training."""
     counts, envelope = (point.n_positive, point.n_negative), bundle.envelope
     if envelope is not None and counts == (envelope.n_positive, envelope.n_negative):
         return float(envelope.prevalence)  # where samples have weights, counts do not tell it

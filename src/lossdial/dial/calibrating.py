@@ -193,7 +193,7 @@ def _newton_step(gradient: FloatArray, hessian: FloatArray, free: BoolArray) -> 
     d = gradient.shape[1]
     both = free[:, :, None] & free[:, None, :]
     # Scaled to a unit diagonal, so that margins of 1 and of 1e4 alike are solved to full precision.
-    # A coordinate along which all probabilities are saturated bends nowhere and says nothing of how far to go: it stays.
+    # A coordinate along which all probabilities are saturated bends nowhere, and says nothing of how far to go.
     diagonal = np.einsum("kii->ki", hessian)
     scale = np.where(diagonal > 1e-200, 1 / np.sqrt(np.maximum(diagonal, 1e-200)), 0.0)
     system = np.where(both, hessian * scale[:, :, None] * scale[:, None, :], np.eye(d)) + 1e-12 * np.eye(d)
