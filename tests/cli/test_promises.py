@@ -171,6 +171,8 @@ def test_watch_keeps_its_state_and_speaks(own: Path, files: Path, tmp_path: Path
     watch = ["watch", str(own), "--point", "screening"]
     tune = ["tune", str(own), "--data", str(files / "val.csv"), "--name", "screening", "--confidence", "0.95"]
     assert main([*tune, *FLOOR]) == 0
+    assert main([*watch, "--data", str(files / "val.csv")]) == 2
+    assert "these 2000 rows chose this point or made its certificate" in err(capsys)
     assert main([*watch, "--data", str(files / "week.csv")]) == 0
     assert "not refuted" in capsys.readouterr().out
     state = Watch.load(own / "watch" / "screening.json")
