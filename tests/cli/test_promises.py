@@ -101,7 +101,7 @@ def test_a_band_is_the_same_through_every_face(own: Path, files: Path, tmp_path:
     assert not Bundle.load(own).bands
 
 
-def test_budgets_on_labelled_and_unlabelled_cases(own: Path, files: Path, capsys) -> None:
+def test_budgets_on_labelled_and_unlabelled_cases(own: Path, files: Path, tables: Path, capsys) -> None:
     budget = ["--alerts-per-day", "30", "--volume", "300", "--confidence", "0.9"]
     assert main(["tune", str(own), "--data", str(files / "val.csv"), *budget, "--name", "labelled"]) == 0
     assert "at 300 cases a day 30 alerts on average at most, and at most 39 on 95 % of days." in capsys.readouterr().out
@@ -109,6 +109,12 @@ def test_budgets_on_labelled_and_unlabelled_cases(own: Path, files: Path, capsys
     assert "on 1000 unlabelled cases" in " ".join(capsys.readouterr().out.split())
     points = Bundle.load(own).points
     assert points["labelled"].certificate.bound("alert_rate") == points["free"].certificate.bound("alert_rate") == 0.1
+    train = str(tables / "train.csv")
+    assert main(["tune", str(own), "--unlabelled", train, *budget, "--name", "trained"]) == 2
+    assert re.search(r"these rows cannot certify: [\d,]+ of these 1,200 samples .* were trained on", err(capsys))
+    assert "trained" not in Bundle.load(own).points
+    main(["adapt", str(own), "--unlabelled", train, "--name", "trained"])  # declines or not, it tells
+    assert "were trained on, so their scores are not those of new cases" in err(capsys)
     frame = pd.read_csv(files / "test.csv")
     flagged = LCTClassifier.load(own).predict(frame[INPUTS], point="free") == "failing"
     assert flagged.mean() < 0.115

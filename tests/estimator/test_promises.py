@@ -107,6 +107,11 @@ def test_rows_that_trained_cannot_certify(fitted):
         pytest.raises(NotCertified, match=r"cannot certify: .* trained on"),
     ):
         fitted.tune(X, y, maximize="precision", subject_to={"recall": 0.8}, confidence=0.9)
+    held = rows(600, 8)
+    with pytest.raises(NotCertified, match=r"cannot certify: .* trained on"):
+        fitted.cap_alerts(X, rate=0.2, X=held[0], y=held[1])
+    with pytest.warns(UserWarning, match=r"X_new: .* trained on, so their scores are not those of new cases"):
+        fitted.adapt(*held, X_new=X, cost_fn=5, cost_fp=1, name="trained")
 
 
 def test_watch_sees_margins_and_breaks(fitted):
