@@ -142,6 +142,17 @@ def test_certify_on_fresh_data_and_not_on_data_that_chose(own: Path, files: Path
     certificate = Bundle.load(own).points["default"].certificate
     assert certificate.n_positive == (pd.read_csv(files / "test.csv").state == "failing").sum()
     assert certificate.confidence == 0.9
+    assert f"default: {certificate}" in capsys.readouterr().out
+    assert main(["tune", str(own), "--data", str(files / "val.csv"), *FLOOR, "--confidence", "0.95"]) == 0
+    before = Bundle.load(own).points["default"].certificate
+    pd.read_csv(files / "test.csv").head(400).to_csv(tmp_path / "few.csv", index=False)
+    capsys.readouterr()
+    assert main([*certify, "--data", str(tmp_path / "few.csv")]) == 0
+    told, certificate = capsys.readouterr().out, Bundle.load(own).points["default"].certificate
+    assert f"default: {certificate} In place of: {before}" in told
+    assert certificate.recall < 0.85  # so few promise less
+    short = f"only recall >= {certificate.recall:.4g} is."
+    assert f"default: its aim, recall >= 0.85, is NOT certified here: {short}" in told
     assert main(certify) == 2
     assert "--certify needs --data" in err(capsys)
 
