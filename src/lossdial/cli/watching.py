@@ -81,7 +81,7 @@ def watch(
                 f"{file} watches something else: point {point!r} was tuned anew since, or other options were given. "
                 "Give those of before, or --restart to begin anew."
             )
-        current = replace(current, made_on=fresh.made_on)
+        current = replace(current, made_on=fresh.made_on, unwatched=fresh.unwatched)
         if data is not None:
             current = current.see(*_outcomes(bundle, chosen, data, target, group, path_column, alerts_only, current))
         current.save(file)

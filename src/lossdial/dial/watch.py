@@ -32,6 +32,7 @@ class Watch:
     The certificate is called broken where it holds, ever, with probability 1 - `confidence` at most. Outcomes are to
     come one by one: of a patient with several rows give one. `seen` are the digests of what was shown, so that nobody
     shows the same outcomes twice; `made_on` those of the rows that made the point, of which a certificate holds anyway.
+    `unwatched` are figures that the certificate bounds and outcomes alone do not tell, such as the recall of a part.
     """
 
     threshold: float
@@ -40,6 +41,7 @@ class Watch:
     labels: str = ALL
     seen: tuple[str, ...] = ()
     made_on: tuple[str, ...] = ()
+    unwatched: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -82,6 +84,7 @@ class Watch:
             threshold,
             confidence,
             {name: Bet(value if name == "recall" else 1 - value, risk) for name, value in known.items()},
+            unwatched=tuple(bound.metric for bound in certificate.bounds if bound.metric not in floors),
         )
 
     @classmethod
@@ -179,6 +182,8 @@ class Watch:
                 state = f"not refuted (evidence {bet.wealth:.3g} of {1 / bet.risk:.3g})"
             told = f", seen {seen:.4g} [{low:.4g}, {high:.4g}]" if bet.n else ""
             lines.append(f"{name} {sign} {floor:.4g}: {state}; {bet.n} outcomes{told}")
+        if self.unwatched:
+            lines.append(f"not watched, though certified: {', '.join(self.unwatched)}; a watch is over all cases")
         if self.labels == ALERTS:
             lines.append("recall cannot be watched: only alerts get an outcome, so nobody learns of a miss")
         return "\n".join(lines)
@@ -192,6 +197,7 @@ class Watch:
             "bets": {name: bet.to_json() for name, bet in self.bets.items()},
             "seen": list(self.seen),
             "made_on": list(self.made_on),
+            "unwatched": list(self.unwatched),
         }
 
     @classmethod
@@ -202,9 +208,9 @@ class Watch:
         if labels not in (ALL, ALERTS):
             raise ValueError(f"{where}: 'labels' must be {ALL!r} or {ALERTS!r}; got {labels!r}.")
         bets = {name: Bet.from_json(bet, f"{where}: {name!r}") for name, bet in read.mapping("bets").items()}
-        seen = tuple(map(str, read.items("seen"))) if "seen" in read.data else ()
-        made_on = tuple(map(str, read.items("made_on"))) if "made_on" in read.data else ()
-        return cls(read.number("threshold"), read.finite("confidence"), bets, labels, seen, made_on)
+        kept = ("seen", "made_on", "unwatched")
+        texts = {key: tuple(map(str, read.items(key))) if key in read.data else () for key in kept}
+        return cls(read.number("threshold"), read.finite("confidence"), bets, labels, **texts)
 
     def save(self, path: str | Path) -> None:
         """Write the state; the file is whole or as it was."""
