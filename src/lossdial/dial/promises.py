@@ -108,7 +108,10 @@ def certify_point(surface: Surface, point: OperatingPoint, confidence: float, se
             "Bring rows that took no part, or tune with confidence=0.95, which sets some aside."
         )
     if not point.chosen_on and point.certificate is None and point.n_positive:
-        raise NotCertified(f"point {point.name!r} does not tell which rows chose it, so none can be known to be fresh.")
+        raise NotCertified(
+            f"point {point.name!r} does not tell which rows chose it (one of a page does not), so none can be known "
+            "to be fresh. Tune one for the same aim with confidence=0.95: it chooses and certifies on rows of its own."
+        )
     rows = sample_of(surface, score, seed)
     return replace(point, certificate=at_threshold(rows, point.threshold, confidence), holding="")
 
