@@ -107,6 +107,13 @@ def test_wrong_input_is_named():
         Watch.over(type(certificate)((), 0.95, 1, 1, ""), threshold)
 
 
+def test_one_outcome_is_one():
+    threshold, certificate = certified(np.random.default_rng(10))
+    told = str(Watch.over(certificate, threshold).see([9.0], [1]))
+    assert "; 1 outcome, seen" in told
+    assert "; 0 outcomes" in told
+
+
 def test_a_certificate_in_every_part_is_watched_over_all_and_says_so(tmp_path):
     rng = np.random.default_rng(9)
     y = np.repeat([1, 0], [400, 2000])

@@ -181,7 +181,7 @@ class Watch:
             else:
                 state = f"not refuted (evidence {bet.wealth:.3g} of {1 / bet.risk:.3g})"
             told = f", seen {seen:.4g} [{low:.4g}, {high:.4g}]" if bet.n else ""
-            lines.append(f"{name} {sign} {floor:.4g}: {state}; {bet.n} outcomes{told}")
+            lines.append(f"{name} {sign} {floor:.4g}: {state}; {bet.n} outcome{'' if bet.n == 1 else 's'}{told}")
         if self.unwatched:
             lines.append(f"not watched, though certified: {', '.join(self.unwatched)}; a watch is over all cases")
         if self.labels == ALERTS:
