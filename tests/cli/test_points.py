@@ -1,10 +1,13 @@
+import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lossdial import Bundle
 from lossdial.cli import main
+from lossdial.explorer.points import FORMAT
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +47,25 @@ def test_points_are_deleted_by_name(tuned: Path, tmp_path: Path, capsys: pytest.
     assert main(["points", str(own), "--delete", "screening", "--delete", "clinic"]) == 0
     assert "Left: default" in capsys.readouterr().out
     assert list(Bundle.load(own).points) == ["default"]
+
+
+def test_an_imported_point_is_not_certified_and_says_so(
+    run: Path, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own, val = Path(shutil.copytree(run, tmp_path / "own")), str(tables / "val.csv")
+    floor = ["--maximize", "precision", "--subject-to", "recall=0.7", "--confidence", "0.95"]
+    assert main(["tune", str(own), "--data", val, *floor, "--name", "sure"]) == 0
+    assert "not certified" not in capsys.readouterr().out
+    page = replace(Bundle.load(own).points["sure"], name="page", chosen_on="")
+    assert "at confidence 0.95" in page.objective
+    (tmp_path / "page.json").write_text(json.dumps({"format": FORMAT, "points": [page.to_json()]}))
+    assert main(["points", str(own), "--import", str(tmp_path / "page.json")]) == 0
+    capsys.readouterr()
+    assert main(["points", str(own)]) == 0
+    told = capsys.readouterr().out
+    assert told.count("not certified") == 2  # page and default
+    assert "not certified" in told.partition("page: ")[2].partition("metric")[0]
+    assert main(["evaluate", str(own), "--data", val, "--certify", "page", "--out", str(tmp_path / "e")]) == 2
+    refused = " ".join(capsys.readouterr().err.split())
+    assert "does not tell which rows chose it" in refused
+    assert "by lossdial tune RUN --data … --confidence 0.95" in refused

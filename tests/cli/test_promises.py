@@ -101,7 +101,7 @@ def test_a_band_is_the_same_through_every_face(own: Path, files: Path, tmp_path:
     assert not Bundle.load(own).bands
 
 
-def test_budgets_on_labelled_and_unlabelled_cases(own: Path, files: Path, capsys) -> None:
+def test_budgets_on_labelled_and_unlabelled_cases(own: Path, files: Path, tables: Path, capsys) -> None:
     budget = ["--alerts-per-day", "30", "--volume", "300", "--confidence", "0.9"]
     assert main(["tune", str(own), "--data", str(files / "val.csv"), *budget, "--name", "labelled"]) == 0
     assert "at 300 cases a day 30 alerts on average at most, and at most 39 on 95 % of days." in capsys.readouterr().out
@@ -109,6 +109,12 @@ def test_budgets_on_labelled_and_unlabelled_cases(own: Path, files: Path, capsys
     assert "on 1000 unlabelled cases" in " ".join(capsys.readouterr().out.split())
     points = Bundle.load(own).points
     assert points["labelled"].certificate.bound("alert_rate") == points["free"].certificate.bound("alert_rate") == 0.1
+    train = str(tables / "train.csv")
+    assert main(["tune", str(own), "--unlabelled", train, *budget, "--name", "trained"]) == 2
+    assert re.search(r"these rows cannot certify: [\d,]+ of these 1,200 samples .* were trained on", err(capsys))
+    assert "trained" not in Bundle.load(own).points
+    main(["adapt", str(own), "--unlabelled", train, "--name", "trained"])  # declines or not, it tells
+    assert "were trained on, so their scores are not those of new cases" in err(capsys)
     frame = pd.read_csv(files / "test.csv")
     flagged = LCTClassifier.load(own).predict(frame[INPUTS], point="free") == "failing"
     assert flagged.mean() < 0.115
@@ -136,6 +142,17 @@ def test_certify_on_fresh_data_and_not_on_data_that_chose(own: Path, files: Path
     certificate = Bundle.load(own).points["default"].certificate
     assert certificate.n_positive == (pd.read_csv(files / "test.csv").state == "failing").sum()
     assert certificate.confidence == 0.9
+    assert f"default: {certificate}" in capsys.readouterr().out
+    assert main(["tune", str(own), "--data", str(files / "val.csv"), *FLOOR, "--confidence", "0.95"]) == 0
+    before = Bundle.load(own).points["default"].certificate
+    pd.read_csv(files / "test.csv").head(400).to_csv(tmp_path / "few.csv", index=False)
+    capsys.readouterr()
+    assert main([*certify, "--data", str(tmp_path / "few.csv")]) == 0
+    told, certificate = capsys.readouterr().out, Bundle.load(own).points["default"].certificate
+    assert f"default: {certificate} In place of: {before}" in told
+    assert certificate.recall < 0.85  # so few promise less
+    short = f"only recall >= {certificate.recall:.4g} is."
+    assert f"default: its aim, recall >= 0.85, is NOT certified here: {short}" in told
     assert main(certify) == 2
     assert "--certify needs --data" in err(capsys)
 
@@ -171,6 +188,8 @@ def test_watch_keeps_its_state_and_speaks(own: Path, files: Path, tmp_path: Path
     watch = ["watch", str(own), "--point", "screening"]
     tune = ["tune", str(own), "--data", str(files / "val.csv"), "--name", "screening", "--confidence", "0.95"]
     assert main([*tune, *FLOOR]) == 0
+    assert main([*watch, "--data", str(files / "val.csv")]) == 2
+    assert "these 2000 rows chose this point or made its certificate" in err(capsys)
     assert main([*watch, "--data", str(files / "week.csv")]) == 0
     assert "not refuted" in capsys.readouterr().out
     state = Watch.load(own / "watch" / "screening.json")

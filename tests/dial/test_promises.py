@@ -149,3 +149,25 @@ def test_wrong_input_is_named():
         dial.tune(**FLOOR, confidence=0.95, by=[1, 2])
     with pytest.raises(ValueError, match="no certificate to watch"):
         dial.watch(dial.tune(**FLOOR))
+
+
+@pytest.mark.parametrize("m", [None, 5])
+def test_the_rows_of_a_certified_point_are_known_whole_and_in_part(m):
+    given = data(3, m=m)
+    point = Dial(*given).tune(**FLOOR, confidence=0.9)
+    again = OperatingPoint.from_json(json.loads(json.dumps(point.to_json())))
+    with pytest.raises(NotCertified, match="they cannot certify it"):
+        Dial(*given).certify(again)
+    elsewhere = Dial(*data(4, m=m)).certify(again)
+    with pytest.raises(NotCertified, match="they cannot certify it"):
+        Dial(*given).certify(elsewhere)
+
+
+def test_unlabelled_rows_that_set_a_cap_cannot_certify_once_they_have_labels():
+    y, score = data(5)
+    dial = Dial(*data(6))
+    dial.tune(maximize="f1")
+    capped = dial.cap_alerts(score, rate=0.2)
+    with pytest.raises(NotCertified, match="they cannot certify it"):
+        Dial(y, score).certify(capped)
+    assert Dial(*data(7)).certify(capped).certificate.recall > 0

@@ -55,7 +55,7 @@ def test_the_ends_are_legal():
 
 def test_wrong_input_is_named():
     alone = Certificate(certificate().bounds[:1], 0.95, 100, 1000, "0" * 64)
-    with pytest.raises(NotCertified, match="none on fpr"):
+    with pytest.raises(NotCertified, match=r"fpr; this certificate has none on fpr, only on recall\.$"):
         travel(alone, 0.1)
     with pytest.raises(ValueError, match="prevalence must lie strictly"):
         travel(certificate(), 1.5)

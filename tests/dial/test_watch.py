@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from lossdial.dial import Dial
 from lossdial.dial.certificates import at_recall
 from lossdial.dial.evidence import NotCertified, sample
 from lossdial.dial.travel import precision_at
@@ -104,3 +105,24 @@ def test_wrong_input_is_named():
         Watch.from_json(watch.to_json() | {"labels": "some"})
     with pytest.raises(NotCertified, match="no bound on recall or fpr"):
         Watch.over(type(certificate)((), 0.95, 1, 1, ""), threshold)
+
+
+def test_one_outcome_is_one():
+    threshold, certificate = certified(np.random.default_rng(10))
+    told = str(Watch.over(certificate, threshold).see([9.0], [1]))
+    assert "; 1 outcome, seen" in told
+    assert "; 0 outcomes" in told
+
+
+def test_a_certificate_in_every_part_is_watched_over_all_and_says_so(tmp_path):
+    rng = np.random.default_rng(9)
+    y = np.repeat([1, 0], [400, 2000])
+    dial = Dial(y, rng.standard_normal(y.size) + 2 * y)
+    by = rng.choice(["north", "south"], y.size)
+    dial.tune(maximize="precision", subject_to={"recall": 0.9}, confidence=0.95, by=by)
+    watch = dial.watch()
+    watch.save(tmp_path / "watch.json")
+    for state in (watch, Watch.load(tmp_path / "watch.json")):
+        assert "not watched, though certified: recall in north, recall in south; a watch is over" in str(state)
+    dial.tune(maximize="precision", subject_to={"recall": 0.9}, confidence=0.95)
+    assert "not watched" not in str(dial.watch())

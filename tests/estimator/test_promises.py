@@ -84,6 +84,20 @@ def test_certify_on_fresh_rows_and_not_on_those_that_chose(fitted):
     assert found.certificate.n_positive == (rows(1500, 4)[1] == "ill").sum()
 
 
+def test_rows_that_were_split_to_choose_and_certify_are_no_fresh_evidence(fitted):
+    X, y = rows(1500, 1)
+    fitted.tune(X, y, maximize="precision", subject_to={"recall": 0.85}, confidence=0.95, name="sure")
+    fitted.adapt(X, y, X_new=rows(1500, 3)[0], cost_fn=5, cost_fp=1, confidence=0.9, name="sure there")
+    for name in ("sure", "sure there"):
+        with pytest.raises(NotCertified, match=r"these rows chose point 'sure.*, or"):
+            fitted.certify(X, y, name)
+        with pytest.raises(ValueError, match="these 1500 rows chose this point or made its certificate"):
+            fitted.watch(name).see(fitted.margin(X, name), (y == "ill").astype(int))
+        fitted.certify(*rows(1500, 4), name)
+        with pytest.raises(NotCertified, match="they cannot certify it"):  # nor once others have
+            fitted.certify(X, y, name)
+
+
 def test_rows_that_trained_cannot_certify(fitted):
     if isinstance(fitted, DialedClassifier) and fitted.cv == "prefit":
         pytest.skip("nobody knows what a fitted estimator was fitted on")
@@ -93,6 +107,11 @@ def test_rows_that_trained_cannot_certify(fitted):
         pytest.raises(NotCertified, match=r"cannot certify: .* trained on"),
     ):
         fitted.tune(X, y, maximize="precision", subject_to={"recall": 0.8}, confidence=0.9)
+    held = rows(600, 8)
+    with pytest.raises(NotCertified, match=r"cannot certify: .* trained on"):
+        fitted.cap_alerts(X, rate=0.2, X=held[0], y=held[1])
+    with pytest.warns(UserWarning, match=r"X_new: .* trained on, so their scores are not those of new cases"):
+        fitted.adapt(*held, X_new=X, cost_fn=5, cost_fp=1, name="trained")
 
 
 def test_watch_sees_margins_and_breaks(fitted):

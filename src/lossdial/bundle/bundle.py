@@ -99,7 +99,13 @@ class Bundle:
         lams: an even grid over the trained range unless given. features: of X, where they are known already.
         """
         labels = self.predictor.labels(y)
-        spent = self._trained_on(self.predictor.schema.fingerprints(X))
+        spent = self.trained_on(X)
+        if spent:
+            warnings.warn(
+                f"{spent}: figures will be too good, and choices wrong. Give samples that training has not seen.",
+                UserWarning,
+                stacklevel=3,
+            )
         scores = self.predictor.scores(self.predictor.features(X) if features is None else features, lams)
         return Dial(labels, scores, scores.lams, groups=groups, sample_weight=sample_weight, spent=spent)
 
@@ -120,18 +126,13 @@ class Bundle:
             return adapt(self.envelope, float(prevalence), cost_fn, cost_fp, name)
         return self.held_out().adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name)
 
-    def _trained_on(self, prints: NDArray[np.uint32]) -> str:
-        """Why rows cannot certify, after a warning, where training has seen them."""
+    def trained_on(self, X: Any) -> str:
+        """Why raw rows are no evidence, where training has seen them; else empty."""
+        prints = self.predictor.schema.fingerprints(X)
         share = 0.0 if self.seen is None else float(np.isin(prints, self.seen).mean())
         if share <= _NOTABLE:
             return ""
-        known = f"{round(share * len(prints)):,} of these {len(prints):,} samples ({share:.0%}) were trained on"
-        warnings.warn(
-            f"{known}: figures will be too good, and choices wrong. Give samples that training has not seen.",
-            UserWarning,
-            stacklevel=4,
-        )
-        return known
+        return f"{round(share * len(prints)):,} of these {len(prints):,} samples ({share:.0%}) were trained on"
 
     def save(self, path: str | os.PathLike[str], replace: bool = False) -> None:
         """Write the bundle into the folder ``path``.

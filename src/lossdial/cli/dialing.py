@@ -229,6 +229,7 @@ def adapt(
     from lossdial import Bundle
     from lossdial.cli.points import point_sheet
     from lossdial.cli.questions import probed
+    from lossdial.cli.report import note
 
     if (prevalence is None) == (unlabelled is None):
         raise UsageError("give one of --prevalence and --unlabelled.")
@@ -238,7 +239,9 @@ def adapt(
         point = bundle.adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name)
     else:
         dial, _ = labelled_dial(bundle, data, target, group, path_column if data is not None else None)
-        probe, scores = (None, None) if unlabelled is None else probed(bundle, dial, unlabelled, path_column)
+        probe, scores, spent = (None, None, "") if unlabelled is None else probed(bundle, dial, unlabelled, path_column)
+        if spent:
+            note(f"--unlabelled {unlabelled}: {spent}, so their scores are not those of new cases.")
         point = dial.adapt(
             prevalence=prevalence,
             cost_fn=cost_fn,

@@ -204,7 +204,7 @@ def _notes(dial: Dial, points: Sequence[OperatingPoint], data: str | None) -> li
     surface = dial.surface
     for point in points if data is not None else ():
         score = surface.score(surface.column(point.lam, f"point {point.name!r}"))
-        if point.chosen_on == digest_of(surface.labels, score):
+        if digest_of(surface.labels, score) in point.chosen_on.split():
             notes.append(f"{point.name} was chosen on these very samples: its figures flatter.")
     return notes + [
         f"{point.name} is made for prevalence {point.prevalence:g}; its figures are restated there, counts are not."

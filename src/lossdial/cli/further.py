@@ -54,8 +54,9 @@ def further(
     """The answers; certified points are kept in the run."""
     if inputs is None or wanted.data is None:
         return Found()
-    sheets, lines = [], []
     certified = _certify(wanted, bundle, dial)
+    sheets = []
+    lines = [line for name, point in certified.items() for line in _told(point, bundle.points[name])]
     table = inputs.table.iloc[inputs.kept]
     if wanted.by is not None:
         from lossdial.cli.questions import column_of
@@ -87,6 +88,26 @@ def _certify(wanted: Wanted, bundle: Bundle, dial: Dial) -> dict[str, OperatingP
     if certified:
         bundle.save(wanted.run)
     return certified
+
+
+def _told(point: OperatingPoint, before: OperatingPoint) -> list[str]:
+    """A new certificate, that in whose place it is, and what the point's aim asks for that it does not give."""
+    found = point.certificate
+    if found is None:
+        return []
+    instead = "" if before.certificate is None else f" In place of: {before.certificate}"
+    lines = [f"{point.name}: {found}{instead}"]
+    given = {"recall": (found.recall, ">="), "fpr": (found.fpr, "<="), "specificity": (1 - found.fpr, ">=")}
+    for name, asked in {} if point.aim is None else point.aim.subject_to.items():
+        value, sign = given.get(name, (None, ""))
+        if value is None:
+            lines.append(f"{point.name}: its aim bounds {name}, of which this certificate says nothing.")
+        elif value < asked if sign == ">=" else value > asked:
+            lines.append(
+                f"{point.name}: its aim, {name} {sign} {asked:g}, is NOT certified here: only {name} {sign} "
+                f"{value:.4g} is."
+            )
+    return lines
 
 
 def _parts(dial: Dial, point: OperatingPoint, parts: object, by: str) -> Sheet:

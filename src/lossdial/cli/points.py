@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["band_sheet", "point_sheet", "points", "promise"]
 
 _WIDTH: Final = 79
+UNCERTIFIED: Final = "not certified"
 
 
 def points(
@@ -157,7 +158,9 @@ def promise(point: OperatingPoint) -> str:
     """What holds on new data: the certificate, or how likely the bounds do."""
     if point.certificate is not None:
         return str(point.certificate)
-    return f"how sure: {in_words(point.holding, ['confidence'])}" if point.holding else ""
+    if not point.holding or point.holding == UNCERTIFIED:
+        return UNCERTIFIED
+    return f"{UNCERTIFIED}; how sure: {in_words(point.holding, ['confidence'])}"
 
 
 def band_sheet(band: Referral) -> Sheet:

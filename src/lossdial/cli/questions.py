@@ -103,22 +103,29 @@ class Question:
         return dial.tune(aim=aim, name=self.name, calibration=self.calibration, confidence=self.confidence, by=parts)
 
 
-def probed(bundle: Bundle, dial: Dial, unlabelled: str, path_column: str | None) -> tuple[OperatingPoint, NDArray[Any]]:
-    """Scores (n,) of unlabelled samples, and the point by whose λ they are: the default, or another."""
+def probed(
+    bundle: Bundle, dial: Dial, unlabelled: str, path_column: str | None
+) -> tuple[OperatingPoint, NDArray[Any], str]:
+    """The point by whose λ unlabelled samples are scored, the default or another; their scores (n,); and why they
+    cannot certify, where training has seen them."""
     from lossdial.cli.inputs import Columns, read_inputs
 
     probe = dial.probe(bundle.points["default"])
     inputs = read_inputs(bundle, unlabelled, Columns(path=path_column), labelled=False)
-    return probe, bundle.predictor.margins(bundle.predictor.features(inputs.X), probe.lam)
+    scores = bundle.predictor.margins(bundle.predictor.features(inputs.X), probe.lam)
+    return probe, scores, bundle.trained_on(inputs.X)
 
 
 def budget(bundle: Bundle, dial: Dial, unlabelled: str, path_column: str | None, question: Question) -> OperatingPoint:
     """The point whose alerts keep to a budget, certified on samples without labels."""
+    from lossdial.dial.evidence import require_fresh
+
     asked = {"maximize": question.maximize, "minimize": question.minimize, "subject-to": question.subject_to or None}
     if given := [option for option, value in asked.items() if value is not None]:
         raise UsageError(f"--{given[0]} needs labels; with --unlabelled the cap on alerts alone settles the threshold.")
     _ = question.rate  # says what is wrong with it in the words of the options
-    probe, scores = probed(bundle, dial, unlabelled, path_column)
+    probe, scores, spent = probed(bundle, dial, unlabelled, path_column)
+    require_fresh(spent)
     return dial.cap_alerts(
         scores,
         per_day=question.alerts_per_day,

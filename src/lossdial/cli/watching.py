@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from lossdial.cli.values import UsageError
 if TYPE_CHECKING:
     from lossdial import Bundle
     from lossdial.cli.inputs import Inputs
-    from lossdial.dial import OperatingPoint
+    from lossdial.dial import OperatingPoint, Watch
 
 __all__ = ["watch"]
 
@@ -80,8 +81,9 @@ def watch(
                 f"{file} watches something else: point {point!r} was tuned anew since, or other options were given. "
                 "Give those of before, or --restart to begin anew."
             )
+        current = replace(current, made_on=fresh.made_on, unwatched=fresh.unwatched)
         if data is not None:
-            current = current.see(*_outcomes(bundle, chosen, data, target, group, path_column, alerts_only))
+            current = current.see(*_outcomes(bundle, chosen, data, target, group, path_column, alerts_only, current))
         current.save(file)
     console = Console(soft_wrap=True, highlight=False)
     console.print(f"{point}: {chosen.certificate if precision is None else chosen.objective}", markup=False)
@@ -110,6 +112,7 @@ def _outcomes(
     group: str | None,
     path_column: str | None,
     alerts_only: bool,
+    current: Watch,
 ) -> tuple[Any, Any]:
     """Scores (k,) at the point's λ and outcomes (k,) in {0, 1}, in the order of the rows."""
     import numpy as np
@@ -125,6 +128,7 @@ def _outcomes(
         y = _alerts_labelled(bundle, inputs, data, target, alerts)
     else:
         y = bundle.predictor.labels(inputs.labels)
+        current.require_new(y, scores)
     keep = np.arange(len(scores)) if inputs.groups is None else one_of_each(inputs.groups, np.ones(len(y), bool), 0)
     return scores[keep], y[keep]
 

@@ -26,6 +26,8 @@ _PHRASES: Final = {
     "point.at(prevalence=...) says": "`lossdial points RUN --prevalence …` says",
     "tune with confidence=0.95, or dial.certify(point) on fresh data": "tune with --confidence 0.95, or certify it on "
     "fresh data: lossdial evaluate RUN --data … --certify NAME",
+    "Tune one for the same aim with confidence=0.95": "Tune one for the same aim by lossdial tune RUN --data … "
+    "--confidence 0.95",
     "subject_to={'recall': 0.95}": "--subject-to recall=0.95",
     "use cap_alerts on all rows": "leave --group out",
     "give confidence too; to look, use by_part": "give --confidence too; to look, lossdial evaluate RUN --by COLUMN",

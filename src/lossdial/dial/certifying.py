@@ -271,6 +271,7 @@ def _require_rest(certificate: Certificate, figures: Mapping[str, Any], objectiv
         if short > 1e-12:
             sign = ">=" if metric.greater_is_better else "<="
             raise NotCertified(
-                f"{metric.name} {sign} {value:g} does not follow: with {certificate} only {metric.name} {sign} "
-                f"{found:.3g} is certified. Relax one of the bounds, or bring more rows."
+                f"{metric.name} {sign} {value:g} does not follow: these rows certify "
+                f"{', '.join(map(str, certificate.bounds))}, hence only {metric.name} {sign} {found:.3g}. Relax one of "
+                "the bounds, or bring more rows."
             )

@@ -44,6 +44,12 @@ def require_confidence(confidence: float) -> None:
         )
 
 
+def require_fresh(spent: str) -> None:
+    """Stop where there is a reason why rows cannot certify."""
+    if spent:
+        raise NotCertified(f"these rows cannot certify: {spent}. Bring rows that took no part in the training.")
+
+
 def sample(
     labels: ArrayLike,
     score: ArrayLike,

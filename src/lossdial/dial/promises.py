@@ -62,7 +62,9 @@ def certified_point(
         shift=0.0 if objective.prevalence is None else log_odds(objective.prevalence) - log_odds(surface.prevalence),
         aim=None if objective.to_json() is None else objective,
         certificate=found.certificate,
-        chosen_on=found.chosen_on,
+        chosen_on=_all_of(
+            digest_of(surface.labels, surface.score(found.index)), found.chosen_on, found.certificate.data
+        ),
     )
 
     def figures() -> dict[str, Estimate]:
@@ -81,24 +83,35 @@ def adapted_point(
     point = adapt(envelope(surface.take(choosing)), prevalence, *costs, name)
     score = surface.score(surface.column(point.lam, f"point {name!r}"))
     rows = sample_of(surface.take(certifying), score[certifying], seed)
+    certificate = at_threshold(rows, point.threshold, confidence)
+    chose = digest_of(surface.labels[choosing], score[choosing])
     return replace(
         point,
-        certificate=at_threshold(rows, point.threshold, confidence),
-        chosen_on=digest_of(surface.labels[choosing], score[choosing]),
+        certificate=certificate,
+        chosen_on=_all_of(digest_of(surface.labels, score), chose, certificate.data),
     )
+
+
+def _all_of(*digests: str) -> str:
+    """Digests as a point keeps them, each once."""
+    return " ".join(dict.fromkeys(digest for digest in digests if digest))
 
 
 def certify_point(surface: Surface, point: OperatingPoint, confidence: float, seed: int = 0) -> OperatingPoint:
     """The same point with a certificate of recall and FPR from rows that had no part in choosing it."""
     score = surface.score(surface.column(point.lam, f"point {point.name!r}"))
     digest = digest_of(surface.labels, score)
-    if digest in (point.chosen_on, "" if point.certificate is None else point.certificate.data):
+    unlabelled = digest_of(np.zeros_like(surface.labels), score)  # as a cap on alerts knows them
+    if point.spent & {digest, unlabelled}:
         raise NotCertified(
             f"these rows chose point {point.name!r}, or certified it (data {digest[:12]}): they cannot certify it. "
             "Bring rows that took no part, or tune with confidence=0.95, which sets some aside."
         )
     if not point.chosen_on and point.certificate is None and point.n_positive:
-        raise NotCertified(f"point {point.name!r} does not tell which rows chose it, so none can be known to be fresh.")
+        raise NotCertified(
+            f"point {point.name!r} does not tell which rows chose it (one of a page does not), so none can be known "
+            "to be fresh. Tune one for the same aim with confidence=0.95: it chooses and certifies on rows of its own."
+        )
     rows = sample_of(surface, score, seed)
     return replace(point, certificate=at_threshold(rows, point.threshold, confidence), holding="")
 
@@ -207,7 +220,7 @@ def capped_point(
         aim=aim,
         missed=(),
         certificate=certificate,
-        chosen_on=point.chosen_on,
+        chosen_on=_all_of(*point.chosen_on.split(), found.data),
         holding="",
     )
     if capped.calibration is None:

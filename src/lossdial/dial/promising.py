@@ -12,7 +12,7 @@ from lossdial.dial.adapt import adapt
 from lossdial.dial.cases import CaseCosts, case_costs
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.envelope import envelope
-from lossdial.dial.evidence import NotCertified, digest_of, sample
+from lossdial.dial.evidence import digest_of, require_fresh, sample
 from lossdial.dial.objectives import Objective
 from lossdial.dial.parts import Parts, by_part
 from lossdial.dial.points import Estimate, OperatingPoint
@@ -83,6 +83,8 @@ class Promising:
         says what a busy day then brings. Figures are those of this dial's rows.
         """
         require_name(name)
+        if score_new is None:
+            self._require_fresh()
         budget = {"rate": rate, "per_day": per_day, "volume": volume}
         found = capped_point(
             self._surface, self._point(point), score_new, groups_new, budget, confidence, quantile, name
@@ -185,10 +187,7 @@ class Promising:
         return found
 
     def _require_fresh(self) -> None:
-        if self.spent:
-            raise NotCertified(
-                f"these rows cannot certify: {self.spent}. Bring rows that took no part in the training."
-            )
+        require_fresh(self.spent)
 
     def _score(self, point: OperatingPoint) -> FloatArray:
         """Scores (n,) at a point's λ of all rows, those of no weight too."""

@@ -69,7 +69,8 @@ def travel(
     missing = [name for name in ("recall", "fpr") if certificate.bound(name) is None]
     if missing:
         raise NotCertified(
-            f"another prevalence needs bounds on recall and fpr; {certificate} has none on {missing[0]}."
+            f"another prevalence needs bounds on recall and fpr; this certificate has none on {' and '.join(missing)}, "
+            f"only on {', '.join(bound.metric for bound in certificate.bounds)}."
         )
     confidence = certificate.confidence - risk
     if confidence <= 0:

@@ -31,7 +31,8 @@ class Watch:
     threshold do: recall cannot be watched then, since nobody learns of a miss, and precision is watched instead.
     The certificate is called broken where it holds, ever, with probability 1 - `confidence` at most. Outcomes are to
     come one by one: of a patient with several rows give one. `seen` are the digests of what was shown, so that nobody
-    shows the same outcomes twice.
+    shows the same outcomes twice; `made_on` those of the rows that made the point, of which a certificate holds anyway.
+    `unwatched` are figures that the certificate bounds and outcomes alone do not tell, such as the recall of a part.
     """
 
     threshold: float
@@ -39,6 +40,8 @@ class Watch:
     bets: Mapping[str, Bet]
     labels: str = ALL
     seen: tuple[str, ...] = ()
+    made_on: tuple[str, ...] = ()
+    unwatched: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -58,13 +61,15 @@ class Watch:
                 )
             if point.certificate is None:
                 raise NotCertified(f"point {point.name!r} has no certificate to watch; tune with confidence=0.95.")
-            return cls.over(point.certificate, point.threshold, confidence)
+            found = cls.over(point.certificate, point.threshold, confidence)
+            return replace(found, made_on=tuple(sorted(point.spent)))
         if precision is None and point.certificate is None:
             raise NotCertified(
                 f"point {point.name!r} has no certificate to watch; tune with confidence=0.95, or give precision, the "
                 "floor to watch."
             )
-        return cls.over_alerts(point.threshold, point.certificate, prevalence, precision, confidence)
+        found = cls.over_alerts(point.threshold, point.certificate, prevalence, precision, confidence)
+        return replace(found, made_on=tuple(sorted(point.spent)))
 
     @classmethod
     def over(cls, certificate: Certificate, threshold: float, confidence: float = 0.95) -> "Watch":
@@ -79,6 +84,7 @@ class Watch:
             threshold,
             confidence,
             {name: Bet(value if name == "recall" else 1 - value, risk) for name, value in known.items()},
+            unwatched=tuple(bound.metric for bound in certificate.bounds if bound.metric not in floors),
         )
 
     @classmethod
@@ -121,9 +127,19 @@ class Watch:
         labels = as_labels(np.atleast_1d(np.asarray(y)))
         if labels.shape != values.shape:
             raise ValueError(f"y must have shape {values.shape}, as score has; got {labels.shape}.")
+        self.require_new(labels, values)
         outcomes = {"recall": accepted[labels], "fpr": ~accepted[~labels]}
         bets = {name: bet.see(outcomes[name]) for name, bet in self.bets.items()}
         return replace(self, bets=bets, seen=self._shown(labels, values))
+
+    def require_new(self, labels: ArrayLike, score: ArrayLike) -> None:
+        """Stop where labels (n,) and scores (n,) are those of the rows that chose the point or made its certificate."""
+        values = np.asarray(score, dtype=np.float64)
+        if digest_of(as_labels(labels), values) in self.made_on:
+            raise ValueError(
+                f"these {values.size} rows chose this point or made its certificate: they are no outcomes that came "
+                "since. Show those that did."
+            )
 
     def _shown(self, labels: BoolArray, values: FloatArray) -> tuple[str, ...]:
         """The digests so far and that of these outcomes; an error where they were shown before."""
@@ -165,7 +181,9 @@ class Watch:
             else:
                 state = f"not refuted (evidence {bet.wealth:.3g} of {1 / bet.risk:.3g})"
             told = f", seen {seen:.4g} [{low:.4g}, {high:.4g}]" if bet.n else ""
-            lines.append(f"{name} {sign} {floor:.4g}: {state}; {bet.n} outcomes{told}")
+            lines.append(f"{name} {sign} {floor:.4g}: {state}; {bet.n} outcome{'' if bet.n == 1 else 's'}{told}")
+        if self.unwatched:
+            lines.append(f"not watched, though certified: {', '.join(self.unwatched)}; a watch is over all cases")
         if self.labels == ALERTS:
             lines.append("recall cannot be watched: only alerts get an outcome, so nobody learns of a miss")
         return "\n".join(lines)
@@ -178,6 +196,8 @@ class Watch:
             "labels": self.labels,
             "bets": {name: bet.to_json() for name, bet in self.bets.items()},
             "seen": list(self.seen),
+            "made_on": list(self.made_on),
+            "unwatched": list(self.unwatched),
         }
 
     @classmethod
@@ -188,8 +208,9 @@ class Watch:
         if labels not in (ALL, ALERTS):
             raise ValueError(f"{where}: 'labels' must be {ALL!r} or {ALERTS!r}; got {labels!r}.")
         bets = {name: Bet.from_json(bet, f"{where}: {name!r}") for name, bet in read.mapping("bets").items()}
-        seen = tuple(map(str, read.items("seen"))) if "seen" in read.data else ()
-        return cls(read.number("threshold"), read.finite("confidence"), bets, labels, seen)
+        kept = ("seen", "made_on", "unwatched")
+        texts = {key: tuple(map(str, read.items(key))) if key in read.data else () for key in kept}
+        return cls(read.number("threshold"), read.finite("confidence"), bets, labels, **texts)
 
     def save(self, path: str | Path) -> None:
         """Write the state; the file is whole or as it was."""

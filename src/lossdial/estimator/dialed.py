@@ -177,9 +177,8 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
                     "training has not seen."
                 )
             return self.dial_
-        spent = ""
-        if self._trained_on is not None and joblib.hash(X) == self._trained_on:
-            spent = "they are those that the estimator was trained on"
+        spent = self._spent(X)
+        if spent:
             warnings.warn(
                 "these are the rows that the estimator was trained on: figures will be too good, and what is chosen by "
                 "them wrong. Pass other data, or none to use the cross-fitted scores of fit.",
@@ -245,6 +244,11 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
     def _scores_at(self, X: Any, lam: Any) -> FloatArray:  # noqa: ARG002 (there is one λ)
         check_is_fitted(self, "estimator_")
         return self._margins(X)
+
+    def _spent(self, X: Any) -> str:
+        check_is_fitted(self, "estimator_")
+        known = self._trained_on is not None and joblib.hash(X) == self._trained_on
+        return "they are those that the estimator was trained on" if known else ""
 
     def _dial_at(self, point: Any, X: Any, y: Any, *, groups: Any, sample_weight: Any) -> Dial:  # noqa: ARG002
         return self.dial(X, y, groups=groups, sample_weight=sample_weight)

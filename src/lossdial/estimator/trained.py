@@ -113,6 +113,10 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
     def _scores_at(self, X: Any, lam: Mapping[str, float]) -> NDArray[np.float32]:
         return self._margins(X, lam)
 
+    def _spent(self, X: Any) -> str:
+        check_is_fitted(self)
+        return self.bundle_.trained_on(self._predictor.schema.readable(self._validate(X, reset=False)))
+
     def _dial_at(self, point: OperatingPoint, X: Any, y: Any, *, groups: Any, sample_weight: Any) -> Dial:
         lams = self._predictor.space.stack([point.lam])
         return self.dial(X, y, groups=groups, sample_weight=sample_weight, lams=lams)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -12,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lossdial.base.names import closest
 from lossdial.dial import AIMS, Dial, Estimate, Objective, OperatingPoint, Price, Referral, Verdict, Watch
+from lossdial.dial.evidence import require_fresh
 from lossdial.dial.objectives import Target
 
 __all__ = ["DialMixin"]
@@ -96,6 +98,8 @@ class DialMixin:
         """
         dial = self.dial(X, y, groups=groups, sample_weight=sample_weight)
         probe = None if X_new is None else dial.probe(self._standing)
+        if X_new is not None and (spent := self._spent(X_new)):
+            warnings.warn(f"X_new: {spent}, so their scores are not those of new cases.", UserWarning, stacklevel=2)
         found = dial.adapt(
             prevalence=prevalence,
             cost_fn=cost_fn,
@@ -161,6 +165,7 @@ class DialMixin:
         At most a share ``rate`` of them, or ``per_day`` on average where ``volume`` come a day. Figures are of (X, y),
         or of the scores that ``fit`` kept.
         """
+        require_fresh(self._spent(X_new))
         dial = self.dial(X, y)
         probe = dial.probe(self._required(point))
         scores = self._scores_at(X_new, probe.lam)
@@ -226,6 +231,10 @@ class DialMixin:
     @abstractmethod
     def _scores_at(self, X: Any, lam: Mapping[str, float]) -> NDArray[Any]:
         """Scores (n,) of raw rows at one λ."""
+
+    @abstractmethod
+    def _spent(self, X: Any) -> str:
+        """Why raw rows cannot certify, where training has seen them; else empty."""
 
     @abstractmethod
     def _dial_at(self, point: OperatingPoint, X: Any, y: Any, *, groups: Any, sample_weight: Any) -> Dial:
