@@ -92,9 +92,12 @@ class DialMixin:
         In place of a prevalence: unlabelled rows ``X_new`` from there. The share is estimated from them, or
         :class:`~lossdial.dial.Declined` where no share explains their scores. With a ``confidence`` recall and FPR of
         the point are certified on rows set aside; without, it says 'not certified'. Without (X, y), by the scores that
-        ``fit`` kept. ``predict_proba`` gives probabilities at that prevalence.
+        ``fit`` kept, where these are of the model that scores ``X_new``. ``predict_proba`` gives probabilities at that
+        prevalence.
         """
         dial = self.dial(X, y, groups=groups, sample_weight=sample_weight)
+        if X_new is not None:
+            self._require_comparable(dial)
         probe = None if X_new is None else dial.probe(self._standing)
         found = dial.adapt(
             prevalence=prevalence,
@@ -226,6 +229,9 @@ class DialMixin:
     @abstractmethod
     def _scores_at(self, X: Any, lam: Mapping[str, float]) -> NDArray[Any]:
         """Scores (n,) of raw rows at one λ."""
+
+    def _require_comparable(self, dial: Dial) -> None:
+        """Stop where new rows' scores cannot be compared with those of a dial, because another model gave them."""
 
     @abstractmethod
     def _dial_at(self, point: OperatingPoint, X: Any, y: Any, *, groups: Any, sample_weight: Any) -> Dial:
