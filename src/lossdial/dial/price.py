@@ -74,11 +74,13 @@ def price(
     choosing: bool = False,
     precision_at: Callable[[float], float] | None = None,
     misses: tuple[int, ...] = _MISSES,
+    most: float = 1.0,
 ) -> Price:
     """What certifying recall takes; with `choosing`, `have` counts the positives that choose too.
 
     The k-th smallest of n certifying positives has an expected recall of 1 - k/(n+1): few positives are paid for with
     a threshold lower than the floor would need. `precision_at` maps such a recall to the precision to expect.
+    Recall may take a share `most` of the risk.
 
     >>> found = price(0.95, have=31)
     >>> found.alone, found.joint, round(found.reachable, 3)
@@ -98,12 +100,12 @@ def price(
     return Price(
         floor=recall,
         confidence=confidence,
-        alone=needed(recall, risk),
+        alone=needed(recall, most * risk),
         joint=needed(recall, risk / 2),
         choosing=CHOOSING if choosing else 0,
         offers=tuple(offers),
         have=certifying,
-        reachable=None if not certifying else risk ** (1 / certifying),
+        reachable=None if not certifying else (most * risk) ** (1 / certifying),
     )
 
 
