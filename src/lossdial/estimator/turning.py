@@ -132,7 +132,7 @@ class DialMixin:
         *,
         npv: float,
         precision: float,
-        prevalence: float,
+        prevalence: float | None = None,
         confidence: float = 0.95,
         name: str = "referral",
         groups: ArrayLike | None = None,
@@ -174,23 +174,30 @@ class DialMixin:
 
     def price(
         self,
-        recall: float,
-        confidence: float = 0.95,
         X: Any = None,
         y: Any = None,
         *,
+        recall: float | None = None,
+        confidence: float = 0.95,
         prevalence: float | None = None,
         groups: ArrayLike | None = None,
     ) -> Price:
         """How many positives certifying a recall takes, and what to expect of it, on (X, y) or what ``fit`` kept."""
+        if recall is None:
+            raise ValueError(
+                "give the recall to be certified by name: price(X, y, recall=0.95), or price(recall=0.95)."
+            )
         return self.dial(X, y, groups=groups).price(recall, confidence, prevalence)
 
     def compare(
         self, other: Any, X: Any, y: Any, objectives: Sequence[Objective | str] = AIMS, *, groups: Any = None
     ) -> Verdict:
-        """What this model gains over another classifier on the very same rows, paired, for all aims at once."""
+        """What this model gains over another on the very same rows, paired, for all aims at once: over a classifier, or
+        the dial that it has on these rows."""
         mine = self.dial(X, y, groups=groups)
-        if isinstance(other, DialMixin):
+        if isinstance(other, Dial):
+            theirs = other
+        elif isinstance(other, DialMixin):
             theirs = other.dial(X, y, groups=groups)
         else:
             theirs = Dial.of(other, X, y, groups=groups, pos_label=self._positive)
