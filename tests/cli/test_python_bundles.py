@@ -105,3 +105,20 @@ def test_without_evidence(val: str, tmp_path: Path, capsys) -> None:
     assert "there are no held-out data" in capsys.readouterr().err
     assert main(["tune", run, "--data", val, "--maximize", "f1"]) == 0
     assert main(["adapt", run, "--prevalence", "0.1", "--name", "clinic"]) == 0  # the envelope is there all the same
+
+
+def test_the_page_of_labels_that_are_numbers_reads_as_sentences(tmp_path: Path) -> None:
+    run, card = str(tmp_path / "model"), tmp_path / "card.html"
+    X, y = rows(500, 1)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(state=y, amount=np.linspace(1e4, 9e4, 500))
+    frame.to_csv(tmp_path / "val.csv", index=False)
+    train = pd.DataFrame(rows(400)[0], columns=["a", "b", "c"])
+    LCTClassifier(network="features", random_state=0).fit(train, rows(400)[1]).save(run)
+    words = ["--data", str(tmp_path / "val.csv"), "--target", "state", "--report", str(card)]
+    assert main(["evaluate", run, *words, "--cost-fn", "amount", "--cost-fp", "20000"]) == 0
+    page = " ".join(card.read_text().split())
+    assert f"of {y.sum()} positives and misses" in page
+    assert f"{y.sum()} positives and {500 - y.sum()} negatives" in page
+    assert "one of the positives scores above one of the others" in page
+    assert "‘default’" in page
+    assert "e+0" not in page.partition("Looked at more closely")[2].partition("<h2>")[0]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from lossdial.dial.calibrating import calibrate
 from lossdial.dial.calibration import Platt
-from lossdial.dial.cases import CaseRule, _halves, best_fixed, case_costs, case_cut
+from lossdial.dial.cases import CaseRule, _halves, best_fixed, case_costs, case_cut, mean_cost
 
 
 def world(rng, n=4000):
@@ -97,3 +97,27 @@ def test_groups_widen_the_interval_of_repeated_rows():
 def test_amounts_are_checked(cost_fn, message):
     with pytest.raises(ValueError, match=message):
         case_costs([0, 1, 0, 1], [0.1, 0.2, 0.3, 0.4], cost_fn, 1.0)
+
+
+@pytest.mark.parametrize("cost_fn", [0.0, np.zeros(2000)])
+def test_where_a_miss_costs_nothing_there_is_nothing_to_save(cost_fn):
+    y, margin, _ = world(np.random.default_rng(4), 2000)
+    found = case_costs(y, margin, cost_fn, 5.0)
+    assert (found.saving.low, found.saving.value, found.saving.high) == (0, 0, 0)
+    assert case_costs(y, margin, 5.0, 0.0).saving.high == 0
+
+
+@pytest.mark.parametrize("differing", [1, 2, 3, 10])
+def test_few_rows_that_differ_give_an_interval_of_their_size(differing):
+    values = np.zeros(1000)
+    values[:differing] = 5.0
+    found = mean_cost(values, np.arange(1000), 0)
+    assert found.low < found.value < found.high < 8 * found.value
+
+
+def test_the_costs_of_alerting_on_all_and_none_are_told_in_plain_amounts():
+    y, margin, amount = world(np.random.default_rng(5), 600)
+    text = str(case_costs(y, margin, 1000 * amount, 20_000.0))
+    assert f"an alert on every case {20_000 * np.mean(~y):,.0f}, on none {1000 * np.mean(amount * y):,.0f}" in text
+    assert "chosen on one half" in text
+    assert "e+" not in text

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -72,3 +74,18 @@ def test_parts_without_positives():
         at_recall_in_every_part(y, score, by, 0.9, 0.95)
     with pytest.raises(ValueError, match="by must have shape"):
         by_part([0, 1], [1.0, 2.0], 0.5, [1])
+
+
+@pytest.mark.parametrize("few", [(7, 12), (12, 7), (9, 9), (20, 58)])
+def test_the_floor_that_a_refusal_offers_is_accepted(few):
+    rng = np.random.default_rng(0)
+    y = np.concatenate([np.repeat([1, 0], [n, 100]) for n in (*few, 200)])
+    by = np.repeat(["H", "L", "rest"], [n + 100 for n in (*few, 200)])
+    score = rng.standard_normal(y.size) + y
+    with pytest.raises(NotCertified) as refused:
+        at_recall_in_every_part(y, score, by, 0.95, 0.95)
+    offered = float(re.search(r"recall >= ([0-9.]+) can be certified now", str(refused.value))[1])
+    _, certificate = at_recall_in_every_part(y, score, by, offered, 0.95)
+    assert certificate.recall == offered > 0.6
+    with pytest.raises(NotCertified):
+        at_recall_in_every_part(y, score, by, offered + 0.002, 0.95)

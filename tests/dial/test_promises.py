@@ -124,6 +124,20 @@ def test_price_counts_what_choosing_takes():
     assert one.price(0.95).offers[0].precision > 0
 
 
+@pytest.mark.parametrize(("n", "m"), [(69, 3), (110, 3), (110, 1), (300, 3)])
+def test_the_price_is_of_what_tuning_does(n, m):
+    dial = Dial(*data(0, n, 3000, m=m))
+    found = dial.price(0.95)
+    point = dial.tune(maximize="precision", subject_to={"recall": 0.95}, confidence=0.95)
+    assert found.have == point.certificate.n_positive
+    assert found.have + found.chosen_on == n
+    assert found.now.positives == found.have
+    assert f"now {found.have} positives: {found.now.misses} missed" in str(found)
+    # Of the certifying rows themselves tuning keeps n - misses; over all rows the figures differ by sampling alone.
+    assert point.certificate.bounds[0].hits == found.have - found.now.misses
+    assert found.now.precision == pytest.approx(point.metrics["precision"].value, abs=0.1)
+
+
 def test_referral_by_parts_and_cases_from_the_dial():
     dial = Dial(*data(0, 400, 3000, m=3))
     band = dial.refer(npv=0.98, precision=0.5, prevalence=0.1)

@@ -60,6 +60,11 @@ def test_costs_per_case_follow_the_calibrated_probability():
     ("ask", "message"),
     [
         (lambda d: d.tune(**FLOOR, confidence=0.0), "confidence must lie strictly between 0 and 1; got 0.0"),
+        (lambda d: d.tune(**FLOOR, confidence="a"), "confidence must be a number strictly between 0 and 1; got 'a'"),
+        (lambda d: d.compare(3), "compare takes another Dial of the same rows; got int"),
+        (lambda d: d.refer(npv=0.9, precision=0.5), "give prevalence=0.02, say"),
+        (lambda d: Dial(d.y, np.zeros((2000, 3)), np.arange(3.0)), r"must map names to numbers.*; got np.float64\(0.0"),
+        (lambda d: Dial(d.y, np.where(d.y == 1, np.nan, 0.0)), "score must be finite; got"),
         (lambda d: d.tune(**FLOOR, confidence=95), "confidence must lie strictly between 0 and 1; got 95"),
         (
             lambda d: d.tune(maximize="precision", subject_to={"recall": 1.0}, confidence=0.9),
@@ -105,7 +110,7 @@ def test_weights_equal_scores_and_spent_rows_cannot_certify(ask):
     other.tune(maximize="f1")
     for dial, message in (
         (Dial(y, score, sample_weight=1.0 + y), "sample_weight cannot be certified"),
-        (Dial(y, np.zeros(y.size)), "all 2000 scores equal 0"),
+        (Dial(y, np.zeros(y.size)), r"all 2000 scores equal 0 \(as log-odds; a probability of 0.5\)"),
         (Dial(y, score, spent="they stopped the training"), "these rows cannot certify: they stopped the training"),
     ):
         with pytest.raises(NotCertified, match=message):

@@ -38,7 +38,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from lossdial.dial import Dial, Objective
+from lossdial.dial import Declined, Dial, Objective
 from lossdial.estimator import DialedClassifier
 
 F1 = Objective(maximize="f1")
@@ -224,6 +224,21 @@ def test_fresh_rows_certify_and_cross_fitted_ones_do_not() -> None:
     assert point.certificate is not None
     assert point.certificate.recall == 0.9
     assert classifier.points["default"] is point
+
+
+def test_fold_scores_do_not_tell_whether_new_rows_changed() -> None:
+    X, y = make_classification(3000, weights=[0.85], random_state=0)
+    clf = DialedClassifier(DecisionTreeClassifier(max_depth=4, random_state=0)).fit(X[:1000], y[:1000])
+    ask = {"X_new": X[2000:], "cost_fn": 5, "cost_fp": 1}
+    with pytest.raises(Declined, match=r"one model per fold.* Pass labelled X, y that took no part in training"):
+        clf.adapt(**ask)
+    with pytest.warns(UserWarning, match="trained on"), pytest.raises(Declined, match="was trained on"):
+        clf.adapt(X[:1000], y[:1000], **ask)
+    assert not clf.points
+    assert clf.adapt(X[1000:2000], y[1000:2000], **ask).prevalence == pytest.approx(y[2000:].mean(), abs=0.08)
+    assert clf.adapt(prevalence=0.1, cost_fn=5, cost_fp=1).prevalence == 0.1
+    frozen = DialedClassifier(clf.estimator_, cv="prefit").fit(X[1000:2000], y[1000:2000])
+    assert frozen.adapt(**ask).prevalence == pytest.approx(y[2000:].mean(), abs=0.08)
 
 
 def test_an_aim_works_in_pipelines_searches_and_cross_validation(data: tuple[np.ndarray, np.ndarray]) -> None:

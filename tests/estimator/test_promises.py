@@ -130,7 +130,15 @@ def test_watch_sees_margins_and_breaks(fitted):
 
 def test_price_compare_and_budget(fitted):
     X, y = rows(1500, 1)
-    assert fitted.price(0.95, X=X, y=y).alone == 59
+    assert fitted.price(X, y, recall=0.95).alone == 59
+    with pytest.raises(ValueError, match="give the recall to be certified by name"):
+        fitted.price(0.95)
+    with pytest.raises(ValueError, match="hold at a stated prevalence only"):
+        fitted.refer(X, y, npv=0.9, precision=0.5)
+    theirs = fitted.dial(X, y)
+    assert fitted.compare(theirs, X, y, ["auc"]).gains[0].gain.value == 0
+    with pytest.raises(ValueError, match="the same rows in the same order"):
+        fitted.compare(theirs, X[:600], y[:600])
     first = rows(600, 9)[0] * np.float32([1, 0, 0])  # a model that knows one column
     rival = LogisticRegression().fit(first, rows(600, 9)[1])
     (gain,) = fitted.compare(rival, X, y, ["auc"]).gains

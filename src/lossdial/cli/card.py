@@ -32,7 +32,7 @@ _FIGURES: Final = {
     "precision": "of all alerts, the share that is right (precision)",
     "npv": "of all cases without an alert, the share that is rightly so (NPV)",
     "alert_rate": "share of all cases that raise an alert",
-    "auc": "ranking: how often a random {positive} scores above a random other (AUC)",
+    "auc": "ranking: how often one of the {positive} scores above one of the others (AUC)",
     "brier": "mean squared error of the probabilities (Brier score)",
 }
 _PICTURES: Final = {
@@ -86,11 +86,20 @@ class Card:
 
     @property
     def positive(self) -> str:
-        return str(self.bundle.predictor.classes[1])
+        """What the cases looked for are called; a label that is a number is no name."""
+        return self._called(1, "positives")
 
     @property
     def negative(self) -> str:
-        return str(self.bundle.predictor.classes[0])
+        return self._called(0, "negatives")
+
+    def _called(self, side: int, otherwise: str) -> str:
+        label = str(self.bundle.predictor.classes[side])
+        try:
+            float(label)
+        except ValueError:
+            return otherwise if label in ("True", "False") else label
+        return otherwise
 
 
 def write_card(path: Path, card: Card, figures: Mapping[str, Figure]) -> None:
@@ -114,12 +123,13 @@ def write_card(path: Path, card: Card, figures: Mapping[str, Figure]) -> None:
 
 def _about(card: Card) -> Iterator[str]:
     training, surface = card.bundle.training, card.dial.surface
-    purpose = card.purpose or f"It looks for {card.positive!r} among cases that are otherwise {card.negative!r}."
+    other, sought = map(str, card.bundle.predictor.classes)
+    purpose = card.purpose or f"It looks for {sought!r} among cases that are otherwise {other!r}."
     yield f'<p class="lead">{escape(purpose)}</p>'
     source = card.data or "the samples held out in training, on which points may have been tuned"
     held = f"{surface.n_positive:,} {card.positive} and {surface.n_negative:,} {card.negative}"
     rows = [
-        ("looks for", f"{card.positive} (the other label: {card.negative})"),
+        ("looks for", f"{sought!r} (the other label: {other!r})"),
         ("measured on", f"{source}: {held}"),
         ("share of positives", f"{training.prevalence:.3g} in training, {surface.prevalence:.3g} where measured"),
         ("trained with", f"the loss {training.loss.get('name', 'of its own')}, {training.steps:,} steps"),
@@ -139,18 +149,18 @@ def _points(card: Card) -> Iterator[str]:
     )
     for evaluation in card.points:
         point, counts = evaluation.point, evaluation.counts
-        yield f'<section class="point"><h3>{escape(evaluation.name)}</h3>'
+        yield f'<section class="point"><h3>‘{escape(evaluation.name)}’</h3>'
         yield f"<p>Its aim: {escape(evaluation.objective)}.</p>"
         yield (
-            f"<p>An alert where the probability exceeds {point.threshold_probability:.3g}. Here it flags {counts.tp:g} "
-            f"of {counts.tp + counts.fn:g} {escape(card.positive)} and misses {counts.fn:g}; of "
-            f"{counts.fp + counts.tn:g} others it flags {counts.fp:g} in vain.</p>"
+            f"<p>An alert where the probability exceeds {point.threshold_probability:.3g}. Here it flags "
+            f"{_count(counts.tp)} of {_count(counts.tp + counts.fn)} {escape(card.positive)} and misses "
+            f"{_count(counts.fn)}; of {_count(counts.fp + counts.tn)} others it flags {_count(counts.fp)} in vain.</p>"
         )
         if evaluation.note:
             yield f'<p class="open">{escape(evaluation.note)}</p>'
         else:
             found = card.dial.metrics(list(_FIGURES), point)
-            at = "" if point.prevalence is None else f" (restated at prevalence {point.prevalence:g})"
+            at = "" if point.prevalence is None else f" (restated at prevalence {point.prevalence:.3g})"
             rows = [(_FIGURES[name].format(positive=card.positive), _figure(found[name])) for name in _FIGURES]
             yield _table(rows, ("figure" + at, "here"))
             yield f"<p>{escape(_thousand(found, evaluation.prevalence, card.positive))}</p>"
@@ -197,7 +207,7 @@ def _promised(evaluation: Evaluation) -> Iterator[str]:
     yield _table(
         [
             (
-                f"{100 * found.prevalence[0]:g} %",
+                f"{100 * found.prevalence[0]:.3g} %",
                 f"at least {found.precision:.3g}",
                 f"at least {found.npv:.5g}",
                 f"{found.alert_rate[0]:.3g} to {found.alert_rate[1]:.3g}",
@@ -215,10 +225,10 @@ def _bands(card: Card) -> Iterator[str]:
     yield "<h2>Where a person looks</h2>"
     for evaluation in card.bands:
         band = evaluation.band
-        yield f'<section class="point"><h3>{escape(band.name)}</h3>'
+        yield f'<section class="point"><h3>‘{escape(band.name)}’</h3>'
         yield (
             f"<p>Two thresholds: cases below are cleared, cases above acted on, and those between go to a person. Per "
-            f"1,000 cases at a share of {100 * band.prevalence:g} % positives:</p>"
+            f"1,000 cases at a share of {100 * band.prevalence:.3g} % positives:</p>"
         )
         ends = {"clear": ("NPV", evaluation.npv, band.npv), "act": ("precision", evaluation.precision, band.precision)}
         rows = []
@@ -287,6 +297,11 @@ def _thousand(found: Mapping[str, Estimate], prevalence: float, positive: str) -
         f"Of 1,000 cases at a share of {100 * prevalence:.3g} % there are {ill:.0f} {positive}: about {caught:.0f} are "
         f"flagged and {ill - caught:.0f} missed, and {vain:.0f} others are flagged in vain."
     )
+
+
+def _count(cases: float) -> str:
+    """A number of cases; weights may make parts of one."""
+    return f"{cases:,.0f}" if float(cases).is_integer() else f"{cases:,.1f}"
 
 
 def _figure(estimate: Estimate) -> str:

@@ -7,7 +7,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.dial.checks import FloatArray, statable
+from lossdial.dial.checks import FloatArray, require_finite, statable
 from lossdial.dial.classifiers import scores_of
 from lossdial.dial.envelope import Envelope, envelope
 from lossdial.dial.intervals import estimates
@@ -57,6 +57,9 @@ class Dial(Promising):
         self.groups: NDArray[Any] | None = None if groups is None else np.asarray(groups)
         self.sample_weight: FloatArray | None = None if sample_weight is None else np.asarray(sample_weight)
         self._surface = Surface(self.y, held, ({},) if lams is None else tuple(lams), self.sample_weight, self.groups)
+        kept = self._surface.scores
+        if isinstance(kept, np.ndarray) and kept.size and not np.isfinite([kept.min(), kept.max()]).all():
+            require_finite(kept.T)
         self.spent = spent
         self._points: dict[str, OperatingPoint] = {}
         self._bands: dict[str, Referral] = {}
@@ -150,6 +153,11 @@ class Dial(Promising):
 
     def compare(self, other: "Dial", objectives: Sequence[Objective | str] = AIMS) -> Verdict:
         """What this model gains over another on the very same rows, paired, for all aims or metrics at once."""
+        if not isinstance(other, Dial):
+            raise ValueError(
+                f"compare takes another Dial of the same rows; got {type(other).__name__}. Dial(y, scores) makes one "
+                "of scores, Dial.of(classifier, X, y) of a model."
+            )
         return compare(self._surface, other.surface, objectives)
 
     @overload

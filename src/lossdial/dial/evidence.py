@@ -1,7 +1,9 @@
 """The rows that certify: independent draws of either class, and what they may not have been used for."""
 
 import hashlib
+import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,8 @@ class Sample:
 
 
 def require_confidence(confidence: float) -> None:
+    if not isinstance(confidence, Real):
+        raise ValueError(f"confidence must be a number strictly between 0 and 1; got {confidence!r}.")
     if not 0 < confidence < 1:
         raise ValueError(
             f"confidence must lie strictly between 0 and 1; got {confidence}. 0.95 holds on new data 19 times in 20."
@@ -74,7 +78,11 @@ def sample(
             "out, or give a sample drawn as the new data will be; for another prevalence use point.at(prevalence=...)."
         )
     if values.min() == values.max():
-        raise NotCertified(f"all {values.size} scores equal {values[0]:g}: no threshold tells any two rows apart.")
+        probability = 1 / (1 + math.exp(-min(max(float(values[0]), -700.0), 700.0)))
+        raise NotCertified(
+            f"all {values.size} scores equal {values[0]:g} (as log-odds; a probability of {probability:g}): no "
+            "threshold tells any two rows apart."
+        )
     digest = digest_of(y, values)
     if groups is None:
         return Sample(np.sort(values[y]), np.sort(values[~y]), digest)

@@ -15,6 +15,9 @@ from lossdial.dial.estimate import Estimate
 from lossdial.dial.evidence import NotCertified, one_of_each, require_confidence, sample
 from lossdial.dial.price import price
 
+_MOST = 0.98
+"""The share of the risk that recall may take; the cap on FPR, which is always there, gets the rest."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -96,28 +99,27 @@ def at_recall_in_every_part(
     labels, values, names = _columns(y, score, by)
     rows = sample(labels, values, groups, seed=seed)
     risk = 1 - confidence
-    thresholds, counts, spent = [], {}, 0.0
-    for name in np.unique(names).tolist():
-        positive = np.sort(_drawn(labels, values, groups, names == name, seed))
-        n = positive.size
+    thresholds, spent = [], 0.0
+    held = {name: np.sort(_drawn(labels, values, groups, names == name, seed)) for name in np.unique(names).tolist()}
+    for name in sorted(held, key=lambda name: held[name].size):  # what the least part can keep, all can
+        positive, n = held[name], held[name].size
         if n == 0:
             raise NotCertified(
                 f"part {name!r} has no positives, hence no recall. Join it with another, or leave it out."
             )
-        rank = rank_for(n, floor, risk / 2) or rank_for(n, floor, 0.98 * risk)
+        rank = rank_for(n, floor, risk / 2) or rank_for(n, floor, _MOST * risk)
         if rank == 0:
-            raise NotCertified(f"part {name!r}: {price(floor, confidence, have=n, misses=())}")
+            raise NotCertified(f"part {name!r}: {price(floor, confidence, have=n, misses=(), most=_MOST)}")
         thresholds.append(rows.cut(positive[rank - 1], accept=True))
-        counts[str(name)] = positive
         spent = max(spent, float(bdtr(rank - 1, n, 1 - floor)))
     threshold = min(thresholds)
     kept, raised = rows.accepted(threshold)
     bounds = [Bound("recall", floor, True, kept, rows.positive.size, spent)]
-    for name, positive in counts.items():
+    for name, positive in held.items():
         hits = int(np.count_nonzero(positive > threshold))
         bounds.append(Bound(f"recall in {name}", floor, True, hits, positive.size, spent))
     bounds.append(cap_at(rows, raised, risk - spent))
-    note = f"The floor holds in each of {len(counts)} parts at once."
+    note = f"The floor holds in each of {len(held)} parts at once."
     return threshold, Certificate(
         tuple(bounds), confidence, rows.positive.size, rows.negative.size, rows.data, rows.unit, note
     )

@@ -25,14 +25,19 @@ class Offer:
     recall: float
     precision: float | None = None
 
+    def __str__(self) -> str:
+        precision = "" if self.precision is None else f", precision {self.precision:.3f}"
+        return f"{self.positives} positives: {self.misses} missed, expect recall {self.recall:.3f}{precision}"
+
 
 @dataclass(frozen=True)
 class Price:
     """What certifying a floor on recall takes.
 
     `alone` positives certify recall and nothing else, `joint` recall and a cap on the FPR that share the risk evenly;
-    between the two the cap gets what recall leaves. `choosing` more go into choosing λ, where there is one to choose.
-    `have` certifying positives are there, and the greatest floor they can certify is `reachable`.
+    between the two the cap gets what recall leaves. `choosing` more, at least, go into choosing λ, where there is one
+    to choose. `have` certifying positives are there, besides `chosen_on` that will choose; `now` is what to expect of
+    them, and the greatest floor they can certify is `reachable`.
     """
 
     floor: float
@@ -43,6 +48,8 @@ class Price:
     offers: tuple[Offer, ...]
     have: int | None = None
     reachable: float | None = None
+    chosen_on: int = 0
+    now: Offer | None = None
 
     @property
     def affordable(self) -> bool:
@@ -56,14 +63,12 @@ class Price:
             f"no miss{extra} ({self.joint} where a cap on fpr shares the risk evenly)"
         )
         if self.have is not None:
-            text = f"you have {self.have} certifying positives; {text}"
+            besides = f" ({self.chosen_on} more choose λ)" if self.chosen_on else ""
+            text = f"you have {self.have} certifying positives{besides}; {text}"
             if not self.affordable and self.reachable is not None:
                 text += f"; recall >= {math.floor(1000 * self.reachable) / 1000:g} can be certified now"
-        rows = [
-            f"{o.positives} positives: {o.misses} missed, expect recall {o.recall:.3f}"
-            + ("" if o.precision is None else f", precision {o.precision:.3f}")
-            for o in self.offers
-        ]
+        rows = [f"now {self.now}"] if self.now is not None and self.offers else []
+        rows += map(str, self.offers)
         return ".\n  ".join([text, *rows]) + "."
 
 
@@ -74,11 +79,13 @@ def price(
     choosing: bool = False,
     precision_at: Callable[[float], float] | None = None,
     misses: tuple[int, ...] = _MISSES,
+    most: float = 1.0,
 ) -> Price:
-    """What certifying recall takes; with `choosing`, `have` counts the positives that choose too.
+    """What certifying recall takes; with `choosing`, `have` counts those that choose too, as `reserved` parts them.
 
     The k-th smallest of n certifying positives has an expected recall of 1 - k/(n+1): few positives are paid for with
     a threshold lower than the floor would need. `precision_at` maps such a recall to the precision to expect.
+    Recall may take a share `most` of the risk.
 
     >>> found = price(0.95, have=31)
     >>> found.alone, found.joint, round(found.reachable, 3)
@@ -89,21 +96,26 @@ def price(
     risk = 1 - confidence
     if have is not None and have < 0:
         raise ValueError(f"have must be 0 or more positives; got {have}.")
-    certifying = None if have is None else max(have - CHOOSING, 0) if choosing else have
-    offers = []
-    for missed in misses:
-        n = needed(recall, risk / 2, missed)
+    certifying = have
+    if have is not None and choosing:
+        certifying = reserved(have, recall, confidence) or max(have - CHOOSING, 0)
+
+    def offer(missed: int, n: int) -> Offer:
         expected = 1 - (missed + 1) / (n + 1)
-        offers.append(Offer(missed, n, expected, None if precision_at is None else precision_at(expected)))
+        return Offer(missed, n, expected, None if precision_at is None else precision_at(expected))
+
+    rank = rank_for(certifying or 0, recall, risk / 2) or rank_for(certifying or 0, recall, most * risk)
     return Price(
         floor=recall,
         confidence=confidence,
-        alone=needed(recall, risk),
+        alone=needed(recall, most * risk),
         joint=needed(recall, risk / 2),
         choosing=CHOOSING if choosing else 0,
-        offers=tuple(offers),
+        offers=tuple(offer(missed, needed(recall, risk / 2, missed)) for missed in misses),
         have=certifying,
-        reachable=None if not certifying else risk ** (1 / certifying),
+        reachable=None if not certifying else (most * risk) ** (1 / certifying),
+        chosen_on=0 if have is None or certifying is None else have - certifying,
+        now=offer(rank - 1, certifying) if certifying and rank else None,
     )
 
 

@@ -147,9 +147,18 @@ def told(surface: Surface, objective: Objective, point: OperatingPoint) -> Opera
 
 
 def priced(surface: Surface, recall: float, confidence: float, prevalence: float | None = None) -> Price:
-    """What certifying a recall takes, and what these rows have and promise for it."""
-    choosing = surface.n_lams > 1
-    index = select(surface, Objective(maximize="auc")).index if choosing else 0
+    """What certifying a recall takes, and what these rows have and promise for it.
+
+    Where there are several λ, at the one that tuning for precision takes: chosen on the rows that then do not certify.
+    """
+    choosing, index = surface.n_lams > 1, 0
+    found = price(recall, confidence, surface.samples.units[0], choosing, misses=())
+    if choosing:
+        there, aim = surface, Objective(maximize="auc")
+        if found.now is not None:
+            there = surface.take(parts(surface.labels, surface.samples.groups, recall, confidence)[0])
+            aim = Objective(maximize="precision", subject_to={"recall": found.now.recall})
+        index = select(there, aim).index
     curve = precision_curve(surface.labels, surface.score(index), prevalence)
     return price(recall, confidence, surface.samples.units[0], choosing, curve)
 

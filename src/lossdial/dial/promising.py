@@ -54,10 +54,21 @@ class Promising:
         return priced(self._surface, recall, confidence, prevalence)
 
     def refer(
-        self, *, npv: float, precision: float, prevalence: float, confidence: float = 0.95, name: str = "referral"
+        self,
+        *,
+        npv: float,
+        precision: float,
+        prevalence: float | None = None,
+        confidence: float = 0.95,
+        name: str = "referral",
     ) -> Referral:
-        """Two thresholds with certified NPV below and precision above; what lies between goes to a person."""
+        """Two thresholds with certified NPV below and precision above; what lies between goes to a person.
+
+        Both figures hold at a `prevalence`, which must be given.
+        """
         require_name(name)
+        if prevalence is None:
+            raise ValueError("NPV and precision hold at a stated prevalence only; give prevalence=0.02, say.")
         self._require_fresh()
         found = referral(self._surface, npv, precision, prevalence, confidence, name)
         self._bands[name] = found

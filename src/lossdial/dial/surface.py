@@ -65,6 +65,8 @@ class Surface:
             )
         if not self.lams:
             raise ValueError("lams must name at least one λ; got none.")
+        if strange := [lam for lam in self.lams if not isinstance(lam, Mapping)]:
+            raise ValueError(f"each of lams must map names to numbers, as {{'tau': 1.0}} does; got {strange[0]!r}.")
         if any(set(lam) != set(self.lams[0]) for lam in self.lams):
             raise ValueError(
                 "lams must all have the same names; " + f"got {sorted({tuple(lam) for lam in self.lams})}."

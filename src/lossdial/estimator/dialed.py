@@ -23,7 +23,7 @@ from sklearn.utils.validation import (
 )
 
 from lossdial.base.labels import positive_class
-from lossdial.dial import Dial, Estimate, Objective, OperatingPoint, Referral, estimate_prevalence
+from lossdial.dial import Declined, Dial, Estimate, Objective, OperatingPoint, Referral, estimate_prevalence
 from lossdial.dial.cases import both_costs, no_costs, worth_an_alert
 from lossdial.dial.checks import FloatArray
 from lossdial.estimator.crossfitting import CannotSplit, Metadata, cross_fitted, folds, margins, routed
@@ -231,7 +231,8 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
 
     def estimate_prevalence(self, X_new: Any, X: Any = None, y: Any = None) -> Estimate:
         """The share of positives among unlabelled rows, with a 95 % interval, where only that share has changed since
-        the labelled (X, y), or the cross-fitted scores of ``fit``."""
+        the labelled (X, y), or the cross-fitted scores of ``fit``: those are of other models than score the new rows,
+        and the estimate is then a rough one."""
         known = self.dial(X, y).surface
         of = known.samples
         return estimate_prevalence(
@@ -249,6 +250,13 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
         check_is_fitted(self, "estimator_")
         known = self._trained_on is not None and joblib.hash(X) == self._trained_on
         return "they are those that the estimator was trained on" if known else ""
+
+    def _require_comparable(self, dial: Dial) -> None:
+        if dial.spent:
+            raise Declined(
+                f"whether these rows have changed cannot be told from the scores there are: {dial.spent}. Pass "
+                "labelled X, y that took no part in training: adapt(X, y, X_new=…)."
+            )
 
     def _dial_at(self, point: Any, X: Any, y: Any, *, groups: Any, sample_weight: Any) -> Dial:  # noqa: ARG002
         return self.dial(X, y, groups=groups, sample_weight=sample_weight)

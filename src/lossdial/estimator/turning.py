@@ -94,9 +94,12 @@ class DialMixin:
         In place of a prevalence: unlabelled rows ``X_new`` from there. The share is estimated from them, or
         :class:`~lossdial.dial.Declined` where no share explains their scores. With a ``confidence`` recall and FPR of
         the point are certified on rows set aside; without, it says 'not certified'. Without (X, y), by the scores that
-        ``fit`` kept. ``predict_proba`` gives probabilities at that prevalence.
+        ``fit`` kept, where these are of the model that scores ``X_new``. ``predict_proba`` gives probabilities at that
+        prevalence.
         """
         dial = self.dial(X, y, groups=groups, sample_weight=sample_weight)
+        if X_new is not None:
+            self._require_comparable(dial)
         probe = None if X_new is None else dial.probe(self._standing)
         if X_new is not None and (spent := self._spent(X_new)):
             warnings.warn(f"X_new: {spent}, so their scores are not those of new cases.", UserWarning, stacklevel=2)
@@ -133,7 +136,7 @@ class DialMixin:
         *,
         npv: float,
         precision: float,
-        prevalence: float,
+        prevalence: float | None = None,
         confidence: float = 0.95,
         name: str = "referral",
         groups: ArrayLike | None = None,
@@ -176,23 +179,30 @@ class DialMixin:
 
     def price(
         self,
-        recall: float,
-        confidence: float = 0.95,
         X: Any = None,
         y: Any = None,
         *,
+        recall: float | None = None,
+        confidence: float = 0.95,
         prevalence: float | None = None,
         groups: ArrayLike | None = None,
     ) -> Price:
         """How many positives certifying a recall takes, and what to expect of it, on (X, y) or what ``fit`` kept."""
+        if recall is None:
+            raise ValueError(
+                "give the recall to be certified by name: price(X, y, recall=0.95), or price(recall=0.95)."
+            )
         return self.dial(X, y, groups=groups).price(recall, confidence, prevalence)
 
     def compare(
         self, other: Any, X: Any, y: Any, objectives: Sequence[Objective | str] = AIMS, *, groups: Any = None
     ) -> Verdict:
-        """What this model gains over another classifier on the very same rows, paired, for all aims at once."""
+        """What this model gains over another on the very same rows, paired, for all aims at once: over a classifier, or
+        the dial that it has on these rows."""
         mine = self.dial(X, y, groups=groups)
-        if isinstance(other, DialMixin):
+        if isinstance(other, Dial):
+            theirs = other
+        elif isinstance(other, DialMixin):
             theirs = other.dial(X, y, groups=groups)
         else:
             theirs = Dial.of(other, X, y, groups=groups, pos_label=self._positive)
@@ -231,6 +241,9 @@ class DialMixin:
     @abstractmethod
     def _scores_at(self, X: Any, lam: Mapping[str, float]) -> NDArray[Any]:
         """Scores (n,) of raw rows at one λ."""
+
+    def _require_comparable(self, dial: Dial) -> None:
+        """Stop where new rows' scores cannot be compared with those of a dial, because another model gave them."""
 
     @abstractmethod
     def _spent(self, X: Any) -> str:
