@@ -13,6 +13,7 @@ from PIL import Image
 
 from lossdial import Bundle
 from lossdial.cli import main
+from lossdial.dial.reading import encode_float
 from lossdial.explorer.points import FORMAT
 
 
@@ -42,6 +43,25 @@ def test_labelled_rows_have_a_page_with_the_models_points(own: Path, tables: Pat
     assert content["title"] == f"run on {tables / 'val.csv'}"
     assert [entry["point"]["name"] for entry in content["points"]] == ["default", "sure"]
     assert content["points"][1]["certificate"].startswith("certified at 90 %: recall >= 0.6")
+
+
+def test_the_models_newest_band_is_on_the_page(
+    own: Path, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out = Path(shutil.copytree(own, tmp_path / "run")), tmp_path / "page.html"
+    for name in ("first", "triage"):
+        ask = ["--refer", "npv=0.8,precision=0.5", "--prevalence", "0.2", "--name", name]
+        assert main(["tune", str(folder), *ask]) == 0
+    capsys.readouterr()
+    band = Bundle.load(folder).bands["triage"]
+    for data in ([], ["--data", str(tables / "val.csv")]):
+        assert main(["explore", str(folder), *data, "--out", str(out)]) == 0
+        assert "room for one referral band: triage, the newest of 2" in capsys.readouterr().err
+        shown = payload(out)["referral"]
+        assert (shown["low"], shown["high"]) == (encode_float(band.low), encode_float(band.high))
+        assert shown["text"] == f"triage: {band}"
+    assert main(["explore", str(folder), "--data", str(tables / "new.parquet"), "--out", str(out)]) == 0
+    assert "left out, since a referral band is shown by class: first, triage." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["no column", "empty column"])

@@ -114,7 +114,8 @@ class Opened:
         """λ, threshold and setting of the page, as its state has them."""
         found = self.page.evaluate(
             "() => { const { state, model } = explorer.store; return [state.column,"
-            " String(model.threshold(state.column, state.cut)), state.prevalence, state.costFn, state.costFp] }"
+            " String(state.exact ?? model.threshold(state.column, state.cut)),"
+            " state.prevalence, state.costFn, state.costFp] }"
         )
         return found[0], float(found[1].replace("Infinity", "inf")), Setting(*found[2:])
 

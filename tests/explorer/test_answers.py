@@ -53,7 +53,9 @@ def test_what_a_jump_says_is_in_pythons_figures(opened: Open, make_dial: Callabl
 
 
 @pytest.mark.parametrize("lams", [1, 12])
-def test_the_certified_point_is_pythons(opened: Open, make_dial: Callable[..., Dial], lams: int) -> None:
+def test_the_certified_point_is_pythons(
+    opened: Open, make_dial: Callable[..., Dial], lams: int, tmp_path: Path
+) -> None:
     dial = make_dial(n=1600, positives=300, decimals=4)
     if lams == 1:
         dial = Dial(dial.y, np.asarray(dial.scores)[:, 5])
@@ -65,6 +67,8 @@ def test_the_certified_point_is_pythons(opened: Open, make_dial: Callable[..., D
     assert dict(dial.lams[column]) == dict(point.lam)
     score = dial.surface.score(column)
     np.testing.assert_array_equal(score > threshold, point.predict(score))
+    assert threshold == point.threshold
+    assert found.page.locator("#threshold-value").text_content() == f"{point.threshold:.6g}"
     certificate = found.state("certificate")
     assert point.certificate is not None
     assert certificate == "at 95 %: " + ", ".join(str(bound) for bound in point.certificate.bounds)
@@ -72,6 +76,33 @@ def test_the_certified_point_is_pythons(opened: Open, make_dial: Callable[..., D
     said = found.page.locator("#said").text_content()
     assert said.startswith("Certified: with 95 % confidence this point catches at least 95.0 %")
     assert f"at least {100 * precise:.1f} % of the alarms are right" in said
+    found.page.fill("#point-name", "sure")
+    found.page.click("#adding button[type=submit]")
+    found.slide("#threshold", 3)
+    assert found.state("exact") is None
+    found.page.click('button[aria-label="Show sure"]')
+    found.settle()
+    assert found.shown()[:2] == (column, point.threshold)
+    with found.page.expect_download() as download:
+        found.page.click("#save")
+    download.value.save_as(tmp_path / "points.json")
+    (saved,) = read_points(tmp_path / "points.json")
+    assert saved.threshold == point.threshold
+    assert f"{saved.threshold_probability:.4g}" == f"{point.threshold_probability:.4g}"
+
+
+def test_a_certified_point_of_python_is_shown_where_it_is(opened: Open, make_dial: Callable[..., Dial]) -> None:
+    dial = make_dial(n=1600, positives=300, decimals=4)
+    floors = (0.8, 0.85, 0.9, 0.95)
+    for floor in floors:
+        dial.tune(maximize="precision", subject_to={"recall": floor}, confidence=0.95, name=f"at {floor}")
+    found = opened(dial)
+    for floor in floors:
+        point = dial.points[f"at {floor}"]
+        found.page.click(f'button[aria-label="Show at {floor}"]')
+        found.settle()
+        assert found.shown()[:2] == (dial.surface.column(point.lam), point.threshold)
+        found.check(dial)
 
 
 def test_what_cannot_be_certified_says_the_price(opened: Open, make_dial: Callable[..., Dial]) -> None:

@@ -72,6 +72,9 @@ def test_odd_surfaces_have_a_page(opened: Open, kind: str) -> None:
         found.settle()
         assert found.page.locator("#map .cell").count() == 4
     if kind == "one positive":
+        for plot in ("pr", "cost"):
+            assert found.page.locator(f"#{plot} .plot circle.now").is_visible(), plot
+        assert found.page.locator("#cost .plot path.dashed").bounding_box()["width"] > 100
         assert "There is 1 positive" in found.page.locator("#notes").text_content()
         assert "Not certified" in found.page.locator("#said").text_content()
 
@@ -216,6 +219,16 @@ def test_an_end_that_nothing_certifies_is_shown_as_none(opened: Open, make_dial:
     assert rows == [f"clear: score up to {band.low:.4g}", "refer: in between", "act: none"]
     assert found.page.locator('[data-referral="act all"]').text_content() == "0.0"
     assert found.errors == []
+
+
+def test_points_without_labels_fit_beside_the_controls(opened: Open, make_dial: Callable[..., Dial]) -> None:
+    dial = make_dial()
+    dial.tune(maximize="f1", name="default")
+    dial.tune(maximize="precision", subject_to={"recall": 0.7}, confidence=0.8, name="sure")
+    dial.tune(minimize="expected_cost", cost_fn=10, cost_fp=1, name="clinic")
+    found = opened(Unlabelled(np.asarray(dial.scores), dial.lams), width=1100, points=dial.points)
+    table = found.page.locator("#compare").locator("..")
+    assert table.evaluate("box => box.scrollWidth <= box.clientWidth")
 
 
 def test_a_page_without_labels_starts_in_the_middle(opened: Open, make_dial: Callable[..., Dial]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from lossdial import Bundle, LCTClassifier, OnnxModel, to_onnx
 from lossdial.data.schema import ArraySchema, ImageSchema
 from lossdial.dial.kinds import sigmoid
 from lossdial.dial.prevalence import log_odds
-from lossdial.export import ExportError
+from lossdial.export import ExportError, model_card
 from lossdial.export.checking import made_up
 from lossdial.models import MLP, CifarResNet, FixedFeatures, FrozenEncoder, PathConfig
 from lossdial.models.heads import FiLMConfig, PlainConfig, PolynomialConfig
@@ -59,8 +60,6 @@ def agree(bundle: Bundle, model: OnnxModel, X: Any, some: int = 500) -> None:
 
 def centred(bundle: Bundle, X: Any) -> Bundle:
     """Thresholds in the middle of the scores of X, between two of them."""
-    from dataclasses import replace
-
     features = bundle.predictor.features(X)
     points = {}
     for name, point in bundle.points.items():
@@ -267,8 +266,60 @@ def test_what_no_point_can_answer_has_no_score(exported: Path, rows: Rows) -> No
     session, X = onnxruntime.InferenceSession(exported), raw(rows(3, 5).drop(columns="state"))
     X["age"] = np.array([50.0, np.inf, 40.0])
     assert np.isnan(session.run(["score"], X)[0]).tolist() == [False, True, False]
-    unknown = session.run(["score"], X | {"point": np.array(["nowhere"], dtype=object)})[0]
-    assert np.isnan(unknown).all()
+    assert (session.run(["label"], X)[0] == "").tolist() == [False, True, False]
+    label, score = session.run(["label", "score"], X | {"point": np.array(["nowhere"], dtype=object)})
+    assert np.isnan(score).all()
+    assert label.tolist() == ["", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("classes", "nothing"),
+    [((0, 1), -1), ((-1, 1), np.iinfo(np.int64).min), ((0.5, 1.5), np.nan), (("", "ill"), "no answer")],
+)
+@pytest.mark.parametrize("space", [Space(tau=Linear(0, 3, 1 / 3)), Space(tau=Constant(1.0))])
+def test_an_unknown_point_has_no_label(
+    classes: tuple[Any, Any], nothing: Any, space: Space, bundle_of: Make, tmp_path: Path
+) -> None:
+    bundle = bundle_of(MLP(5, (8,)), space=space)
+    bundle = replace(bundle, predictor=replace(bundle.predictor, classes=classes))
+    to_onnx(bundle, tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    feed = {"x": np.zeros((3, 5), np.float32), "point": np.array(["nowhere"], dtype=object)}
+    for more in ({}, {"threshold": np.array([0.0])}):
+        label, probability = session.run(["label", "probability"], feed | more)
+        assert_array_equal(label, [nothing] * 3)
+        assert np.isnan(probability).all()
+
+
+def test_bands_are_told_and_answered_beside_the_graph(table: LCTClassifier, rows: Rows, tmp_path: Path) -> None:
+    val = rows(1500, 1)
+    dial = table.dial(val.drop(columns="state"), val["state"])
+    band = dial.refer(npv=0.97, precision=0.8, prevalence=0.2, name="triage")
+    bundle = table.bundle_.with_band(band)
+    with pytest.warns(UserWarning, match=r"no answer by a referral band: triage\. They are in its metadata"):
+        to_onnx(bundle, tmp_path / "m.onnx")
+    model, X = OnnxModel(tmp_path / "m.onnx"), rows(400, 6).drop(columns="state")
+    expected = bundle.predictor.refer(bundle.predictor.features(X), band).action
+    assert len(set(expected)) == 3
+    assert_array_equal(model.refer(X, "triage"), expected)
+    assert json.loads(model.metadata["lossdial.bands"]) == {"triage": json.loads(json.dumps(band.to_json()))}
+    with pytest.raises(
+        ValueError, match=r"'triage' is a referral band, not an operating point; use refer\(X, 'triage'"
+    ):
+        model.decide(X, "triage")
+    with pytest.raises(ValueError, match="there is no referral band 'triag'; did you mean 'triage'"):
+        model.refer(X, "triag")
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    (label,) = session.run(["label"], raw(X) | {"point": np.array(["triage"], dtype=object)})
+    assert set(label) == {""}
+    with pytest.raises(
+        ValueError, match="'triage' is a referral band, and no graph answers by one; there are 'default'"
+    ):
+        to_onnx(bundle, tmp_path / "n.onnx", point="triage")
+    card = model_card(bundle, onnx="m.onnx")
+    assert "## Referral bands\nEach has three answers" in card
+    assert f"### triage\n- λ: gamma {band.lam['gamma']:.4g}" in card
+    assert f"- {band}\n- workload: {100 * band.workload.value:.3g} % of cases" in card
 
 
 def test_metadata_has_points_certificates_and_digests(table: LCTClassifier, exported: Path) -> None:

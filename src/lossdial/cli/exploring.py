@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lossdial import Bundle, Dial
-    from lossdial.dial import OperatingPoint
+    from lossdial.dial import OperatingPoint, Referral
     from lossdial.explorer import Page, Unlabelled
 
 __all__ = ["explore", "page_of"]
@@ -73,7 +73,34 @@ def page_of(bundle: Bundle, run: str, data: str | None, columns: Columns, noun: 
     shown, points, images = _shown(bundle, data, columns, thumbnails)
     negative, positive = (_spelled(str(name), bundle.training.target) for name in bundle.predictor.classes)
     title = f"{Path(run).resolve().name} on {data or 'samples held out in training'}"
-    return page_of_dial(shown, points=points, title=title, classes=(negative, positive), noun=noun, images=images)
+    return page_of_dial(
+        shown,
+        points=points,
+        title=title,
+        classes=(negative, positive),
+        noun=noun,
+        images=images,
+        referral=_band(bundle, shown),
+    )
+
+
+def _band(bundle: Bundle, shown: Dial | Unlabelled) -> Referral | None:
+    """The newest referral band that the page can show; what it leaves out is told."""
+    from lossdial.cli.report import note
+    from lossdial.dial import Dial
+
+    if not bundle.bands:
+        return None
+    if not isinstance(shown, Dial):
+        note(f"left out, since a referral band is shown by class: {', '.join(bundle.bands)}.")
+        return None
+    known = [dict(lam) for lam in shown.lams]
+    able = [band for band in bundle.bands.values() if dict(band.lam) in known]
+    for name in bundle.bands.keys() - {band.name for band in able}:
+        note(f"{name} is left out: of held-out samples no scores at its λ are kept. Give --data.")
+    if len(able) > 1:
+        note(f"the page has room for one referral band: {able[-1].name}, the newest of {len(able)}.")
+    return able[-1] if able else None
 
 
 def _shown(

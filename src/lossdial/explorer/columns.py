@@ -76,6 +76,8 @@ def _write_parts(streams: Streams, surface: Surface, held: Split) -> None:
         streams.counts("chosen_tp", np.concatenate([part.chosen_tp for part in found]), "falling")
         streams.counts("chosen_fp", np.concatenate([part.chosen_fp for part in found]), "falling")
     streams.counts("certifying_tp", np.concatenate([part.certifying_tp for part in found]), "falling")
+    if not use_short(surface.score(0).dtype, surface.n_lams * surface.n_positive):
+        streams.floats("certified", np.concatenate([part.next_to for part in found]), "rising")
 
 
 def _write_cells(streams: Streams, surface: Surface, stated: Sequence[Calibration | None]) -> None:

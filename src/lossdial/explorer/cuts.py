@@ -30,11 +30,15 @@ class Cuts:
 
 @dataclass(frozen=True)
 class Parts:
-    """Of the samples above each threshold (k,), those that choose λ, and the positives that certify."""
+    """Of the samples above each threshold (k,), those that choose λ, and the positives that certify.
+
+    `next_to` (m,), for each cut below which one of these lies next: one float below its score, where `tune` certifies.
+    """
 
     chosen_tp: NDArray[np.int64]
     chosen_fp: NDArray[np.int64]
     certifying_tp: NDArray[np.int64]
+    next_to: FloatArray
 
 
 def cuts(
@@ -68,8 +72,10 @@ def above(score: FloatArray, accepted: FloatArray, weight: FloatArray | None = N
 def parts(labels: BoolArray, score: FloatArray, choosing: BoolArray, counted: BoolArray, most: int = _MOST) -> Parts:
     """What `cuts` finds among the samples that choose (n,), and among the positives that certify (n,)."""
     accepted = _accepted(labels, score, most)
-    counts = (above(score[side], accepted) for side in (choosing & labels, choosing & ~labels, counted & labels))
-    return Parts(*(count.astype(np.int64) for count in counts))
+    sides = (choosing & labels, choosing & ~labels, counted & labels)
+    tp, fp, certifying = (above(score[side], accepted).astype(np.int64) for side in sides)
+    next_to = np.nextafter(accepted, accepted.dtype.type(-np.inf))[np.diff(certifying, append=0) < 0]
+    return Parts(tp, fp, certifying, next_to)
 
 
 def quantile_cuts(score: FloatArray, most: int = 400) -> tuple[FloatArray, FloatArray]:

@@ -36,7 +36,7 @@ def band_entry(band: Referral, surface: Surface) -> dict[str, Any]:
         "low": encode_float(band.low),
         "high": encode_float(band.high),
         "column": column,
-        "text": f"{str(band)[0].upper()}{str(band)[1:]}",
+        "text": f"{band.name}: {band}",
         "above_low": _above(surface, score > band.low),
         "above_high": _above(surface, score > band.high),
     }

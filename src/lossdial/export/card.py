@@ -28,6 +28,7 @@ def model_card(bundle: Bundle, title: str = "A model of lossdial", onnx: str | N
         "## Data\n" + _data(bundle),
         "## Training\n" + _training(bundle),
         "## Operating points\n" + "\n\n".join(_point(p) for p in bundle.points.values()),
+        *(["## Referral bands\n" + _bands(bundle, onnx)] if bundle.bands else []),
         "## Limits\n" + "\n".join(f"- {line}" for line in _limits(bundle)),
     ]
     return "\n\n".join(parts) + "\n"
@@ -149,6 +150,25 @@ def _point(point: OperatingPoint) -> str:
             "| metric | cross-fitted | where it was chosen |",
             "| --- | --- | --- |",
             *(f"| {name} | {point.crossfit.get(name, '')} | {point.metrics.get(name, '')} |" for name in names),
+        ]
+    return "\n".join(lines)
+
+
+def _bands(bundle: Bundle, onnx: str | None) -> str:
+    """Every band with its ends, its certificate and the workload that it leaves to people."""
+    lines = ["Each has three answers: clear, refer to a person, act."]
+    if onnx:
+        lines[0] += f" `{onnx}` has them in its metadata (`lossdial.bands`); its graph does not answer by them."
+    for band in bundle.bands.values():
+        lam = ", ".join(f"{name} {value:.4g}" for name, value in band.lam.items())
+        load = band.workload
+        lines += [
+            "",
+            f"### {band.name}",
+            *([f"- λ: {lam}"] if lam else []),
+            f"- {band}",
+            f"- workload: {100 * load.value:.3g} % of cases are referred "
+            f"({100 * load.low:.3g} to {100 * load.high:.3g} %)",
         ]
     return "\n".join(lines)
 

@@ -116,9 +116,13 @@ def decisions(graph: Nodes, score: str, set_to: Settings, bundle: Bundle) -> Non
     s = graph.cast(score, np.float64)
     positive = graph.add("Greater", s, set_to.threshold)
     names = _labels(bundle.predictor.classes)
-    graph.add("Gather", graph.constant(names), graph.cast(positive, np.int64), axis=0, result="label")
+    nobody = graph.add("Equal", set_to.row, graph.constant(np.array([len(points)])))  # no point has that name
+    unknown = graph.add("Or", nobody, graph.add("IsNaN", s))
+    which = graph.add("Where", unknown, graph.constant(np.array([2])), graph.cast(positive, np.int64))
+    graph.add("Gather", graph.constant(names), which, axis=0, result="label")
     kind = object if names.dtype == object else names.dtype
-    graph.output("label", kind, ["n"], f"{names[1]!s} where the score exceeds the threshold, else {names[0]!s}")
+    said = f"{names[1]!s} where the score exceeds the threshold, else {names[0]!s}; {names[2]!r}: no answer"
+    graph.output("label", kind, ["n"], said)
     margin = graph.add("Where", set_to.by_hand, s, _calibrated(graph, s, set_to.row, points))
     margin = graph.add("Add", margin, _shift(graph, set_to, bundle))
     graph.add("Sigmoid", margin, result="probability")
@@ -126,11 +130,16 @@ def decisions(graph: Nodes, score: str, set_to: Settings, bundle: Bundle) -> Non
 
 
 def _labels(classes: tuple[Any, Any]) -> NDArray[Any]:
-    """The two class names in a type that ONNX has: whole numbers, numbers, booleans, or texts."""
+    """The two class names in a type that ONNX has (whole numbers, numbers, booleans, or texts), and the label of what
+    nobody can answer: −1, NaN or '', or where that is a class another; booleans have none but False."""
     names = np.array(class_array(classes).tolist())
-    if names.dtype.kind in "iufb":
-        return names.astype({"f": np.float64, "b": np.bool_}.get(names.dtype.kind, np.int64))
-    return np.array([str(name) for name in classes], dtype=object)
+    kind = names.dtype.kind
+    if kind in "iu":
+        return np.array([*names, int(np.iinfo(np.int64).min) if -1 in names else -1], dtype=np.int64)
+    if kind in "fb":
+        return np.array([*names, np.nan if kind == "f" else False], dtype=np.float64 if kind == "f" else np.bool_)
+    texts = [str(name) for name in classes]
+    return np.array([*texts, "no answer" if "" in texts else ""], dtype=object)
 
 
 def _shift(graph: Nodes, set_to: Settings, bundle: Bundle) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -61,6 +62,8 @@ def to_onnx(
             raise ModuleNotFoundError(f"this needs {package}: pip install 'lossdial[onnx]'", name=package)
     target = _place(path)
     if point not in bundle.points:
+        if point in bundle.bands:
+            raise ValueError(f"{point!r} is a referral band, and no graph answers by one; {closest('', bundle.points)}")
         raise ValueError(f"there is no operating point {point!r}; {closest(point, bundle.points)}")
     for named in bundle.points.values():
         bundle.predictor.lam(named.lam)  # one of another model is an error, one outside the range a warning
@@ -78,6 +81,13 @@ def to_onnx(
         bar.advance(3, {})
         write(target, data)
         bar.advance(4, {})
+    if bundle.bands:
+        warnings.warn(
+            f"the graph has no answer by a referral band: {', '.join(bundle.bands)}. They are in its metadata "
+            "(lossdial.bands), and OnnxModel(FILE).refer(rows, band) says clear, refer or act.",
+            UserWarning,
+            stacklevel=2,
+        )
     prepared = tuple((column.input, column.said) for column in columns if not column.raw)
     return Exported(target, len(data), tuple(i.name for i in model.graph.input), prepared, found)
 
@@ -148,6 +158,7 @@ def _metadata(bundle: Bundle, point: str, columns: tuple[GraphColumn, ...]) -> d
         "lossdial.certificates": {
             name: str(p.certificate) for name, p in bundle.points.items() if p.certificate is not None
         },
+        "lossdial.bands": {name: band.to_json() for name, band in bundle.bands.items()},
         "lossdial.lambda": {
             name: {"input": lam_input(name), "range": list(predictor.space.bounds(name))}
             for name in predictor.space.free

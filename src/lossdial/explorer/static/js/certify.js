@@ -68,7 +68,21 @@ function choose(model, floor, prevalence) {
   return mostCentral(model, gains);
 }
 
-// { column, cut, k, n, kept, fpr } or { refusal } or { needed, possible, n }
+// One float below the order statistic that a cut accepts, where Python puts it; the page's own threshold, which accepts the
+// same rows, where a page is too large to hold them.
+function nextTo(model, column, cut) {
+  const { certified: thresholds, certifying_tp: accepted } = model.streams;
+  if (!thresholds) return model.threshold(column, cut);
+  let place = 0;
+  for (let j = 0; j <= column; j++) {
+    const [start, end] = [model.offsets[j], model.offsets[j + 1]];
+    const until = j < column ? end : start + cut;
+    for (let i = start; i < until; i++) if (accepted[i] > (i + 1 < end ? accepted[i + 1] : 0)) place++;
+  }
+  return thresholds[place];
+}
+
+// { column, cut, exact, k, n, kept, fpr } or { refusal } or { needed, possible, n }
 export function certified(model, { floor, confidence, prevalence }) {
   const risk = 1 - confidence;
   const { refusal, n, split, certifying, groups } = model.certify;
@@ -84,7 +98,7 @@ export function certified(model, { floor, confidence, prevalence }) {
   const accepted = model.streams.certifying_tp;
   let cut = 0;
   while (cut + 1 < model.lengths[column] && accepted[start + cut + 1] >= n - k + 1) cut++;
-  const found = { column, cut, k, n, split, kept: accepted[start + cut] };
+  const found = { column, cut, exact: nextTo(model, column, cut), k, n, split, kept: accepted[start + cut] };
   const left = risk - Math.exp(logBinomial(k - 1, n, 1 - floor));
   if (groups || left <= 1e-9) return found; // of rows in groups Python bounds the FPR by a band
   const raised = model.fp[start + cut] - (split ? model.streams.chosen_fp[start + cut] : 0);

@@ -39,14 +39,15 @@ export class CostChart extends Chart {
     const top = 1.12 * Math.max(...line.map((p) => p[1]), nobody * 0.2);
     const ends = [line[0][0], line[line.length - 1][0]];
     const room = (ends[1] - ends[0]) * 0.03 || 1;
+    const across = ends[0] < ends[1] ? ends : [ends[0] - room, ends[1] + room];
     plot.begin(
       { domain: [ends[0] - room, ends[1] + room], label: "threshold on the score" },
       { domain: [0, top], label: `cost per 1,000 ${model.noun}` },
     );
     plot.area("band", up, down);
-    plot.path("dashed", [[ends[0], nobody], [ends[1], nobody]]);
+    plot.path("dashed", [[across[0], nobody], [across[1], nobody]]);
     const best = 1000 * view.bestCost.value;
-    plot.path("best", [[ends[0], best], [ends[1], best]]);
+    plot.path("best", [[across[0], best], [across[1], best]]);
     plot.path("now", line);
     if (cut < length) {
       const x = model.threshold(column, cut);

@@ -2,7 +2,7 @@
 
 import { byId, node, write } from "./dom.js";
 import { fixed, general, plain } from "./format.js";
-import { moved } from "./state.js";
+import { moved, thresholdOf } from "./state.js";
 
 const decades = (from, to, steps) => {
   const list = [];
@@ -140,7 +140,7 @@ export class Controls {
     const { column, cut } = state;
     this.threshold.max = String(model.none(column));
     this.threshold.value = String(cut);
-    const value = model.threshold(column, cut);
+    const value = thresholdOf(model, state);
     const text = Number.isFinite(value) ? general(value, 6) : "above all";
     write(byId("threshold-value"), text);
     const { tp, fp } = model.counts(column, cut);

@@ -188,7 +188,7 @@ class Explorer {
     }
     const before = this.view().figures.expected_cost.value;
     const found = everyLam(model, aims[aim](model.sizes, settingOf(state)));
-    const next = { ...state, column: found.best, cut: found.cuts[found.best], follow: aim, certificate: "" };
+    const next = { ...state, column: found.best, cut: found.cuts[found.best], follow: aim, certificate: "", exact: null };
     this.land(next, aim, (view) => sentence(view, before));
   }
 
@@ -201,14 +201,18 @@ class Explorer {
       this.say(sentence, true);
       return;
     }
-    const next = { ...state, column: found.column, cut: found.cut, follow: "hand", certificate: certificateText(found, state) };
+    const next = { ...state, column: found.column, cut: found.cut, exact: found.exact, follow: "hand", certificate: certificateText(found, state) };
     this.land(next, "certified", () => sentence);
   }
 
   toPoint(point) {
     const { model, store } = this;
-    const cut = point.cut ?? model.cutNear(point.column, point.threshold);
-    this.land({ ...store.state, column: point.column, cut, follow: "hand", origin: point.objective, aim: point.aim ?? null, certificate: point.certificate }, "", () => `This is ${point.name}.`);
+    // A certified threshold lies next to a score, not midway: what it accepts says which cut it is.
+    const same = model.labelled ? model.cutKeeping(point.column, point.tp) : 0;
+    const is = model.labelled && point.tp > 0 && model.counts(point.column, same).tp === point.tp && model.counts(point.column, same).fp === point.fp;
+    const cut = point.cut ?? (is ? same : model.cutNear(point.column, point.threshold));
+    const exact = point.exact ?? (is ? point.threshold : null);
+    this.land({ ...store.state, column: point.column, cut, exact, follow: "hand", origin: point.objective, aim: point.aim ?? null, certificate: point.certificate }, "", () => `This is ${point.name}.`);
   }
 
   buttons() {

@@ -100,6 +100,7 @@ export class Plot {
 
   path(name, points) {
     if (points.length > 1) this.parts.push(draw("path", { class: name, d: this.trace(points) }));
+    else if (points.length) this.dot(name, ...points[0], 4); // a curve of one positive
   }
 
   area(name, upper, lower) {

@@ -3,7 +3,7 @@
 import { byId, node, write } from "./dom.js";
 import { figuresAt } from "./figures.js";
 import { fixed, general, printed } from "./format.js";
-import { settingOf } from "./state.js";
+import { settingOf, thresholdOf } from "./state.js";
 
 const ROWS = [
   ["recall", "Recall"],
@@ -34,7 +34,7 @@ export function listed(model, state) {
     objective: point.objective, given: point,
   }));
   const own = state.points.map((point) => ({
-    ...point, ...model.counts(point.column, point.cut), threshold: model.threshold(point.column, point.cut),
+    ...point, ...model.counts(point.column, point.cut), threshold: thresholdOf(model, point),
   }));
   return [...given, ...own].map((point, k) => ({ ...point, letter: letter(k) }));
 }
@@ -101,8 +101,8 @@ export class Points {
     const { model, state } = this.store;
     if (!name) return this.say("Give the point a name first.");
     if (listed(model, state).some((point) => point.name === name)) return this.say(`There is already a point named ${name}.`);
-    const { column, cut, origin, aim, certificate } = state;
-    const point = { name, column, cut, objective: origin || "set in the explorer", aim, certificate };
+    const { column, cut, exact, origin, aim, certificate } = state;
+    const point = { name, column, cut, exact, objective: origin || "set in the explorer", aim, certificate };
     this.store.show({ points: [...state.points, point] });
     byId("point-name").value = "";
     return this.say(`Added ${name}.`);
@@ -126,7 +126,7 @@ export class Points {
 
   write(view) {
     const { model, state } = this.store;
-    const now = { ...model.counts(state.column, state.cut), column: state.column, threshold: model.threshold(state.column, state.cut), certificate: state.certificate, objective: state.origin || KEPT[state.follow] };
+    const now = { ...model.counts(state.column, state.cut), column: state.column, threshold: thresholdOf(model, state), certificate: state.certificate, objective: state.origin || KEPT[state.follow] };
     const all = [now, ...view.points];
     const head = all.map((point, k) => {
       const badge = node("span", { class: k ? "badge" : "badge now", "aria-hidden": "true" }, k ? point.letter : "");

@@ -24,9 +24,13 @@ export function firstState(model) {
     origin: "",
     aim: null,
     certificate: "",
+    exact: null,
   };
   return settled(model, state);
 }
+
+// The threshold itself: that of the cut, or another that accepts the same rows, such as a certificate's.
+export const thresholdOf = (model, { column, cut, exact }) => exact ?? model.threshold(column, cut);
 
 export const settingOf = ({ prevalence, costFn, costFp, floor, budget }) => ({ prevalence, costFn, costFp, floor, budget });
 
@@ -46,7 +50,7 @@ export function settled(model, state) {
 // Another λ. Scores there are on another scale, so a threshold left to the hand keeps to the recall, not to its number.
 export function moved(model, state, column) {
   const { tp, fp } = model.counts(state.column, state.cut);
-  const next = { ...state, column, origin: "", aim: null, certificate: "" };
+  const next = { ...state, column, origin: "", aim: null, certificate: "", exact: null };
   if (model.labelled) next.cut = model.cutKeeping(column, tp);
   else {
     next.cut = model.none(column);
@@ -117,7 +121,7 @@ export class Store {
   }
 
   change(patch) {
-    this.set(settled(this.model, { ...this.state, origin: "", aim: null, certificate: "", ...patch }));
+    this.set(settled(this.model, { ...this.state, origin: "", aim: null, certificate: "", exact: null, ...patch }));
   }
 
   // Something that moves no figure.
