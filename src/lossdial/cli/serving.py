@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lossdial.dial import OperatingPoint
@@ -86,20 +86,22 @@ def serve(
         token,
         allow_save,
         limits,
-        _others(points or []),
+        *_others(points or []),
     )
     console = Console(soft_wrap=True, highlight=False)
     run_server(server, lambda line: console.print(line, markup=False))
 
 
-def _others(files: list[str]) -> dict[str, OperatingPoint]:
-    """The points in files of `lossdial tune --scores`, or of a page, which certifies none."""
+def _others(files: list[str]) -> tuple[dict[str, OperatingPoint], dict[str, str]]:
+    """The points in files of `lossdial tune --scores`, or of a page, which certifies none; and what the scores of each
+    are, where its file says so."""
     import json
 
     from lossdial.dial import OperatingPoint
     from lossdial.explorer import read_points
 
     found: dict[str, OperatingPoint] = {}
+    score_is: dict[str, str] = {}
     for file in files:
         try:
             content = json.loads(Path(file).read_bytes())
@@ -110,4 +112,13 @@ def _others(files: list[str]) -> dict[str, OperatingPoint]:
             if point.name in found:
                 raise ValueError(f"there are two points called {point.name!r} in {', '.join(files)}; rename one.")
             found[point.name] = point
-    return found
+            if not several and "score" in content:
+                score_is[point.name] = _kind(content["score"], file)
+    return found, score_is
+
+
+def _kind(score: Any, file: str) -> str:
+    kind = score.get("is") if isinstance(score, dict) else None
+    if kind not in ("probability", "margin"):
+        raise ValueError(f"{file}: 'is' of 'score' must be 'probability' or 'margin'; got {kind!r:.60}.")
+    return str(kind)

@@ -63,10 +63,18 @@ class Served:
 class Live:
     """The present state of a folder."""
 
-    def __init__(self, run: Path, limits: Limits, others: Mapping[str, OperatingPoint] | None = None) -> None:
+    def __init__(
+        self,
+        run: Path,
+        limits: Limits,
+        others: Mapping[str, OperatingPoint] | None = None,
+        score_is: Mapping[str, str] | None = None,
+    ) -> None:
         self.run, self.limits = run, limits
         #: points of another model, for its scores
         self.others = dict(others or {})
+        #: of those whose file says so: whether its scores are a "probability" or a "margin"
+        self.score_is = dict(score_is or {})
         self._signature = _signature(run)
         self.now = self._served(Bundle.load(run))
         #: why what lies in the folder now is not what is served; empty where it is
