@@ -144,17 +144,33 @@ def test_nothing_is_written_unless_it_may_be(client: Client, fitted: LCTClassifi
 def test_saved_points_are_served_and_certified_by_nobody(serving: Serving, fitted: LCTClassifier) -> None:
     client = serving(allow_save=True)
     page = {"format": "lossdial points 1", "points": [fitted.points["sure"].to_json() | {"name": "mine"}]}
-    assert client.post("/points", page).json == {"saved": ["mine"], "certified": False}
+    saved = {"saved": ["mine"], "there_already": [], "certified": False}
+    assert client.post("/points", page).json == saved
     found = client.post("/predict?point=mine", {"rows": as_json(ROWS)}).json
     assert not found["certified"]
     assert found["prediction"] == fitted.predict(ROWS, point="sure").tolist()
     assert Bundle.load(client.server.run).points["mine"].certificate is None
+    page["points"][0]["threshold"] = 0.25
     again = client.post("/points", page)
     assert again.status == 409
     assert "choose another name, or say replace=true" in again.error
-    assert client.post("/points?replace=true", page).status == 200
+    assert client.post("/points?replace=true", page).json == saved
     assert client.post("/adapt", {"prevalence": 0.01, "name": "clinic", "save": True}).json["saved"]
     assert client.post("/predict?point=clinic", {"rows": as_json(ROWS)}).status == 200
+
+
+@pytest.mark.parametrize("where", ["/points", "/points?replace=true"])
+def test_a_point_that_is_there_just_so_keeps_its_certificate(
+    serving: Serving, fitted: LCTClassifier, where: str
+) -> None:
+    client = serving(allow_save=True)
+    entries = [fitted.points["sure"].to_json(), fitted.points["tuned"].to_json() | {"name": "mine"}]
+    entries[0]["certificate"] = None  # as a page saves it
+    found = client.post(where, {"format": "lossdial points 1", "points": entries}).json
+    assert found == {"saved": ["mine"], "there_already": ["sure"], "certified": False}
+    kept = Bundle.load(client.server.run).points
+    assert kept["sure"].certificate == fitted.points["sure"].certificate is not None
+    assert client.post("/predict?point=sure", {"rows": as_json(ROWS)}).json["certified"]
 
 
 def test_the_page_is_the_command_s(client: Client, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -11,7 +11,7 @@ from lossdial.bundle import own_share
 from lossdial.explorer import points_from
 from lossdial.serving.choosing import described, moved, named, read_setting
 from lossdial.serving.limits import Limits, Refused
-from lossdial.serving.live import Live, as_imported
+from lossdial.serving.live import Live, require_own_lam
 from lossdial.serving.outcomes import Watches, as_outcomes, told
 from lossdial.serving.reading import LARGEST, flag, number, numbers, text
 from lossdial.serving.units import PROBABILITIES, above_by_probability, margins_of, require_probabilities, units_of
@@ -87,11 +87,12 @@ class Questions:
             raise Refused(400, f"replace must be true or false; got {overwrite!r:.60}.")
         if not isinstance(given.get("points"), list) or not 0 < len(given["points"]) <= 100:
             raise Refused(400, "points must be a list of 1 to 100 points, as a page saves them.")
-        points = tuple(as_imported(self.live.now.bundle, point) for point in points_from(given, "the body"))
+        points = points_from(given, "the body")
         for point in points:
+            require_own_lam(self.live.now.bundle, point)
             text(point.name, "name")
-        self.live.save(points, overwrite == "true")
-        return {"saved": [point.name for point in points], "certified": False}
+        taken = self.live.save(points, overwrite == "true")
+        return {"saved": [*taken.new, *taken.replaced], "there_already": list(taken.known), "certified": False}
 
     def see(self, given: dict[str, Any]) -> Any:
         served = self.live.now
