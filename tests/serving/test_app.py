@@ -30,6 +30,30 @@ def test_json_csv_and_python_agree_to_the_last_bit(client: Client, fitted: LCTCl
         assert posted["lam"] == dict(fitted.points[point].lam)
 
 
+def test_a_referral_band_says_what_python_s_says(client: Client, fitted: LCTClassifier) -> None:
+    rows = as_json(ROWS)
+    found = client.post("/predict?point=triage", {"rows": rows}).json
+    assert found["prediction"] == fitted.predict(ROWS, point="triage").tolist()
+    assert len(set(found["prediction"])) > 1
+    side = list(fitted.classes_).index("ill & <b>")
+    assert_array_equal(found["probability"], fitted.predict_proba(ROWS, point="triage")[:, side])
+    assert found["certified"]
+    decided = client.post("/decide", {"scores": found["score"], "point": "triage"}).json
+    assert decided["decision"] == found["prediction"]
+    assert [band["name"] for band in client.get("/points").json["bands"]] == ["triage"]
+    assert "leave threshold out" in client.post("/predict?point=triage&threshold=0", {"rows": rows}).error
+    assert client.post("/outcomes", {"point": "triage", "scores": [1], "outcomes": [1]}).status == 409
+
+
+def test_what_a_page_saves_and_what_is_listed_can_be_posted(serving: Serving, fitted: LCTClassifier) -> None:
+    client = serving(allow_save=True)
+    listed = client.get("/points").json
+    assert client.post("/points", listed).json["there_already"] == list(fitted.points)
+    mine = fitted.points["tuned"].to_json() | {"name": "mine"}
+    page = {"format": "lossdial points 1", "title": "a page", "evidence": None, "points": [mine]}
+    assert client.post("/points", page).json["saved"] == ["mine"]
+
+
 def test_a_row_alone_has_the_score_it_has_in_a_crowd(client: Client) -> None:
     rows = as_json(ROWS)
     together = client.post("/predict", {"rows": rows}).json

@@ -39,7 +39,7 @@ class Served:
         """All that answering needs, made beforehand."""
         labels = tuple(value.item() if hasattr(value, "item") else value for value in bundle.predictor.classes)
         served = cls(bundle, Reader(bundle.predictor, bundle.training.target, limits), (labels[0], labels[1]))
-        for name in bundle.points:
+        for name in (*bundle.points, *bundle.bands):
             served.choose(Setting(point=name))
         return served
 
@@ -48,7 +48,7 @@ class Served:
         found = self._chosen.get(setting)
         if found is None:
             found = self._chosen[setting] = choose(self.bundle, setting)
-            if len(self._chosen) > _SETTINGS + len(self.bundle.points):
+            if len(self._chosen) > _SETTINGS + len(self.bundle.points) + len(self.bundle.bands):
                 self._chosen.popitem(last=False)
         return found
 
@@ -83,7 +83,7 @@ class Live:
         self._saving = threading.Lock()
 
     def _served(self, bundle: Bundle) -> Served:
-        both = sorted(bundle.points.keys() & self.others.keys())
+        both = sorted((bundle.points.keys() | bundle.bands.keys()) & self.others.keys())
         if both:
             raise BundleError(f"the point {both[0]!r} is both of {self.run} and of another model; rename one of them.")
         return Served.of(bundle, self.limits)

@@ -9,7 +9,7 @@ import numpy as np
 
 from lossdial.bundle import own_share
 from lossdial.explorer import points_from
-from lossdial.serving.choosing import described, moved, named, read_setting
+from lossdial.serving.choosing import Chosen, described, moved, named, read_setting
 from lossdial.serving.limits import Limits, Refused
 from lossdial.serving.live import Live, require_own_lam
 from lossdial.serving.outcomes import Watches, as_outcomes, told
@@ -33,7 +33,9 @@ class Questions:
         points = {**served.bundle.points, **others}
         setting = read_setting(given, ("point", "threshold", "prevalence"))
         name = setting.point or "default"
-        point = named(points, name)
+        if name in served.bundle.bands:
+            return self._refer(given, served.choose(setting))
+        point = named(points, name, served.bundle.bands)
         scores = numbers(required(given, "scores"), "scores", self.limits.rows)
         file_says = self.live.score_is.get(name)
         units = units_of(given.get("scores_are"), name, file_says)
@@ -61,6 +63,15 @@ class Questions:
         else:
             positive, probability = chosen.point.predict(scores), np.asarray(chosen.point.probability(scores))
         return {"decision": positive.tolist(), "probability": probability.tolist(), **chosen.told}
+
+    def _refer(self, given: dict[str, Any], chosen: Chosen) -> Any:
+        """What a referral band of this model says of its scores."""
+        scores, band = numbers(required(given, "scores"), "scores", self.limits.rows), chosen.band
+        assert band is not None
+        if units_of(given.get("scores_are"), band.name, None) == PROBABILITIES:
+            raise Refused(400, f"{band.name!r} is a referral band, on scores; post the score that /predict answers.")
+        said = {"decision": band.predict(scores).tolist(), "probability": np.asarray(band.probability(scores)).tolist()}
+        return {**said, **chosen.told}
 
     def adapt(self, given: dict[str, Any]) -> Any:
         prevalence = read_setting({"prevalence": required(given, "prevalence")}).prevalence
@@ -98,6 +109,8 @@ class Questions:
         served = self.live.now
         name = text(given.get("point", "default"), "point")
         own = name in served.bundle.points
+        if name in served.bundle.bands:
+            raise Refused(409, f"{name!r} is a referral band; an operating point can be watched.")
         point = named({**served.bundle.points, **self.live.others}, name)
         scores = numbers(required(given, "scores"), "scores", self.limits.rows)
         outcomes = as_outcomes(required(given, "outcomes"), served.labels if own else (0, 1), len(scores))
