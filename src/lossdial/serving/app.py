@@ -50,7 +50,7 @@ class Service:
         self.metrics = Metrics()
         self.batcher = Batcher(self.limits, self.metrics.passed)
         self.bodies = Bodies(self.limits)
-        self.watches = Watches(self.live.run / "watch.json" if self.allow_save else None)
+        self.watches = Watches(self.live.run if self.allow_save else None)
         self.questions = Questions(self.live, self.limits, self.watches, self.allow_save)
         self.ready = False
 
@@ -219,8 +219,11 @@ class Service:
 
     async def measured(self, request: Request) -> Response:
         """Prometheus metrics."""
-        body = self.metrics.text(self.live, self.watches, self.batcher.rows)
-        return await self._told(request, lambda: body, "text/plain; version=0.0.4")
+        return await self._told(
+            request,
+            lambda: self.metrics.text(self.live, self.watches, self.batcher.rows),
+            "text/plain; version=0.0.4",
+        )
 
     async def described(self, request: Request) -> Response:
         """The API, as OpenAPI."""
@@ -241,6 +244,8 @@ class Service:
             return _respond(make(), media_type)
         except Refused as refusal:
             return Refusal(refusal)
+        except ValueError as error:  # a file of the folder that is damaged
+            return Refusal(Refused(409, str(error)))
 
     async def _asked(
         self,

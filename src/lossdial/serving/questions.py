@@ -116,7 +116,7 @@ class Questions:
         outcomes = as_outcomes(required(given, "outcomes"), served.labels if own else (0, 1), len(scores))
         file_says = self.live.score_is.get(name)
         scores = margins_of(scores, name, units_of(None, name, file_says), file_says)
-        return {"point": name, **told(self.watches.see(point, scores, outcomes))}
+        return {"point": name, **told(self.watches.see(name, point, scores, outcomes))}
 
     def _require_saving(self) -> None:
         if not self.allow_save:
