@@ -51,6 +51,19 @@ def test_scores_are_read_as_the_file_of_the_point_says(serving: Serving, scored:
     assert client.post("/outcomes", {"point": "trees", "scores": [-2.0], "outcomes": [0]}).status == 400
 
 
+@pytest.mark.usefixtures("scored")
+def test_a_point_without_a_name_is_called_as_its_file(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["tune", "--scores", "scores.csv", "--target", "y", "--score", "p"]
+    assert main([*words, "--maximize", "f1", "--out", "forest.json"]) == 0
+    others, score_is = _others(["forest.json", "trees.json"])
+    assert {name: point.name for name, point in others.items()} == {"forest": "forest", "trees": "trees"}
+    assert score_is == {"forest": "probability", "trees": "probability"}
+    band = ["--refer", "npv=0.8,precision=0.3", "--prevalence", "0.2", "--name", "triage"]
+    assert main([*words, *band, "--out", "band.json"]) == 0
+    assert main(["serve", str(run), "--points", "band.json"]) == 2
+    assert "band.json holds a referral band of another model" in capsys.readouterr().err
+
+
 def test_probabilities_do_not_tell_another_model_s_margins(serving: Serving, fitted: LCTClassifier) -> None:
     client = serving(others={"trees": fitted.points["sure"]}, score_is={"trees": "margin"})
     told = client.post("/decide", {"scores": [0.5], "scores_are": "probabilities", "point": "trees"})

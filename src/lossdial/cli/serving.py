@@ -48,7 +48,7 @@ def serve(
         Whether points may be saved into RUN, and the state of watched certificates kept there.
     points
         Files of points of another model, whose scores /decide is asked about: what `lossdial tune --scores` or a page
-        wrote.
+        wrote. A point without a name of its own is called as its file is: trees of trees.json.
     data
         Labelled data for the page. By default the samples held out in training.
     target
@@ -96,6 +96,7 @@ def _others(files: list[str]) -> tuple[dict[str, OperatingPoint], dict[str, str]
     """The points in files of `lossdial tune --scores`, or of a page, which certifies none; and what the scores of each
     are, where its file says so."""
     import json
+    from dataclasses import replace
 
     from lossdial.dial import OperatingPoint
     from lossdial.explorer import read_points
@@ -108,9 +109,18 @@ def _others(files: list[str]) -> tuple[dict[str, OperatingPoint], dict[str, str]
         except ValueError as error:
             raise ValueError(f"{file} holds no points: {error}.") from None
         several = isinstance(content, dict) and "points" in content
+        if isinstance(content, dict) and "workload" in content:
+            raise ValueError(
+                f"{file} holds a referral band of another model; --points takes operating points. Its 'score' says by "
+                "itself where to clear (up to low) and act (above high)."
+            )
         for point in read_points(file) if several else (OperatingPoint.from_json(content),):
+            if not several and point.name == "default":  # as `tune --scores` calls it, and every model has one
+                point = replace(point, name=Path(file).stem)
             if point.name in found:
-                raise ValueError(f"there are two points called {point.name!r} in {', '.join(files)}; rename one.")
+                raise ValueError(
+                    f"there are two points called {point.name!r} in {', '.join(files)}; rename one (--name of tune)."
+                )
             found[point.name] = point
             if not several and "score" in content:
                 score_is[point.name] = _kind(content["score"], file)

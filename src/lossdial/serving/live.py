@@ -85,7 +85,10 @@ class Live:
     def _served(self, bundle: Bundle) -> Served:
         both = sorted((bundle.points.keys() | bundle.bands.keys()) & self.others.keys())
         if both:
-            raise BundleError(f"the point {both[0]!r} is both of {self.run} and of another model; rename one of them.")
+            raise BundleError(
+                f"the point {both[0]!r} is both of {self.run} and of another model; rename one of them, the other "
+                "model's by `lossdial tune --scores … --name NAME`."
+            )
         return Served.of(bundle, self.limits)
 
     def look(self) -> bool:
