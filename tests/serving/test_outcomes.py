@@ -85,3 +85,9 @@ def test_a_damaged_watch_is_told(serving: Serving, run: Path) -> None:
     for answer in (client.get("/outcomes"), client.get("/metrics")):
         assert answer.status == 409
         assert "sure.json" in answer.error
+
+
+def test_what_an_outcome_may_be_is_said_once(serving: Serving, fitted: LCTClassifier) -> None:
+    client = serving(others={"trees": fitted.points["sure"]})
+    told = client.post("/outcomes", {"point": "trees", "scores": [1, 1], "outcomes": [0, 2]}).error
+    assert told == "outcomes[1] must be 0 or 1; got 2."

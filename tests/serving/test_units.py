@@ -58,6 +58,8 @@ def test_a_point_without_a_name_is_called_as_its_file(run: Path, capsys: pytest.
     others, score_is = _others(["forest.json", "trees.json"])
     assert {name: point.name for name, point in others.items()} == {"forest": "forest", "trees": "trees"}
     assert score_is == {"forest": "probability", "trees": "probability"}
+    assert main(["points", str(run), "--import", "trees.json"]) == 2
+    assert "trees.json holds what `lossdial tune --scores` chose for another model" in capsys.readouterr().err
     band = ["--refer", "npv=0.8,precision=0.3", "--prevalence", "0.2", "--name", "triage"]
     assert main([*words, *band, "--out", "band.json"]) == 0
     assert main(["serve", str(run), "--points", "band.json"]) == 2

@@ -15,6 +15,7 @@ from lossdial.dial import OperatingPoint
 from lossdial.dial.reading import encode_float
 from lossdial.dial.watch import Watch
 from lossdial.serving.limits import Refused
+from lossdial.serving.reading import shown
 
 __all__ = ["Watches"]
 
@@ -99,9 +100,11 @@ def as_outcomes(values: Any, labels: tuple[Any, Any], n: int) -> np.ndarray[Any,
         came = f"{len(values)}" if isinstance(values, list) else "none"
         raise Refused(400, f"outcomes must be a list with one for each of the {n} scores; got {came}.")
     found = np.empty(n, dtype=np.int64)
+    plain = all(any(same_label(label, side) for label in labels) for side in (0, 1))
+    legal = "0 or 1" if plain else f"{labels[0]!r} or {labels[1]!r}, or 0 or 1"
     for i, value in enumerate(values):
         if isinstance(value, (dict, list)) or value is None:
-            raise Refused(400, f"outcomes[{i}] must be {labels[0]!r} or {labels[1]!r}, or 0 or 1.")
+            raise Refused(400, f"outcomes[{i}] must be {legal}; got {shown(value)}.")
         for side in (0, 1):
             if same_label(labels[side], value):
                 found[i] = side
@@ -110,7 +113,5 @@ def as_outcomes(values: Any, labels: tuple[Any, Any], n: int) -> np.ndarray[Any,
             if value is True or value is False or value in (0, 1):
                 found[i] = int(value)
             else:
-                raise Refused(
-                    400, f"outcomes[{i}] must be {labels[0]!r} or {labels[1]!r}, or 0 or 1; got {value!r:.60}."
-                )
+                raise Refused(400, f"outcomes[{i}] must be {legal}; got {shown(value)}.")
     return found
