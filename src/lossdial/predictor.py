@@ -93,9 +93,9 @@ class Predictor:
         positive = point.predict(margin) if costs is None else worth_an_alert(point, margin, *costs)
         return Decisions(margin, np.asarray(point.probability(margin.astype(np.float64))), positive)
 
-    def refer(self, features: Tensor, band: Referral) -> Referred:
-        """What a referral band says of features (n, c)."""
-        margin = self.margins(features, band.lam)
+    def refer(self, features: Tensor, band: Referral, folded: Folded | None = None) -> Referred:
+        """What a referral band says of features (n, c); `folded` is the head at its λ, where it is at hand."""
+        margin = self.margins(features, band.lam if folded is None else folded)
         return Referred(margin, np.asarray(band.probability(margin.astype(np.float64))), band.predict(margin))
 
     def labels(self, y: ArrayLike) -> NDArray[np.int64]:

@@ -30,6 +30,30 @@ def test_json_csv_and_python_agree_to_the_last_bit(client: Client, fitted: LCTCl
         assert posted["lam"] == dict(fitted.points[point].lam)
 
 
+def test_a_referral_band_says_what_python_s_says(client: Client, fitted: LCTClassifier) -> None:
+    rows = as_json(ROWS)
+    found = client.post("/predict?point=triage", {"rows": rows}).json
+    assert found["prediction"] == fitted.predict(ROWS, point="triage").tolist()
+    assert len(set(found["prediction"])) > 1
+    side = list(fitted.classes_).index("ill & <b>")
+    assert_array_equal(found["probability"], fitted.predict_proba(ROWS, point="triage")[:, side])
+    assert found["certified"]
+    decided = client.post("/decide", {"scores": found["score"], "point": "triage"}).json
+    assert decided["decision"] == found["prediction"]
+    assert [band["name"] for band in client.get("/points").json["bands"]] == ["triage"]
+    assert "leave threshold out" in client.post("/predict?point=triage&threshold=0", {"rows": rows}).error
+    assert client.post("/outcomes", {"point": "triage", "scores": [1], "outcomes": [1]}).status == 409
+
+
+def test_what_a_page_saves_and_what_is_listed_can_be_posted(serving: Serving, fitted: LCTClassifier) -> None:
+    client = serving(allow_save=True)
+    listed = client.get("/points").json
+    assert client.post("/points", listed).json["there_already"] == list(fitted.points)
+    mine = fitted.points["tuned"].to_json() | {"name": "mine"}
+    page = {"format": "lossdial points 1", "title": "a page", "evidence": None, "points": [mine]}
+    assert client.post("/points", page).json["saved"] == ["mine"]
+
+
 def test_a_row_alone_has_the_score_it_has_in_a_crowd(client: Client) -> None:
     rows = as_json(ROWS)
     together = client.post("/predict", {"rows": rows}).json
@@ -144,17 +168,33 @@ def test_nothing_is_written_unless_it_may_be(client: Client, fitted: LCTClassifi
 def test_saved_points_are_served_and_certified_by_nobody(serving: Serving, fitted: LCTClassifier) -> None:
     client = serving(allow_save=True)
     page = {"format": "lossdial points 1", "points": [fitted.points["sure"].to_json() | {"name": "mine"}]}
-    assert client.post("/points", page).json == {"saved": ["mine"], "certified": False}
+    saved = {"saved": ["mine"], "there_already": [], "certified": False}
+    assert client.post("/points", page).json == saved
     found = client.post("/predict?point=mine", {"rows": as_json(ROWS)}).json
     assert not found["certified"]
     assert found["prediction"] == fitted.predict(ROWS, point="sure").tolist()
     assert Bundle.load(client.server.run).points["mine"].certificate is None
+    page["points"][0]["threshold"] = 0.25
     again = client.post("/points", page)
     assert again.status == 409
     assert "choose another name, or say replace=true" in again.error
-    assert client.post("/points?replace=true", page).status == 200
+    assert client.post("/points?replace=true", page).json == saved
     assert client.post("/adapt", {"prevalence": 0.01, "name": "clinic", "save": True}).json["saved"]
     assert client.post("/predict?point=clinic", {"rows": as_json(ROWS)}).status == 200
+
+
+@pytest.mark.parametrize("where", ["/points", "/points?replace=true"])
+def test_a_point_that_is_there_just_so_keeps_its_certificate(
+    serving: Serving, fitted: LCTClassifier, where: str
+) -> None:
+    client = serving(allow_save=True)
+    entries = [fitted.points["sure"].to_json(), fitted.points["tuned"].to_json() | {"name": "mine"}]
+    entries[0]["certificate"] = None  # as a page saves it
+    found = client.post(where, {"format": "lossdial points 1", "points": entries}).json
+    assert found == {"saved": ["mine"], "there_already": ["sure"], "certified": False}
+    kept = Bundle.load(client.server.run).points
+    assert kept["sure"].certificate == fitted.points["sure"].certificate is not None
+    assert client.post("/predict?point=sure", {"rows": as_json(ROWS)}).json["certified"]
 
 
 def test_the_page_is_the_command_s(client: Client, tmp_path_factory: pytest.TempPathFactory) -> None:

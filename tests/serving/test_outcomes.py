@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pytest
 
 from lossdial import LCTClassifier
+from lossdial.cli import main
 from lossdial.dial.watch import Watch
-from tests.serving.conftest import Serving
+from tests.serving.conftest import Serving, as_json, make_rows
 
 
 def cases(n: int, distance: float, seed: int) -> dict[str, list[object]]:
@@ -47,7 +51,43 @@ def test_a_watch_goes_on_after_a_restart_where_it_may_be_kept(serving: Serving) 
     assert counts == [100, 200]
 
 
+def test_the_command_and_the_server_keep_one_watch(
+    serving: Serving, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client, frame = serving(allow_save=True), make_rows(120, 5)
+    frame.to_csv(tmp_path / "came.csv", index=False)
+    rows = as_json(frame.drop(columns="state"))
+    scores = client.post("/predict?point=sure", {"rows": rows}).json["score"]
+    posted = {"point": "sure", "scores": scores, "outcomes": frame["state"].tolist()}
+    found = client.post("/outcomes", posted).json
+    assert main(["watch", str(run), "--point", "sure"]) == 0
+    told = capsys.readouterr().out
+    assert all(line in told for line in found["said"])
+    assert "have been seen already" in client.post("/outcomes", posted).error  # what one has seen, neither takes again
+    assert main(["watch", str(run), "--point", "sure", "--data", str(tmp_path / "came.csv")]) == 2
+    assert "have been seen already" in capsys.readouterr().err
+    assert main(["watch", str(run), "--point", "sure", "--restart", "--confidence", "0.9"]) == 0
+    told = client.post("/outcomes", posted)
+    assert told.status == 409
+    assert "watch/sure.json in the model's folder watches something else" in told.error
+
+
 def test_zero_and_one_are_outcomes_too(serving: Serving) -> None:
     client = serving()
     found = client.post("/outcomes", {"point": "sure", "scores": [1, 2, 3], "outcomes": [0, 1, True]}).json
     assert found["bounds"]["recall"]["outcomes"] == 2
+
+
+def test_a_damaged_watch_is_told(serving: Serving, run: Path) -> None:
+    client = serving(allow_save=True)
+    client.post("/outcomes", {"point": "sure", **cases(20, 5.0, 0)})
+    (run / "watch" / "sure.json").write_text("{")
+    for answer in (client.get("/outcomes"), client.get("/metrics")):
+        assert answer.status == 409
+        assert "sure.json" in answer.error
+
+
+def test_what_an_outcome_may_be_is_said_once(serving: Serving, fitted: LCTClassifier) -> None:
+    client = serving(others={"trees": fitted.points["sure"]})
+    told = client.post("/outcomes", {"point": "trees", "scores": [1, 1], "outcomes": [0, 2]}).error
+    assert told == "outcomes[1] must be 0 or 1; got 2."

@@ -4,5 +4,6 @@ from lossdial.bundle.bundle import Bundle
 from lossdial.bundle.format import BundleError
 from lossdial.bundle.kept import Evidence, Training
 from lossdial.bundle.shares import own_share
+from lossdial.bundle.taking import Taken, take_up
 
-__all__ = ["Bundle", "BundleError", "Evidence", "Training", "own_share"]
+__all__ = ["Bundle", "BundleError", "Evidence", "Taken", "Training", "own_share", "take_up"]

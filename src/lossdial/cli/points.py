@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import isinf
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
@@ -97,11 +96,8 @@ def points(
 
 
 def _take(run: str, bundle: Bundle, path: str) -> str:
-    """Take up the points of a file, and say what became of each.
-
-    A page shows the model's own points beside those set on it, and saves both: one that the model has just so is left
-    alone, with its certificate.
-    """
+    """Take up the points of a file, and say what became of each."""
+    from lossdial.bundle import take_up
     from lossdial.explorer import read_points
 
     found = read_points(path)
@@ -109,21 +105,11 @@ def _take(run: str, bundle: Bundle, path: str) -> str:
         raise ValueError(f"{path} holds no point; name one on the page (Add), then save them.")
     for point in found:
         bundle.predictor.lam(point.lam)  # a λ of another model is an error
-    known = [point.name for point in found if _same(point, bundle.points.get(point.name))]
-    replaced = [point.name for point in found if point.name in bundle.points and point.name not in known]
-    new = [point.name for point in found if point.name not in bundle.points]
-    for point in found:
-        if point.name not in known:
-            bundle = bundle.with_point(point)
-    if new or replaced:
-        bundle.save(run)
-    told = (("taken", new), ("put in the place of another", replaced), ("there already", known))
+    taken = take_up(bundle, found)
+    if taken.new or taken.replaced:
+        taken.bundle.save(run)
+    told = (("taken", taken.new), ("put in the place of another", taken.replaced), ("there already", taken.known))
     return f"points of {run}: " + "; ".join(f"{what}: {', '.join(names)}" for what, names in told if names)
-
-
-def _same(point: OperatingPoint, own: OperatingPoint | None) -> bool:
-    """Whether they are one point, but for a certificate, which no file brings."""
-    return own is not None and replace(own, certificate=None).to_json() == replace(point, certificate=None).to_json()
 
 
 def point_sheet(point: OperatingPoint) -> Sheet:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lossdial.dial import OperatingPoint
@@ -48,7 +48,7 @@ def serve(
         Whether points may be saved into RUN, and the state of watched certificates kept there.
     points
         Files of points of another model, whose scores /decide is asked about: what `lossdial tune --scores` or a page
-        wrote.
+        wrote. A point without a name of its own is called as its file is: trees of trees.json.
     data
         Labelled data for the page. By default the samples held out in training.
     target
@@ -86,28 +86,49 @@ def serve(
         token,
         allow_save,
         limits,
-        _others(points or []),
+        *_others(points or []),
     )
     console = Console(soft_wrap=True, highlight=False)
     run_server(server, lambda line: console.print(line, markup=False))
 
 
-def _others(files: list[str]) -> dict[str, OperatingPoint]:
-    """The points in files of `lossdial tune --scores`, or of a page, which certifies none."""
+def _others(files: list[str]) -> tuple[dict[str, OperatingPoint], dict[str, str]]:
+    """The points in files of `lossdial tune --scores`, or of a page, which certifies none; and what the scores of each
+    are, where its file says so."""
     import json
+    from dataclasses import replace
 
     from lossdial.dial import OperatingPoint
     from lossdial.explorer import read_points
 
     found: dict[str, OperatingPoint] = {}
+    score_is: dict[str, str] = {}
     for file in files:
         try:
             content = json.loads(Path(file).read_bytes())
         except ValueError as error:
             raise ValueError(f"{file} holds no points: {error}.") from None
         several = isinstance(content, dict) and "points" in content
+        if isinstance(content, dict) and "workload" in content:
+            raise ValueError(
+                f"{file} holds a referral band of another model; --points takes operating points. Its 'score' says by "
+                "itself where to clear (up to low) and act (above high)."
+            )
         for point in read_points(file) if several else (OperatingPoint.from_json(content),):
+            if not several and point.name == "default":  # as `tune --scores` calls it, and every model has one
+                point = replace(point, name=Path(file).stem)
             if point.name in found:
-                raise ValueError(f"there are two points called {point.name!r} in {', '.join(files)}; rename one.")
+                raise ValueError(
+                    f"there are two points called {point.name!r} in {', '.join(files)}; rename one (--name of tune)."
+                )
             found[point.name] = point
-    return found
+            if not several and "score" in content:
+                score_is[point.name] = _kind(content["score"], file)
+    return found, score_is
+
+
+def _kind(score: Any, file: str) -> str:
+    kind = score.get("is") if isinstance(score, dict) else None
+    if kind not in ("probability", "margin"):
+        raise ValueError(f"{file}: 'is' of 'score' must be 'probability' or 'margin'; got {kind!r:.60}.")
+    return str(kind)

@@ -72,7 +72,7 @@ def watch(
     bundle = Bundle.load(run)
     chosen = _point(bundle, run, point)
     fresh = Watch.of(chosen, confidence, alerts_only, prevalence, precision)
-    file = Path(state) if state is not None else Path(run) / "watch" / f"{_safe(point)}.json"
+    file = Path(state) if state is not None else Watch.file(run, point)
     file.parent.mkdir(parents=True, exist_ok=True)
     with exclusive(file.parent):
         current = fresh if restart or not file.exists() else Watch.load(file)
@@ -155,11 +155,3 @@ def _alerts_labelled(bundle: Bundle, inputs: Inputs, data: str, target: str | No
     named = match_labels(column.to_numpy()[known], bundle.predictor.classes, f"--target {name} of {data}")
     y[known] = bundle.predictor.labels(named)
     return y
-
-
-def _safe(name: str) -> str:
-    """A point's name as a file's."""
-    import hashlib
-
-    plain = "".join(mark if mark.isalnum() or mark in "-_" else "-" for mark in name)
-    return plain if plain == name else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"

@@ -1,5 +1,6 @@
 """Does it still hold? A certificate watched as outcomes come in, its state kept on disk."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -211,6 +212,13 @@ class Watch:
         kept = ("seen", "made_on", "unwatched")
         texts = {key: tuple(map(str, read.items(key))) if key in read.data else () for key in kept}
         return cls(read.number("threshold"), read.finite("confidence"), bets, labels, **texts)
+
+    @staticmethod
+    def file(run: str | Path, point: str) -> Path:
+        """Where the state of a model's point is kept unless told otherwise, by whoever watches it."""
+        plain = "".join(mark if mark.isalnum() or mark in "-_" else "-" for mark in point)
+        mark = "" if plain == point else f"-{hashlib.sha256(point.encode()).hexdigest()[:6]}"
+        return Path(run) / "watch" / f"{plain}{mark}.json"
 
     def save(self, path: str | Path) -> None:
         """Write the state; the file is whole or as it was."""

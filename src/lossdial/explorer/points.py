@@ -63,6 +63,11 @@ def read_points(path: str | Path) -> tuple[OperatingPoint, ...]:
 
 def points_from(content: Any, path: str, remedy: str = "") -> tuple[OperatingPoint, ...]:
     """The points of what a page saved, none of them certified; `path` is how errors call it."""
+    if isinstance(content, dict) and "score" in content and "format" not in content:
+        raise ValueError(
+            f"{path} holds what `lossdial tune --scores` chose for another model's scores, and no point of this one; "
+            f"`lossdial serve RUN --points {path}` decides by it."
+        )
     try:
         if content["format"] != FORMAT:
             raise ValueError(f"its format is {content['format']!r}, not {FORMAT!r}")

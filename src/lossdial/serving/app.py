@@ -13,7 +13,8 @@ from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from lossdial.base.names import closest
-from lossdial.dial import OperatingPoint
+from lossdial.dial import OperatingPoint, Referral
+from lossdial.explorer import POINTS_FORMAT
 from lossdial.serving.batching import Batcher, Decided
 from lossdial.serving.choosing import SETTINGS, Chosen, Setting, read_setting
 from lossdial.serving.describing import docs_page, openapi
@@ -31,7 +32,8 @@ __all__ = ["Service"]
 
 _JSON: Final = "application/json"
 _ENCODE: Final = json.JSONEncoder(allow_nan=False).encode
-_POINT_KEYS: Final = ("format", "points")
+#: what a page saves, and what GET /points answers
+_POINT_KEYS: Final = ("format", "points", "title", "evidence", "bands", "others")
 
 
 @dataclass(eq=False)
@@ -48,7 +50,7 @@ class Service:
         self.metrics = Metrics()
         self.batcher = Batcher(self.limits, self.metrics.passed)
         self.bodies = Bodies(self.limits)
-        self.watches = Watches(self.live.run / "watch.json" if self.allow_save else None)
+        self.watches = Watches(self.live.run if self.allow_save else None)
         self.questions = Questions(self.live, self.limits, self.watches, self.allow_save)
         self.ready = False
 
@@ -164,7 +166,9 @@ class Service:
         return await self._told(
             request,
             lambda: {
+                "format": POINTS_FORMAT,
                 "points": [_listed(point) for point in self.live.now.bundle.points.values()],
+                "bands": [_listed_band(band) for band in self.live.now.bundle.bands.values()],
                 "others": [_listed(point) for point in self.live.others.values()],
             },
         )
@@ -215,8 +219,11 @@ class Service:
 
     async def measured(self, request: Request) -> Response:
         """Prometheus metrics."""
-        body = self.metrics.text(self.live, self.watches, self.batcher.rows)
-        return await self._told(request, lambda: body, "text/plain; version=0.0.4")
+        return await self._told(
+            request,
+            lambda: self.metrics.text(self.live, self.watches, self.batcher.rows),
+            "text/plain; version=0.0.4",
+        )
 
     async def described(self, request: Request) -> Response:
         """The API, as OpenAPI."""
@@ -237,6 +244,8 @@ class Service:
             return _respond(make(), media_type)
         except Refused as refusal:
             return Refusal(refusal)
+        except ValueError as error:  # a file of the folder that is damaged
+            return Refusal(Refused(409, str(error)))
 
     async def _asked(
         self,
@@ -271,10 +280,15 @@ def _listed(point: OperatingPoint) -> dict[str, Any]:
     return {"certified": point.certificate is not None, "said": str(point), **point.to_json()}
 
 
+def _listed_band(band: Referral) -> dict[str, Any]:
+    return {"certified": True, "said": str(band), **band.to_json()}
+
+
 def _answer(served: Served, chosen: Chosen, decided: Decided) -> Response:
     negative, positive = served.labels
+    said = decided.decision.tolist()
     rows = {
-        "prediction": [positive if yes else negative for yes in decided.positive.tolist()],
+        "prediction": said if chosen.band is not None else [positive if yes else negative for yes in said],
         "probability": decided.probability.tolist(),
         "score": decided.score.tolist(),
     }

@@ -27,11 +27,12 @@ _PASS: Final = 1024  # rows of one pass that several requests share
 
 @dataclass(frozen=True, eq=False)
 class Decided:
-    """Of one request's rows (n,): score, probability of the positive class, whether it is predicted; and notes."""
+    """Of one request's rows (n,): score, probability of the positive class, whether it is predicted, or what a referral
+    band says; and notes."""
 
     score: NDArray[np.float32]
     probability: NDArray[np.floating[Any]]
-    positive: NDArray[np.bool_]
+    decision: NDArray[np.bool_] | NDArray[np.str_]
     notes: tuple[str, ...]
 
 
@@ -168,10 +169,16 @@ def _decide(jobs: Sequence[_Job]) -> None:
         part = (
             features if whole else features[np.concatenate([np.arange(rows[i].start, rows[i].stop) for i in indices])]
         )
-        decided = predictor.decide(part, chosen.point, folded=chosen.folded)
+        decision: NDArray[np.bool_] | NDArray[np.str_]
+        if chosen.band is not None:
+            referred = predictor.refer(part, chosen.band, chosen.folded)
+            margin, probability, decision = referred.margin, referred.probability, referred.action
+        else:
+            decided = predictor.decide(part, chosen.point, folded=chosen.folded)
+            margin, probability, decision = decided.margin, decided.probability, decided.positive
         start = 0
         for i in indices:
             here = slice(start, start + len(matrices[i]))
             start = here.stop
             notes = (*chosen.notes, *(jobs[i].encoded or Encoded(matrices[i])).notes)
-            jobs[i].outcome = Decided(decided.margin[here], decided.probability[here], decided.positive[here], notes)
+            jobs[i].outcome = Decided(margin[here], probability[here], decision[here], notes)

@@ -10,7 +10,7 @@ from typing import Any
 
 from lossdial.base.names import closest
 from lossdial.bundle import Bundle, own_share
-from lossdial.dial import OperatingPoint
+from lossdial.dial import OperatingPoint, Referral
 from lossdial.dial.prevalence import log_odds
 from lossdial.dial.reading import encode_float
 from lossdial.predictor import Folded
@@ -35,12 +35,13 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """A point as it decides, the head at its λ, and what an answer says of it."""
+    """A point as it decides, or a referral band, the head at its λ, and what an answer says of it."""
 
     point: OperatingPoint
     folded: Folded | None
     told: Mapping[str, Any]
     notes: tuple[str, ...] = ()
+    band: Referral | None = None
 
     @cached_property
     def written(self) -> str:
@@ -65,8 +66,10 @@ def choose(bundle: Bundle, setting: Setting) -> Chosen:
     if setting.lam is not None and setting.point is not None:
         raise Refused(400, "give point or lam, not both: a point has its own λ.")
     notes: tuple[str, ...] = ()
+    if setting.point is not None and setting.point in bundle.bands:
+        return referring(bundle.bands[setting.point], setting, bundle)
     if setting.lam is None:
-        point = named(bundle.points, setting.point or "default")
+        point = named(bundle.points, setting.point or "default", bundle.bands)
         lam = bundle.predictor.lam(point.lam)
     else:
         lam = _inside(bundle, dict(setting.lam))
@@ -104,10 +107,31 @@ def described(point: OperatingPoint, setting: Setting, folded: Folded | None, no
     return Chosen(point, folded, told, notes)
 
 
-def named(points: Mapping[str, OperatingPoint], name: str) -> OperatingPoint:
-    """The point of that name."""
+def referring(band: Referral, setting: Setting, bundle: Bundle) -> Chosen:
+    """A referral band, with what can be said for it; its promises are for its own ends and prevalence."""
+    for name in ("threshold", "prevalence"):
+        if getattr(setting, name) is not None:
+            raise Refused(400, f"{band.name!r} is a referral band, with its own ends and prevalence; leave {name} out.")
+    told = {
+        "point": band.name,
+        "lam": dict(band.lam),
+        "low": encode_float(band.low),
+        "high": encode_float(band.high),
+        "prevalence": band.prevalence,
+        "certified": True,
+        "certificate": str(band),
+    }
+    lam = bundle.predictor.lam(band.lam)
+    return Chosen(_by_hand(lam.as_dict()), bundle.predictor.fold(lam), told, band=band)
+
+
+def named(
+    points: Mapping[str, OperatingPoint], name: str, also: Mapping[str, Referral] | None = None
+) -> OperatingPoint:
+    """The point of that name; `also` are names that are legal beside."""
     if name not in points:
-        raise Refused(404, f"there is no operating point {name!r:.200}; {closest(name[:200], points)}")
+        there = [*points, *(also or ())]
+        raise Refused(404, f"there is no operating point {name!r:.200}; {closest(name[:200], there)}")
     return points[name]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from lossdial.data.encoder.columns import CategoryColumn, DateColumn
 from lossdial.data.schema import ArraySchema, ImageSchema, TableSchema
 from lossdial.dial import OperatingPoint
+from lossdial.explorer import POINTS_FORMAT
 from lossdial.serving.limits import Limits
 from lossdial.serving.live import Served
 
@@ -26,9 +27,11 @@ _SHARE: Json = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
 
 def openapi(served: Served, others: Mapping[str, OperatingPoint], limits: Limits, allow_save: bool) -> Json:
     """OpenAPI 3.1 of what is served now."""
-    points = [*served.bundle.points]
+    points, bands = [*served.bundle.points], [*served.bundle.bands]
     query = [
-        _parameter("point", {"enum": points}, "The operating point; default unless given."),
+        _parameter(
+            "point", {"enum": [*points, *bands]}, "The operating point, or referral band; default unless given."
+        ),
         _parameter("lam", _TEXT, "λ by hand, as gamma=0.1,tau=2. The answer is then not certified."),
         _parameter("threshold", _NUMBER, "The threshold by hand, as a score. The answer is then not certified."),
         _parameter("prevalence", _SHARE, "The share of positives that probabilities are stated for."),
@@ -37,7 +40,7 @@ def openapi(served: Served, others: Mapping[str, OperatingPoint], limits: Limits
     decide = {
         "scores": scores,
         "scores_are": {"enum": ["margins", "probabilities"]},
-        "point": {"enum": [*points, *others]},
+        "point": {"enum": [*points, *bands, *others]},
         "threshold": _NUMBER,
         "prevalence": _SHARE,
     }
@@ -49,7 +52,15 @@ def openapi(served: Served, others: Mapping[str, OperatingPoint], limits: Limits
         "save": {"type": "boolean"},
         "replace": {"type": "boolean"},
     }
-    saved = {"format": {"const": "lossdial points 1"}, "points": {"type": "array", "items": {"type": "object"}}}
+    listed: Json = {"type": "array", "items": {"type": "object"}}
+    saved = {
+        "format": {"const": POINTS_FORMAT},
+        "points": listed,
+        "title": {},
+        "evidence": {},
+        "bands": {},
+        "others": {},
+    }
     outcomes = {
         "point": {"enum": [*points, *others]},
         "scores": scores,
@@ -96,7 +107,7 @@ def _rows(served: Served, limits: Limits) -> Json:
     """The request body of /predict for the model's schema."""
     schema = served.bundle.predictor.schema
     settings: Json = {
-        "point": {"enum": [*served.bundle.points]},
+        "point": {"enum": [*served.bundle.points, *served.bundle.bands]},
         "lam": {
             "type": "object",
             "properties": {name: _range(served, name) for name in served.bundle.predictor.space.names},

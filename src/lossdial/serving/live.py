@@ -6,18 +6,18 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from lossdial.bundle import Bundle, BundleError
+from lossdial.bundle import Bundle, BundleError, Taken, take_up
 from lossdial.dial import OperatingPoint
 from lossdial.explorer import Page
 from lossdial.serving.choosing import Chosen, Setting, choose
 from lossdial.serving.inputs import Reader
 from lossdial.serving.limits import Limits, Refused
 
-__all__ = ["Live", "PageOf", "Served", "as_imported"]
+__all__ = ["Live", "PageOf", "Served", "require_own_lam"]
 
 _SETTINGS: Final = 256  # by hand, remembered
 PageOf = Callable[[Bundle], Page]
@@ -39,7 +39,7 @@ class Served:
         """All that answering needs, made beforehand."""
         labels = tuple(value.item() if hasattr(value, "item") else value for value in bundle.predictor.classes)
         served = cls(bundle, Reader(bundle.predictor, bundle.training.target, limits), (labels[0], labels[1]))
-        for name in bundle.points:
+        for name in (*bundle.points, *bundle.bands):
             served.choose(Setting(point=name))
         return served
 
@@ -48,7 +48,7 @@ class Served:
         found = self._chosen.get(setting)
         if found is None:
             found = self._chosen[setting] = choose(self.bundle, setting)
-            if len(self._chosen) > _SETTINGS + len(self.bundle.points):
+            if len(self._chosen) > _SETTINGS + len(self.bundle.points) + len(self.bundle.bands):
                 self._chosen.popitem(last=False)
         return found
 
@@ -63,10 +63,18 @@ class Served:
 class Live:
     """The present state of a folder."""
 
-    def __init__(self, run: Path, limits: Limits, others: Mapping[str, OperatingPoint] | None = None) -> None:
+    def __init__(
+        self,
+        run: Path,
+        limits: Limits,
+        others: Mapping[str, OperatingPoint] | None = None,
+        score_is: Mapping[str, str] | None = None,
+    ) -> None:
         self.run, self.limits = run, limits
         #: points of another model, for its scores
         self.others = dict(others or {})
+        #: of those whose file says so: whether its scores are a "probability" or a "margin"
+        self.score_is = dict(score_is or {})
         self._signature = _signature(run)
         self.now = self._served(Bundle.load(run))
         #: why what lies in the folder now is not what is served; empty where it is
@@ -75,9 +83,12 @@ class Live:
         self._saving = threading.Lock()
 
     def _served(self, bundle: Bundle) -> Served:
-        both = sorted(bundle.points.keys() & self.others.keys())
+        both = sorted((bundle.points.keys() | bundle.bands.keys()) & self.others.keys())
         if both:
-            raise BundleError(f"the point {both[0]!r} is both of {self.run} and of another model; rename one of them.")
+            raise BundleError(
+                f"the point {both[0]!r} is both of {self.run} and of another model; rename one of them, the other "
+                "model's by `lossdial tune --scores … --name NAME`."
+            )
         return Served.of(bundle, self.limits)
 
     def look(self) -> bool:
@@ -101,28 +112,30 @@ class Live:
             await asyncio.sleep(seconds)
             await asyncio.to_thread(self.look)
 
-    def save(self, points: tuple[OperatingPoint, ...], overwrite: bool) -> None:
-        """Write points into the bundle on disk, and serve them."""
+    def save(self, points: tuple[OperatingPoint, ...], overwrite: bool) -> Taken:
+        """Write points into the bundle on disk, and serve them; those that are there just so are left alone."""
         with self._saving:
             self.look()
             if self.trouble:
                 raise Refused(409, f"nothing was saved, for the model on disk cannot be read: {self.trouble}")
-            bundle = self.now.bundle
-            taken = [point.name for point in points if point.name in bundle.points]
-            if taken and not overwrite:
-                raise Refused(409, f"there is a point {taken[0]!r} already; choose another name, or say replace=true.")
             for point in points:
                 if point.name in self.others:
                     raise Refused(409, f"{point.name!r} is a point of another model here; choose another name.")
-                bundle = bundle.with_point(point)
-            bundle.save(self.run)
-            self.look()
+            taken = take_up(self.now.bundle, points)
+            if taken.replaced and not overwrite:
+                raise Refused(
+                    409,
+                    f"there is another point {taken.replaced[0]!r} already; choose another name, or say replace=true.",
+                )
+            if taken.new or taken.replaced:
+                taken.bundle.save(self.run)
+                self.look()
+            return taken
 
 
-def as_imported(bundle: Bundle, point: OperatingPoint) -> OperatingPoint:
-    """A point that somebody sent: of this model's λ, and certified by nobody here."""
-    choose(bundle, Setting(lam=tuple(sorted(point.lam.items()))))  # another model's λ is refused
-    return replace(point, certificate=None)
+def require_own_lam(bundle: Bundle, point: OperatingPoint) -> None:
+    """The λ of another model is refused."""
+    choose(bundle, Setting(lam=tuple(sorted(point.lam.items()))))
 
 
 def _signature(run: Path) -> tuple[int, ...]:

@@ -9,58 +9,68 @@ from typing import Any
 
 import numpy as np
 
-from lossdial.base.files import digest, read_json, write_json
 from lossdial.base.labels import same_label
+from lossdial.base.locks import exclusive
 from lossdial.dial import OperatingPoint
 from lossdial.dial.reading import encode_float
 from lossdial.dial.watch import Watch
 from lossdial.serving.limits import Refused
+from lossdial.serving.reading import shown
 
 __all__ = ["Watches"]
 
 
 class Watches:
-    """One watch for each certified point that outcomes came for; kept in a file where that is allowed."""
+    """One watch for each certified point that outcomes came for; kept where `lossdial watch` keeps it, if that is
+    allowed."""
 
-    def __init__(self, file: Path | None = None) -> None:
-        self._file = file
-        self._kept: dict[str, tuple[str, Watch]] = {}
+    def __init__(self, run: Path | None = None) -> None:
+        self._run = run
+        self._kept: dict[str, Watch] = {}
         self._lock = threading.Lock()
-        if file is not None and file.exists():
-            for name, entry in read_json(file, "Delete it to begin anew.")["watches"].items():
-                self._kept[name] = (str(entry["certificate"]), Watch.from_json(entry["watch"], f"{file}: {name!r}"))
 
-    def see(self, point: OperatingPoint, scores: Any, outcomes: Any) -> Watch:
+    def see(self, name: str, point: OperatingPoint, scores: Any, outcomes: Any) -> Watch:
         """The watch of a point after more cases, in the order they came."""
+        fresh = _fresh(name, point)
         with self._lock:
-            watch = self.of(point).see(scores, outcomes)
-            kept = {**self._kept, point.name: (_identity(point), watch)}
-            if self._file is not None:  # on disk before it counts: an answer is never more than what is kept
-                states = {n: {"certificate": c, "watch": w.to_json()} for n, (c, w) in kept.items()}
-                write_json(self._file, {"watches": states})
-            self._kept = kept
+            if self._run is None:
+                kept = self._kept.get(name)
+                watch = (kept if kept is not None and kept.goes_on(fresh) else fresh).see(scores, outcomes)
+                self._kept[name] = watch
+                return watch
+            file = Watch.file(self._run, name)
+            file.parent.mkdir(exist_ok=True)
+            with exclusive(file.parent):  # the command may be at it, too
+                current = Watch.load(file) if file.exists() else fresh
+                if not current.goes_on(fresh):
+                    raise Refused(
+                        409,
+                        f"watch/{file.name} in the model's folder watches something else: point {name!r} was tuned "
+                        "anew since, or `lossdial watch` was given other options. Its --restart begins anew.",
+                    )
+                watch = current.see(scores, outcomes)
+                watch.save(file)  # on disk before it counts: an answer is never more than what is kept
             return watch
 
-    def of(self, point: OperatingPoint) -> Watch:
-        """Where the watch of a point stands; a certificate that changed is watched anew."""
-        if point.certificate is None:
-            raise Refused(
-                409, f"point {point.name!r} has no certificate to watch; `lossdial tune --confidence 0.95` makes one."
-            )
-        identity, watch = self._kept.get(point.name, ("", None))
-        if watch is None or identity != _identity(point):
-            return Watch.over(point.certificate, point.threshold)
-        return watch
-
     def all(self, points: Mapping[str, OperatingPoint]) -> dict[str, Watch]:
-        """Those of the points that outcomes came for."""
-        certified = {name: point for name, point in points.items() if point.certificate is not None}
-        return {name: self.of(point) for name, point in certified.items() if name in self._kept}
+        """Those of the points that outcomes came for, of the certificates that they have now."""
+        found = {}
+        for name, point in points.items():
+            if point.certificate is None:
+                continue
+            kept = self._kept.get(name)
+            if self._run is not None:
+                file = Watch.file(self._run, name)
+                kept = Watch.load(file) if file.exists() else None
+            if kept is not None and kept.goes_on(Watch.over(point.certificate, point.threshold)):
+                found[name] = kept
+        return found
 
 
-def _identity(point: OperatingPoint) -> str:
-    """Which promise is watched: a certificate at a threshold."""
-    return digest({"certificate": point.to_json()["certificate"], "threshold": encode_float(point.threshold)})
+def _fresh(name: str, point: OperatingPoint) -> Watch:
+    if point.certificate is None:
+        raise Refused(409, f"point {name!r} has no certificate to watch; `lossdial tune --confidence 0.95` makes one.")
+    return Watch.over(point.certificate, point.threshold)
 
 
 def told(watch: Watch) -> dict[str, Any]:
@@ -90,9 +100,11 @@ def as_outcomes(values: Any, labels: tuple[Any, Any], n: int) -> np.ndarray[Any,
         came = f"{len(values)}" if isinstance(values, list) else "none"
         raise Refused(400, f"outcomes must be a list with one for each of the {n} scores; got {came}.")
     found = np.empty(n, dtype=np.int64)
+    plain = all(any(same_label(label, side) for label in labels) for side in (0, 1))
+    legal = "0 or 1" if plain else f"{labels[0]!r} or {labels[1]!r}, or 0 or 1"
     for i, value in enumerate(values):
         if isinstance(value, (dict, list)) or value is None:
-            raise Refused(400, f"outcomes[{i}] must be {labels[0]!r} or {labels[1]!r}, or 0 or 1.")
+            raise Refused(400, f"outcomes[{i}] must be {legal}; got {shown(value)}.")
         for side in (0, 1):
             if same_label(labels[side], value):
                 found[i] = side
@@ -101,7 +113,5 @@ def as_outcomes(values: Any, labels: tuple[Any, Any], n: int) -> np.ndarray[Any,
             if value is True or value is False or value in (0, 1):
                 found[i] = int(value)
             else:
-                raise Refused(
-                    400, f"outcomes[{i}] must be {labels[0]!r} or {labels[1]!r}, or 0 or 1; got {value!r:.60}."
-                )
+                raise Refused(400, f"outcomes[{i}] must be {legal}; got {shown(value)}.")
     return found

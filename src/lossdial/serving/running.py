@@ -29,7 +29,8 @@ class Server:
     """A model at an address of this machine, or, with a token, of any.
 
     run: the folder of a bundle. page_of: the explorer page of a state of it.
-    others: points of another model, for its scores at /decide. allow_save: whether points may be written there.
+    others: points of another model, for its scores at /decide. score_is: of each whose file says so, whether those are
+    a "probability" or a "margin". allow_save: whether points may be written there.
     """
 
     run: Path
@@ -40,13 +41,14 @@ class Server:
     allow_save: bool = False
     limits: Limits = field(default_factory=Limits)
     others: Mapping[str, OperatingPoint] = field(default_factory=dict)
+    score_is: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.token is None and not is_loopback(self.host):
             raise ValueError(f"host {self.host} is open to others: that needs a token. Without one, use 127.0.0.1.")
         if self.token is not None and (len(self.token) < _SHORTEST or not self.token.isascii()):
             raise ValueError(f"the token must have {_SHORTEST} characters of ASCII or more.")
-        self.live = Live(Path(self.run), self.limits, self.others)
+        self.live = Live(Path(self.run), self.limits, self.others, self.score_is)
         self.service = Service(self.live, self.limits, self.page_of, self.token, self.allow_save)
         self._socket = _bound(self.host, self.port)
         self.port = self._socket.getsockname()[1]
