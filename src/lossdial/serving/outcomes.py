@@ -62,7 +62,7 @@ class Watches:
             if self._run is not None:
                 file = Watch.file(self._run, name)
                 kept = Watch.load(file) if file.exists() else None
-            if kept is not None and kept.goes_on(Watch.over(point.certificate, point.threshold)):
+            if kept is not None and kept.goes_on(Watch.of(point)):
                 found[name] = kept
         return found
 
@@ -70,7 +70,7 @@ class Watches:
 def _fresh(name: str, point: OperatingPoint) -> Watch:
     if point.certificate is None:
         raise Refused(409, f"point {name!r} has no certificate to watch; `lossdial tune --confidence 0.95` makes one.")
-    return Watch.over(point.certificate, point.threshold)
+    return Watch.of(point)
 
 
 def told(watch: Watch) -> dict[str, Any]:
