@@ -21,8 +21,8 @@ def cell(small: Any, name: str, settings: int, tmp_path: Path) -> tuple[Trial, A
     (trial,) = trials(small.experiments((name,), seeds=1, settings=settings))
     place = Workplace(tmp_path / "store", small.features, Path("nowhere"))
     data = running._load(trial.experiments[0], place)
-    models, _ = running._train(trial, data, place, tmp_path / "run")
-    return trial, data, models
+    learned = running._learn(trial, data, place, tmp_path / "run")
+    return trial, data, [run.model for run in learned]
 
 
 def state(model: nn.Module) -> list[Tensor]:
@@ -85,8 +85,8 @@ def test_a_cell_from_scratch_is_the_estimator_s_training(tmp_path: Path, write_c
     run = Experiment("cifar10-auto-truck", 10.0, "cpu", "vs+sam+lct", 3, 1, 2)
     place = Workplace(tmp_path / "store", tmp_path, tmp_path / "data")
     data = running._load(run, place)
-    (model,), _ = running._train(Trial((run,)), data, place, tmp_path / "run")
+    (learned,) = running._learn(Trial((run,)), data, place, tmp_path / "run")
     split = image_set(run.data).load(tmp_path / "data", run.beta, run.seed)
     theirs = estimated(run, run.plan.build(run.seed), split.x_train, split.y_train)
-    assert all(torch.equal(a, b) for a, b in zip(state(model), state(theirs), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(state(learned.model), state(theirs), strict=True))
     running._images.cache_clear()
