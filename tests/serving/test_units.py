@@ -45,9 +45,12 @@ def test_scores_are_read_as_the_file_of_the_point_says(serving: Serving, scored:
     assert by_hand["decision"] == [False, True]
     told = client.post("/decide", {"scores": [3.0], "point": "trees"}).error
     assert told == "scores must lie in [0, 1], for point 'trees' was tuned on probabilities."
-    seen = client.post("/outcomes", {"point": "trees", "scores": scored.p.tolist(), "outcomes": scored.y.tolist()})
-    alerts = scored.p > cut
-    assert seen.json["bounds"]["recall"]["seen"] == pytest.approx(alerts[scored.y == 1].mean())
+    again = client.post("/outcomes", {"point": "trees", "scores": scored.p.tolist(), "outcomes": scored.y.tolist()})
+    assert again.status == 400  # they are the rows that made the point
+    assert "bounds" not in again.json
+    later = scored[scored.index % 3 > 0]
+    seen = client.post("/outcomes", {"point": "trees", "scores": later.p.tolist(), "outcomes": later.y.tolist()})
+    assert seen.json["bounds"]["recall"]["seen"] == pytest.approx((later.p > cut)[later.y == 1].mean())
     assert client.post("/outcomes", {"point": "trees", "scores": [-2.0], "outcomes": [0]}).status == 400
 
 
