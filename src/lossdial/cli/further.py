@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from lossdial.cli.values import UsageError
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from lossdial import Bundle, Dial
     from lossdial.cli.inputs import Inputs
     from lossdial.cli.report import Sheet
@@ -110,10 +112,10 @@ def _told(point: OperatingPoint, before: OperatingPoint) -> list[str]:
     return lines
 
 
-def _parts(dial: Dial, point: OperatingPoint, parts: object, by: str) -> Sheet:
+def _parts(dial: Dial, point: OperatingPoint, parts: ArrayLike, by: str) -> Sheet:
     from lossdial.cli.report import Sheet
 
-    found = dial.by_part(parts, point)  # type: ignore[arg-type]
+    found = dial.by_part(parts, point)
     rows = [
         (
             str(part.name),
