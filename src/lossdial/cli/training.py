@@ -91,7 +91,7 @@ def train(
     space
         λ: one number is a constant, three are a, b, h_b of a linear density, as in --space tau=0,3,0.333 --space
         gamma=0; ridge is log₁₀ C. By default the widest of the paper; without lct, gamma 0, tau 2 or alpha 0.25, phi 2;
-        where the head is solved for, ridge in [-5, 1], or [-5, 0] on a table, and alpha in [0.1, 0.9].
+        where the head is solved for, ridge in [-5, 0] and alpha in [0.1, 0.9].
     preset
         For images: cpu, a small ResNet; frozen, a head on the features of a pretrained network; paper, as the paper
         trains, which wants a GPU. For tables: cpu learns features of its columns, pieces and trees; features, whose

@@ -258,7 +258,7 @@ class LCTClassifier(TrainedClassifier):
             groups=split.groups,
         )
         loss = loss_of(self.loss, split.labels, split.weight)
-        space = self.space if self.space is not None else default_space(loss, recipe, network)
+        space = self.space if self.space is not None else default_space(loss, recipe)
         loss.check_space(space)
         if isinstance(recipe, Exact):
             learned = solved(recipe, encoded, loss, space, network, seed, run)

@@ -32,7 +32,6 @@ __all__ = [
     "trained",
 ]
 
-_TABLE_RIDGES: Final = (-5.0, 0.0)  # log₁₀ C over a table's own features
 _TABLE_TOL: Final = 1e-5  # of a solve there: what is below changes no figure, and takes as long again
 
 
@@ -98,11 +97,11 @@ def loss_of(loss: Any, labels: NDArray[np.int64], weight: NDArray[np.float64] | 
     raise ValueError(f"loss must be 'vs', 'focal' or a ConditionalLoss; got {loss!r}.")
 
 
-def default_space(loss: ConditionalLoss, recipe: Recipe | Exact, network: NetworkConfig | nn.Module) -> Space:
+def default_space(loss: ConditionalLoss, recipe: Recipe | Exact) -> Space:
     """λ where nobody says: the widest of the paper's to train over; the ridge and the class weight to solve over."""
     if isinstance(recipe, Recipe):
         return loss.default_space()
-    space = exact_space(loss, *(_TABLE_RIDGES if isinstance(network, TableConfig) else ()))
+    space = exact_space(loss)
     return space if recipe.C is None else Space(**{name: space[name] for name in space.names if name != "ridge"})
 
 

@@ -36,7 +36,7 @@ _EVALUATION: Final[dict[str, dict[str, tuple[float, ...]]]] = {
 }
 # of a path, which one fit gives; and the C of the search by scikit-learn's LogisticRegression
 _PATH: Final[dict[str, tuple[float, ...]]] = {
-    "ridge": tuple(-5 + k / 2 for k in range(13)),
+    "ridge": tuple(-5 + k / 2 for k in range(11)),
     "alpha": (0.1, 0.25, 0.5, 0.75, 0.9),
 }
 _RIDGES: Final = (-4.0, -3.0, -2.0, -1.0)

@@ -76,7 +76,7 @@ def test_a_line_that_was_cut_off_counts_as_missing(tmp_path):
 def _row(name: str, split: int, rival: str, value: float, seconds: float = 1.0) -> Row:
     figures = {aim.name: value if aim.greater_is_better else 1 - value for aim in AIMS}
     kind = next(entry.kind for entry in BOARD if entry.name == name)
-    return Row(name, kind, split, rival, RIVALS[rival].version, "done", seconds, 1, 1, figures, train=(10, 1))
+    return Row(name, kind, split, rival, RIVALS[rival].version(kind), "done", seconds, 1, 1, figures, train=(10, 1))
 
 
 def test_only_splits_that_all_rivals_have_are_compared():

@@ -25,7 +25,7 @@ def test_c_must_be_positive(C: float) -> None:
         ({"alphas": 2.5}, "alphas must be a whole number"),
         ({"phis": True}, "phis must be a whole number"),
         ({"max_iterations": 0}, "max_iterations must be a whole number of at least 1; got 0"),
-        ({"tol": 0.0}, "tol must be a positive number, such as 1e-7; got 0"),
+        ({"tol": 0.0}, "tol must be a positive number, such as 1e-6; got 0"),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(changes: dict, message: str) -> None:

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -26,17 +26,30 @@ from lossdial.training import Recipe, fit, make_fabric
 
 __all__ = ["default", "exact", "exact_ridge", "film", "heads", "polynomial"]
 
-_LR: Final = 3e-4  # of every trained head: the preset's is too high for a few dozen positives
-
 
 def heads(cell: Cell, seed: int, which: str, shifts: Sequence[float] = (0.0,)) -> Scored:
-    """The settings of a loss as plain heads, trained as one stack.
+    """The settings of a loss as plain heads, trained as one stack at each of the preset's learning rates.
+
+    Which rate is best differs between sets by a factor of ten, so that a search has to look for it, too.
+    """
+    loss, spaces = settings(cell, which)
+    columns = [
+        _stack(cell, seed, loss, spaces, _recipe(cell, lr)) for lr in preset(cell.set.data, "frozen").learning_rates
+    ]
+    validation, test = (
+        np.concatenate([side + np.float32(tau * math.log(cell.beta)) for side in sides for tau in shifts], axis=1)
+        for sides in zip(*columns, strict=True)
+    )
+    return Scored(validation, test, trainings=len(spaces) * len(columns))
+
+
+def _stack(cell: Cell, seed: int, loss: ConditionalLoss, spaces: Sequence[Space], recipe: Recipe) -> tuple[Any, Any]:
+    """Margins (n, settings) of validation and test rows, by heads that were trained as one stack.
 
     Weights start at zero and each bias at the best constant: the noise of random first weights is never unlearned from
     a few dozen positives, and a bias that has a long way to go is made up for by every weight.
     """
-    loss, spaces = settings(cell, which)
-    recipe, x = _recipe(cell), torch.from_numpy(cell.train.x)
+    x = torch.from_numpy(cell.train.x)
     models = [build_model(FeaturesConfig(), "plain", space, x, seed) for space in spaces]
     stack = SettingsStack(models)
     linear = cast(PlainHead, stack.head).linear
@@ -55,10 +68,9 @@ def heads(cell: Cell, seed: int, which: str, shifts: Sequence[float] = (0.0,)) -
                 member.margins(features, space.nearest({}).at(None)).numpy().reshape(len(part.y))
                 for member, space in zip(members, spaces, strict=True)
             ]
-        scores = np.stack(columns, axis=1)
-        return np.concatenate([scores + np.float32(tau * math.log(cell.beta)) for tau in shifts], axis=1)
+        return np.stack(columns, axis=1)
 
-    return Scored(side(cell.validation), side(cell.test), trainings=len(spaces))
+    return side(cell.validation), side(cell.test)
 
 
 def _best_constant(loss: ConditionalLoss, space: Space, beta: float) -> Tensor:
@@ -86,23 +98,21 @@ def exact_ridge(cell: Cell, seed: int) -> Scored:
 
 def polynomial(cell: Cell, seed: int) -> Scored:
     """VS + LCT with the polynomial head, trained once, λ drawn for each sample."""
-    recipe = replace(_recipe(cell), lam_per="sample")
-    return _ours(cell, _trained("polynomial", recipe, seed))
+    return _ours(cell, _trained("polynomial", replace(_recipe(cell, 3e-4), lam_per="sample"), seed))
 
 
 def film(cell: Cell, seed: int) -> Scored:
     """VS + LCT with the paper's FiLM head, trained once."""
-    recipe = _recipe(cell)
-    return _ours(cell, _trained("film", replace(recipe, optimizer=replace(recipe.optimizer, lr=1e-4)), seed))
+    return _ours(cell, _trained("film", _recipe(cell, 1e-4), seed))
 
 
 def _trained(head: str, recipe: Recipe, seed: int) -> LCTClassifier:
     return LCTClassifier("vs", network="features", head=head, recipe=recipe, random_state=seed, run=Run(progress=False))
 
 
-def _recipe(cell: Cell) -> Recipe:
+def _recipe(cell: Cell, lr: float) -> Recipe:
     recipe = preset(cell.set.data, "frozen").recipe
-    return replace(recipe, optimizer=replace(recipe.optimizer, lr=_LR))
+    return replace(recipe, optimizer=replace(recipe.optimizer, lr=lr))
 
 
 def _ours(cell: Cell, clf: LCTClassifier) -> Scored:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Literal
 
@@ -19,18 +19,23 @@ Family = Literal["ours", "linear", "neural", "trees"]
 LEARNED: Final[tuple[Family, ...]] = ("ours", "linear", "neural")
 _BOTH: Final[tuple[Kind, ...]] = ("table", "images")
 _SHIFTS: Final = (0.5, 1.0, 2.0)
+_SEARCHED: Final[Mapping[Kind, int]] = {"images": 2}  # at three learning rates; the path over C up to 1
 
 
 @dataclass(frozen=True)
 class Rival:
-    """A way to get scores. `version` goes up where what it does changes: its rows are then made again."""
+    """A way to get scores. Its version for a kind of set goes up where what it does there changes: its rows of such
+    sets are then made again."""
 
     name: str
     title: str
     family: Family
     run: Callable[[Cell, int], Scored]
     kinds: tuple[Kind, ...] = _BOTH
-    version: int = 1
+    versions: Mapping[Kind, int] = field(default_factory=dict)
+
+    def version(self, kind: Kind) -> int:
+        return self.versions.get(kind, 1)
 
 
 def _network(which: str, shifts: tuple[float, ...] = (0.0,)) -> Callable[[Cell, int], Scored]:
@@ -46,11 +51,11 @@ RIVALS: Final[dict[str, Rival]] = {
     r.name: r
     for r in (
         Rival("ridge", "ridge, 4 C × 2", "linear", shallow.ridge),
-        Rival("cross_entropy", "cross entropy", "neural", _network("cross_entropy")),
-        Rival("class_weighted", "class-weighted", "neural", _network("class_weighted")),
-        Rival("logit_adjustment", "logit adjustment", "neural", _network("cross_entropy", _SHIFTS)),
-        Rival("vs", "VS, best of 16", "neural", _network("vs")),
-        Rival("focal", "Focal, best of 16", "neural", _network("focal")),
+        Rival("cross_entropy", "cross entropy", "neural", _network("cross_entropy"), versions=_SEARCHED),
+        Rival("class_weighted", "class-weighted", "neural", _network("class_weighted"), versions=_SEARCHED),
+        Rival("logit_adjustment", "logit adjustment", "neural", _network("cross_entropy", _SHIFTS), versions=_SEARCHED),
+        Rival("vs", "VS search", "neural", _network("vs"), versions=_SEARCHED),
+        Rival("focal", "Focal search", "neural", _network("focal"), versions=_SEARCHED),
         Rival("libauc", "LibAUC", "neural", networks.libauc),
         Rival("tabm", "TabM", "neural", networks.tabm, ("table",)),
         Rival("lightgbm", "LightGBM", "trees", shallow.lightgbm),
@@ -60,8 +65,8 @@ RIVALS: Final[dict[str, Rival]] = {
         Rival("balanced_forest", "BalancedRandomForest", "trees", shallow.balanced_forest),
         Rival("easy_ensemble", "EasyEnsemble", "trees", shallow.easy_ensemble),
         Rival("smote", "SMOTE + model", "trees", shallow.smote),
-        Rival("exact", "exact path, one fit", "ours", heads.exact, ("images",)),
-        Rival("exact_ridge", "exact path, ridge alone", "ours", heads.exact_ridge, ("images",)),
+        Rival("exact", "exact path, one fit", "ours", heads.exact, ("images",), _SEARCHED),
+        Rival("exact_ridge", "exact path, ridge alone", "ours", heads.exact_ridge, ("images",), _SEARCHED),
         Rival("polynomial", "LCT, polynomial head", "ours", heads.polynomial, ("images",)),
         Rival("film", "LCT, FiLM", "ours", heads.film, ("images",)),
         Rival("lct", "LCTClassifier()", "ours", heads.default, ("table",)),

@@ -48,7 +48,9 @@ def tasks(
     for split in range(splits):
         for entry in entries:
             missing = tuple(
-                r.name for r in wanted if entry.kind in r.kinds and (entry.name, split, r.name, r.version) not in done
+                r.name
+                for r in wanted
+                if entry.kind in r.kinds and (entry.name, split, r.name, r.version(entry.kind)) not in done
             )
             if missing:
                 found.append(Task(entry, split, missing))
@@ -129,7 +131,7 @@ def run(task: Task, folder: Path, features: Path) -> Iterator[Row]:
 def _row(cell: Cell, name: str) -> Row:
     player = RIVALS[name]
     counts = (len(cell.train.y), int(cell.train.y.sum()))
-    row = Row(cell.set.name, cell.set.kind, cell.split, name, player.version, "failed", train=counts)
+    row = Row(cell.set.name, cell.set.kind, cell.split, name, player.version(cell.set.kind), "failed", train=counts)
     started = time.process_time()
     try:
         scored = player.run(cell, cell.split)

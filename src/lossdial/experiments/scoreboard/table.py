@@ -54,6 +54,10 @@ class Field:
         """Processor seconds for a split, all trainings, on average."""
         return float(self.frame.loc[self.frame["rival"] == rival, "seconds"].mean())
 
+    def trainings(self, rival: str) -> float:
+        """How many a split takes, on average."""
+        return float(self.frame.loc[self.frame["rival"] == rival, "trainings"].mean())
+
     def differences(self, ours: str, other: str, aim: Aim) -> dict[str, Floats]:
         """What ours is better by on the splits (s,) of each set that both have played."""
         wide = self.whole.pivot_table(index=["set", "split"], columns="rival", values=aim.name)
@@ -71,7 +75,7 @@ def field(rows: Iterable[Row], kind: Kind) -> Field:
 
     A rival that has less than half of what the most complete one has does not play yet.
     """
-    current = [r for r in rows if r.kind == kind and r.rival in RIVALS and r.version == RIVALS[r.rival].version]
+    current = [r for r in rows if r.kind == kind and r.rival in RIVALS and r.version == RIVALS[r.rival].version(kind)]
     done: dict[str, set[tuple[str, int]]] = {}
     for row in current:
         if row.status == "done":

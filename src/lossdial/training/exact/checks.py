@@ -34,7 +34,7 @@ class Exact:
     ridges: int | None = None
     alphas: int = 4
     phis: int = 4
-    tol: float = 1e-7
+    tol: float = 1e-6
     max_iterations: int = 2000
     C: float | None = None
 
@@ -46,7 +46,7 @@ class Exact:
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
         if not (math.isfinite(self.tol) and self.tol > 0):
-            raise ValueError(f"tol must be a positive number, such as 1e-7; got {self.tol}.")
+            raise ValueError(f"tol must be a positive number, such as 1e-6; got {self.tol}.")
         if self.C is not None and not (math.isfinite(self.C) and self.C > 0):
             raise ValueError(
                 f"C must be a positive number; got {self.C}. It divides the ridge: a small C is a strong one. "
@@ -140,7 +140,7 @@ def checked_weights(sample_weight: ArrayLike | Tensor | None, sign: Tensor) -> t
     return weight / total, total
 
 
-def exact_space(loss: ConditionalLoss, low: float = -5.0, high: float = 1.0) -> Space:
+def exact_space(loss: ConditionalLoss, low: float = -5.0, high: float = 0.0) -> Space:
     """The coordinates that matter on fixed features: the ridge, log₁₀ C in [low, high], and a focal loss's α.
 
     γ and τ of a VS loss are 0: they change nothing there that the ridge and a threshold do not.
