@@ -144,7 +144,7 @@ def test_a_table_of_embeddings_is_solved(tables: Path, tmp_path: Path, capsys: p
     out = tmp_path / "run"
     arguments = ["train", "--data", str(tables / "train.csv"), "--out", str(out), *TRAIN, "--preset", "features"]
     assert main([*arguments, "--method", "focal+lct"]) == 0
-    assert "solved at 52 λ to a gradient norm of" in capsys.readouterr().out
+    assert "solved at 44 λ to a gradient norm of" in capsys.readouterr().out
     assert Bundle.load(out).predictor.space.free == ("alpha", "ridge")
     assert main(["tune", str(out), "--data", str(tables / "val.csv"), "--maximize", "f1"]) == 0
     assert main(["predict", str(out), "--data", str(tables / "new.parquet"), "--out", str(tmp_path / "o.csv")]) == 0

@@ -73,7 +73,7 @@ def test_what_is_solved() -> None:
         assert set(space.free) == set(m.free)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert len(m.evaluation(space)) == (13 if m.loss == "vs" else 65)
+            assert len(m.evaluation(space)) == (11 if m.loss == "vs" else 55)
     ridge = method("ridge")
     lams = [ridge.evaluation(space).at(0).as_dict() for space in ridge.spaces()]
     assert len(lams) == 8
