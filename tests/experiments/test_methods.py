@@ -47,14 +47,14 @@ def test_titles() -> None:
     assert method("focal+lct").title == "Focal + LCT"
     assert method("vs+sam+lct:no-film").title == "VS + SAM + LCT, without FiLM"
     assert method("focal:exact").title == "Focal, exact path"
-    assert len({m.title for m in (METHODS | ABLATIONS | SOLVED).values()}) == 19
+    assert len({m.title for m in (METHODS | ABLATIONS | SOLVED).values()}) == 20
 
 
 @pytest.mark.parametrize("name", ABLATIONS)
 def test_an_ablation_changes_one_thing(name: str) -> None:
     ablated, original = method(name), method(name.partition(":")[0])
     fields = ("loss", "sam", "free", "film", "film_scale", "lam_per", "polynomial")
-    changes = 2 if name.endswith("polynomial-per-sample") else 1
+    changes = 1 + name.endswith(("polynomial-per-sample", "no-film-per-sample"))
     assert sum(getattr(ablated, f) != getattr(original, f) for f in fields) == changes
     assert len(set(ablated.spaces())) == 16
     lams = {len(ablated.evaluation(space)) for space in ablated.spaces()}

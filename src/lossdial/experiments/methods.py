@@ -48,6 +48,7 @@ _WORDS: Final = {
     "sam": "SAM",
     "lct": "LCT",
     "no-film": "without FiLM",
+    "no-film-per-sample": "without FiLM, λ per sample",
     "gamma": "γ alone",
     "tau": "τ alone",
     "sigma": "σ, not 1+σ",
@@ -156,6 +157,7 @@ ABLATIONS: Final[dict[str, Method]] = {
     for m in (
         Method("focal+lct:no-film", "focal", free=("alpha", "phi"), film=False),
         Method("vs+lct:no-film", "vs", free=("gamma", "tau"), film=False),
+        Method("vs+lct:no-film-per-sample", "vs", free=("gamma", "tau"), film=False, lam_per="sample"),
         Method("vs+sam+lct:no-film", "vs", sam=True, free=("gamma", "tau"), film=False),
         Method("vs+lct:gamma", "vs", free=("gamma",)),
         Method("vs+lct:tau", "vs", free=("tau",)),
