@@ -364,7 +364,7 @@ def test_a_loss_of_ones_own():
         {"recipe__schedule": Cosine(warmup=1)},
         {"recipe__clip_norm": 0.01},
         {"recipe__ema_decay": 0.5},
-        {"recipe__lam_per": "sample"},
+        {"recipe__lam_per": "batch"},
         {"recipe__batch_size": 16},
         {"head": FiLMConfig(widths=(4,))},
         {"head": FiLMConfig(scale="sigma")},

@@ -23,6 +23,7 @@ def test_the_paper_s_recipes() -> None:
     assert melanoma.recipe.augment.resized_crop == (0.65, 1.0)
     assert (melanoma.image_size, melanoma.recipe.epochs, melanoma.recipe.optimizer.weight_decay) == (256, 10, 1e-3)
 
+    assert {preset(data, "paper").recipe.lam_per for data in ("cifar10-auto-truck", "melanoma", "aptos")} == {"batch"}
     aptos = preset("aptos", "paper")
     assert (aptos.recipe.epochs, aptos.recipe.optimizer.lr, aptos.recipe.optimizer.name) == (35, 5e-5, "adam")
     assert aptos.recipe.schedule(35, 35) == pytest.approx(0)

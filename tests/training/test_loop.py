@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -131,7 +132,7 @@ def test_history_has_a_row_an_epoch():
 
 
 def test_the_loss_reported_is_the_mean_over_the_epochs_batches():
-    recipe = Recipe(1, optimizer=OptimizerConfig("sgd", 1e-30), schedule=Flat())  # the weights stay
+    recipe = Recipe(1, optimizer=OptimizerConfig("sgd", 1e-30), schedule=Flat(), lam_per="batch")  # the weights stay
     model, batches = make_model(), ArrayBatches(*table(), 16)
     result = fit(model, LOSS, batches, recipe, seed=2)
     lams = SPACE.sample([5], stream(2, Stream.LAMBDA, 0))
@@ -156,8 +157,8 @@ def test_average_of_the_weights():
 
 
 def test_both_passes_of_sam_see_the_same_lambda():
-    loss = RecordingLoss(4.0)
-    fit(make_model(), loss, ArrayBatches(*table(), 16), Recipe(2, optimizer=OptimizerConfig(sam_rho=0.1)))
+    loss, recipe = RecordingLoss(4.0), Recipe(2, optimizer=OptimizerConfig(sam_rho=0.1), lam_per="batch")
+    fit(make_model(), loss, ArrayBatches(*table(), 16), recipe)
     first, second = torch.stack(loss.seen[::2]), torch.stack(loss.seen[1::2])
     assert torch.equal(first, second)
     assert len(first.unique(dim=0)) == 10
@@ -269,7 +270,7 @@ def test_float16_scaling_is_refused():
 
 
 def test_divergence_names_step_lambda_and_rate(tmp_path):
-    recipe = Recipe(2, optimizer=OptimizerConfig("sgd", 1e20, momentum=0.0), schedule=Flat())
+    recipe = Recipe(2, optimizer=OptimizerConfig("sgd", 1e20, momentum=0.0), schedule=Flat(), lam_per="batch")
     with pytest.raises(DivergedError) as caught:
         fit(make_model(), LOSS, ArrayBatches(*table(), 16), recipe, seed=3, run_dir=tmp_path, checkpoint_seconds=0)
     message = str(caught.value)
@@ -284,6 +285,8 @@ def test_divergence_names_step_lambda_and_rate(tmp_path):
     with pytest.raises(DivergedError) as caught:  # nothing was saved yet, so nothing is said to be
         fit(make_model(), LOSS, ArrayBatches(*table(), 16), recipe, seed=3, run_dir=tmp_path / "new")
     assert "kept" not in str(caught.value)
+    with pytest.raises(DivergedError, match="batch 2\\) with a λ for each sample and learning rate"):
+        fit(make_model(), LOSS, ArrayBatches(*table(), 16), replace(recipe, lam_per="sample"), seed=3)
 
 
 def test_few_positives_are_warned_of_with_the_numbers():
@@ -304,8 +307,8 @@ def test_lambda_per_sample_must_know_the_size_of_a_batch():
     data = TensorDataset(*table())
     loader = DataLoader(data, batch_sampler=BatchSampler(RandomSampler(data), 16, drop_last=False))
     with pytest.raises(ValueError, match=r"lam_per='sample' .* batch_sampler .* use lam_per='batch'"):
-        fit(make_model(), LOSS, loader, Recipe(1, lam_per="sample"))
-    fit(make_model(), LOSS, loader, Recipe(1))
+        fit(make_model(), LOSS, loader, Recipe(1))
+    fit(make_model(), LOSS, loader, Recipe(1, lam_per="batch"))
 
 
 # what is written

@@ -309,7 +309,8 @@ def test_weights_of_samples_are_the_weighted_mean() -> None:
         other.load_state_dict(model.state_dict())
     x, y, _ = next(batches().epoch(0, 0))
     times = torch.arange(len(y)) % 3  # some count not at all
-    recipe = Recipe(1, batch_size=100, optimizer=OptimizerConfig("sgd", 1.0, momentum=0.0), schedule=Flat())
+    sgd = OptimizerConfig("sgd", 1.0, momentum=0.0)
+    recipe = Recipe(1, batch_size=100, optimizer=sgd, schedule=Flat(), lam_per="batch")
     fit(model, LOSS, recipe.batches(x, y, times.double()), recipe, progress=False)
     fit(copies, LOSS, recipe.batches(x.repeat_interleave(times, 0), y.repeat_interleave(times)), recipe, progress=False)
     for a, b in zip(model.parameters(), copies.parameters(), strict=True):

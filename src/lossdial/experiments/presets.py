@@ -62,6 +62,7 @@ _CIFAR_PAPER: Final = Preset(
         optimizer=OptimizerConfig("sgd", 0.1),
         schedule=Steps(milestones=(400, 450), factor=0.01),
         clip_norm=0.5,
+        lam_per="batch",
         augment=_CIFAR_AUGMENT,
     ),
     run_time="3 hours on two cores for a pair of classes (estimate)",
@@ -73,6 +74,7 @@ _MELANOMA_PAPER: Final = Preset(
         optimizer=OptimizerConfig("sgd", 0.01, weight_decay=1e-3),
         schedule=Steps(milestones=(5,), factor=0.1),
         clip_norm=0.5,
+        lam_per="batch",
         augment=Augment(flip_horizontal=True, flip_vertical=True, resized_crop=(0.65, 1.0)),
     ),
     image_size=256,
@@ -80,7 +82,13 @@ _MELANOMA_PAPER: Final = Preset(
 )
 _APTOS_PAPER: Final = Preset(
     {"name": "timm", "model": "convnext_tiny"},
-    Recipe(35, optimizer=OptimizerConfig("adam", 5e-5), clip_norm=0.5, augment=Augment(flip_horizontal=True)),
+    Recipe(
+        35,
+        optimizer=OptimizerConfig("adam", 5e-5),
+        clip_norm=0.5,
+        lam_per="batch",
+        augment=Augment(flip_horizontal=True),
+    ),
     image_size=256,
     run_time="needs a GPU",
 )

@@ -86,7 +86,8 @@ class Recipe:
     ema_decay
         Keep an exponential average of the weights, and use it for validation and the final model. None: off.
     lam_per
-        Draw one λ for each mini-batch, as the paper does, or one for each sample.
+        Draw one λ for each sample, so that every step sees all of the space, or one for each mini-batch, as the paper
+        does.
     augment
         Random crops and flips of images. None: the images as they are.
     positives
@@ -100,7 +101,7 @@ class Recipe:
     schedule: Schedule = field(default_factory=Cosine)
     clip_norm: float | None = None
     ema_decay: float | None = None
-    lam_per: LamPer = "batch"
+    lam_per: LamPer = "sample"
     augment: Augment | None = None
     positives: float | None = None
 

@@ -116,6 +116,6 @@ class Step:
         return sum(alive) / len(alive)
 
     def _describe(self, value: float, lam: Lam, place: Place) -> str:
-        shown = lam if lam.shape == () else lam.at(0)
+        shown = f"λ = {lam}" if lam.shape == () else "a λ for each sample"
         rate = self.optimizer.param_groups[0]["lr"]
-        return f"the loss became {value} at {place} with λ = {shown} and learning rate {rate:.3g}"
+        return f"the loss became {value} at {place} with {shown} and learning rate {rate:.3g}"
