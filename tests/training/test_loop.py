@@ -164,6 +164,20 @@ def test_both_passes_of_sam_see_the_same_lambda():
     assert len(first.unique(dim=0)) == 10
 
 
+def test_the_average_of_the_weights_has_the_average_of_their_statistics():
+    recipe = Recipe(1, optimizer=OptimizerConfig("sgd", 1e-30), schedule=Flat(), ema_decay=0.8)  # the weights stay
+    model = ConditionalClassifier(nn.BatchNorm1d(5, affine=False), 5, SPACE)
+    alone, batches = nn.BatchNorm1d(5, affine=False), ArrayBatches(*table(), 16)
+    expected = None
+    for x, _, _ in batches.epoch(0, 0):
+        alone(x)
+        now = alone.running_mean.clone()
+        expected = now if expected is None else 0.8 * expected + 0.2 * now
+    fit(model, LOSS, batches, recipe)
+    torch.testing.assert_close(model.backbone.running_mean, expected)
+    assert not torch.allclose(expected, alone.running_mean, atol=1e-3)
+
+
 @pytest.mark.parametrize("rho", [None, 0.05])
 def test_clipping_is_of_the_gradient_that_is_applied(rho):
     """One step of plain SGD at rate 1 moves the weights by the gradient: its norm must be the bound."""

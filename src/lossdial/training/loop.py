@@ -120,7 +120,8 @@ def fit(
             step=step,
             source=Source(batches, fabric, seed),
             recipe=recipe,
-            ema=AveragedModel(model, multi_avg_fn=average) if average else None,
+            # With its buffers: statistics of batch normalisation are those of the weights they go with.
+            ema=AveragedModel(model, multi_avg_fn=average, use_buffers=True) if average else None,
             seed=seed,
             validate=validate,
             fabric=fabric,
