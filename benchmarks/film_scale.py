@@ -52,7 +52,7 @@ def measure(x: np.ndarray, y: np.ndarray, scale: str, seed: int) -> dict[str, fl
     classifier = LCTClassifier(
         head=FiLMConfig(scale=scale),
         network=CifarResNet(8, 8, in_channels=1) if images else None,
-        recipe=Recipe(epochs=30),
+        recipe=Recipe(epochs=30, lam_per="batch"),
         random_state=seed,
         run=Run(progress=False),
     ).fit(x_train, y_train)

@@ -97,15 +97,15 @@ def bare_fit(problem: Problem, sizes: Sizes, fused: bool) -> BareNetwork:
     optimizer = torch.optim.Adam(network.parameters(), lr=3e-3, fused=fused)
     count, log_beta, half = -(-len(y) // sizes.batch_size), math.log(beta), torch.tensor([0.15, 1.5])
     for epoch in range(sizes.epochs):
-        lams = space.sample([count], stream(seed, Stream.LAMBDA, epoch)).values
+        lams = space.sample([count, sizes.batch_size], stream(seed, Stream.LAMBDA, epoch)).values
         order = torch.randperm(len(y), generator=stream(seed, Stream.SHUFFLE, epoch))
         for i in range(count):
             index = order[i * sizes.batch_size : (i + 1) * sizes.batch_size]
-            lam, labels = lams[i], y[index]
+            lam, labels = lams[i, : len(index)], y[index]
             for group in optimizer.param_groups:
                 group["lr"] = 3e-3 * (1 + math.cos(math.pi * (epoch + i / count) / sizes.epochs)) / 2
             z = network(x[index], lam / half - 1)
-            eta = torch.exp(-log_beta * lam[0]) * z[:, 1] - z[:, 0] - log_beta * lam[1]
+            eta = torch.exp(-log_beta * lam[:, 0]) * z[:, 1] - z[:, 0] - log_beta * lam[:, 1]
             loss = F.softplus(eta * (1 - 2 * labels)).mean()
             optimizer.zero_grad()
             loss.backward()

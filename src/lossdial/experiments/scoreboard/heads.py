@@ -102,8 +102,8 @@ def polynomial(cell: Cell, seed: int) -> Scored:
 
 
 def film(cell: Cell, seed: int) -> Scored:
-    """VS + LCT with the paper's FiLM head, trained once."""
-    return _ours(cell, _trained("film", _recipe(cell, 1e-4), seed))
+    """VS + LCT with the paper's FiLM head, trained once, λ drawn for each batch as there."""
+    return _ours(cell, _trained("film", replace(_recipe(cell, 1e-4), lam_per="batch"), seed))
 
 
 def _trained(head: str, recipe: Recipe, seed: int) -> LCTClassifier:
