@@ -62,11 +62,13 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
     """
     import torch
     from rich.console import Console
+    from threadpoolctl import threadpool_limits
 
     from lossdial.cli.report import write_report
     from lossdial.cli.two_kinds import KINDS_AIMS, drawn, lines, one_solve, searches
 
-    torch.set_num_threads(1)  # an image of 8 × 8 pixels is too little work to share
+    torch.set_num_threads(1)  # an image of 8 × 8 pixels is too little work to share,
+    threadpool_limits(1)  # and so are a few hundred rows; on a busy machine threads would wait for each other
     console = Console(soft_wrap=True, highlight=False)
     folder = Path(out)
     digits = _digits(seed)
@@ -135,7 +137,7 @@ def _trained(digits: Parts, space: Space | None, epochs: int, seed: int, progres
     return LCTClassifier(
         space=space,
         network=CifarResNet(depth=8, width=16, in_channels=1),
-        recipe=Recipe(epochs, optimizer=sgd, clip_norm=0.5, augment=Augment(crop_padding=1)),
+        recipe=Recipe(epochs, optimizer=sgd, clip_norm=0.5, augment=Augment(crop_padding=1), positives=0.25),
         random_state=seed,
         run=Run(progress=progress),
     ).fit(digits.train, digits.y_train, digits.tuning, digits.y_tuning)
