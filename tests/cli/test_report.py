@@ -1,11 +1,12 @@
 import io
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from lossdial.cli.report import Sheet
+from lossdial.cli.report import Sheet, write_report
 from lossdial.dial import REPORT
 
 
@@ -69,3 +70,8 @@ def test_words_are_folded_between_words() -> None:
 
 def test_the_page_escapes() -> None:
     assert "<td>a &lt; b</td>" in Sheet("t", ("x",), [("a < b",)]).html()
+
+
+def test_a_line_of_the_summary_is_a_paragraph(tmp_path: Path) -> None:
+    (page,) = write_report(tmp_path, "a title", "one & two\nthree", [], {})
+    assert "<h1>a title</h1><p>one &amp; two</p><p>three</p>" in page.read_text()

@@ -103,7 +103,7 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
     written = write_report(
         folder,
         "One training, and the searches that it saves",
-        " ".join((summary, *told, "On the law with two kinds of positives:", *told_there)),
+        "\n".join((summary, *told, "On the law with two kinds of positives:", *told_there)),
         [chosen, saved, turned],
         {"precision_recall": _picture(ours.test, answers), "two_kinds": lines(solved, parts)},
     )

@@ -131,8 +131,12 @@ def note(text: str) -> None:
 def write_report(
     folder: Path, title: str, summary: str, sheets: Sequence[Sheet], figures: Mapping[str, Figure]
 ) -> list[Path]:
-    """Write ``report.html``, which needs no other file, and each figure as a PNG beside it; the paths."""
-    parts = [f"<h1>{escape(title)}</h1><p>{escape(summary)}</p>", *(sheet.html() for sheet in sheets)]
+    """Write ``report.html``, which needs no other file, and each figure as a PNG beside it; the paths.
+
+    A line of the summary is a paragraph.
+    """
+    paragraphs = "".join(f"<p>{escape(line)}</p>" for line in summary.splitlines())
+    parts = [f"<h1>{escape(title)}</h1>{paragraphs}", *(sheet.html() for sheet in sheets)]
     paths = [folder / "report.html"]
     for name, figure in figures.items():
         buffer = io.BytesIO()
