@@ -4,10 +4,10 @@ Everything is chosen on one half of the evaluation data and measured on the othe
 seed: for a search, which of its trainings; for one LCT training, which λ. A seed stands for the rare images that were
 drawn to train on, which matter more than the method does, and both have the same: they are compared seed by seed.
 
-A bootstrap draws test rows, by class and half, and seeds, anew each time, and repeats every choice on what it drew. Of
-k seeds it draws k − 1: the variance of their mean is then unbiased, which with k draws would be too small by a factor
-of 1 − 1/k. The bound is so many standard deviations below the difference as Student's t with k − 1 degrees of freedom
-asks for: seeds are few.
+Seeds and test rows are two samples, crossed, as readers and cases are where several radiologists read the same images.
+The variance of the mean difference is that of Obuchowski and Rockette, its degrees of freedom are Hillis's: what the
+differences vary by from seed to seed, which holds what rows do to each seed alone, over k; and the covariance between
+seeds that the rows bring about, by a bootstrap that draws rows, by class and half, and repeats every choice on them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from lossdial.experiments.candidates import Candidates
@@ -34,8 +35,11 @@ __all__ = [
     "Difference",
     "SettingScore",
     "comparable",
+    "lower_bound",
     "one_against_search",
 ]
+
+Floats = NDArray[np.float64]
 
 #: one training may be worse than the search by so much, one-sided, at this confidence
 BAR: Final = 0.01
@@ -139,23 +143,21 @@ def one_against_search(
     for name in ones:
         if not both[name]:
             raise ValueError(f"{name} and {search} have no seed in common; they are compared seed by seed.")
-    drawn: dict[str, list[float]] = {name: [] for name in ones}
+    drawn: dict[str, list[list[float]]] = {name: [] for name in ones}
     random = np.random.default_rng(seed)
     for done in range(1, resamples + 1):
         weights = [parts.draw(part, random) for part in parts.weights]
         values = candidates.chosen(weights, tables)
         for name in ones:
-            seeds = random.choice(np.array(both[name]), max(1, len(both[name]) - 1))
-            drawn[name].append(float(np.mean([values[name][s] - values[search][s] for s in seeds])))
+            drawn[name].append([values[name][s] - values[search][s] for s in both[name]])
         advance(done)
     runs = kept.drop_duplicates("key")
     differences = []
     for name in ones:
-        auc, base = (float(np.mean([estimate[which][s] for s in both[name]])) for which in (name, search))
+        auc, base = (np.array([estimate[which][s] for s in both[name]]) for which in (name, search))
         seconds = float(runs.loc[runs["method"] == name, "seconds"].mean())
-        deviations = float(student.ppf(CONFIDENCE, len(both[name]) - 1))
-        low = auc - base - deviations * float(np.std(drawn[name]))
-        differences.append(Difference(name, auc, base, low, tuple(both[name]), seconds))
+        low = lower_bound(auc - base, np.array(drawn[name]))
+        differences.append(Difference(name, float(auc.mean()), float(base.mean()), low, tuple(both[name]), seconds))
     searched = runs[runs["method"] == search]
     return Against(
         search,
@@ -204,3 +206,15 @@ def _settings(rows: pd.DataFrame) -> tuple[SettingScore, ...]:
         spread = float(auc.std(ddof=1)) if len(auc) > 1 else np.nan
         found.append(SettingScore(group["method"].iloc[0], int(str(setting)), lam, float(auc.mean()), spread, len(auc)))
     return tuple(sorted(found, key=lambda s: -s.auc))
+
+
+def lower_bound(differences: Floats, drawn: Floats) -> float:
+    """The bound of the mean of differences (k,), one for each seed, of which ``drawn`` (B, k) are resamples of rows."""
+    k = len(differences)
+    if k < 2:
+        return np.nan
+    covariances = np.cov(drawn, rowvar=False)
+    shared = max(0.0, float(covariances.sum() - np.trace(covariances)) / (k * (k - 1)))
+    own = float(differences.var(ddof=1))
+    freedom = (k - 1) * (1 + k * shared / own) ** 2 if own > 0 else np.inf
+    return float(differences.mean() - student.ppf(CONFIDENCE, freedom) * np.sqrt(own / k + shared))

@@ -52,7 +52,7 @@ def against_tables(found: Against) -> tuple[TextTable, TextTable]:
             f"LCT is trained over {_LAM} (setting {SETTING}). The search's setting and LCT's λ are chosen on "
             "one half of the evaluation data and measured on the other, halves swapped, for each seed.",
             "Runs of the same seed have the same training images, and are compared seed by seed. Bounds are one-sided, "
-            "by a bootstrap over test rows and seeds that repeats every choice, and Student's t for so few seeds.",
+            "over seeds and test rows, as for readers and cases (Obuchowski and Rockette; Hillis).",
             "Seconds are by the clock of a machine that had other work, of one training and of the whole search.",
             *(
                 [f"Left out: seed {', '.join(map(str, found.left_out))}, of which the search is not complete."]

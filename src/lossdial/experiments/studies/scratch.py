@@ -17,9 +17,9 @@ STUDY = Study(
     "scratch",
     (("cifar10-auto-truck", 100),),
     parts=(
-        Part(("vs+lct:per-sample",), settings=(1,), seeds=5),
-        Part(("vs",), seeds=5),
-        Part(("vs+lct:polynomial-per-sample", "vs+lct:no-film-per-sample"), settings=(1,), seeds=5),
+        Part(("vs+lct:per-sample",), settings=(1,), seeds=7),
+        Part(("vs",), seeds=7),
+        Part(("vs+lct:polynomial-per-sample", "vs+lct:no-film-per-sample"), settings=(1,), seeds=7),
         Part(("vs+lct", "vs+lct:polynomial", "vs+lct:no-film"), settings=(1,), seeds=5),
     ),
 )
