@@ -37,7 +37,7 @@ def test_crossing_curves_reward_moving_lam():
     found = verdict(surface, (early, late))
     # One of the two aims wants the λ that AUC does not, whichever that is.
     assert sum(gain.measurable for gain in found.gains) == 1
-    assert "beats moving only the threshold at the best single λ for 1 of 2 aims" in str(found)
+    assert "beats moving only the threshold at the single λ of best AUC for 1 of 2 aims" in str(found)
 
 
 def test_lams_alike_give_no_measurable_gain():

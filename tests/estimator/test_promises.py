@@ -184,6 +184,6 @@ def test_the_verdict_names_the_plain_loss_too():
     clf = LCTClassifier(recipe=Recipe(epochs=2), random_state=0).fit(X, y)
     rivals = {gain.rival for gain in clf.verdict(*rows(800, 1)).gains}
     assert rivals == {
-        "moving only the threshold at the best single λ",
+        "moving only the threshold at the single λ of best AUC",
         "the plain loss, calibrated, with a threshold of its own",
     }

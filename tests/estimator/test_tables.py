@@ -79,6 +79,7 @@ def test_nested_names():
     assert "recipe__tol" in clf.get_params()
     assert LCTClassifier().set_params(network__hidden=(8,)).network == MLPConfig((8,))
     assert LCTClassifier().set_params(recipe__epochs=2).recipe == Recipe(epochs=2)
+    assert LCTClassifier(recipe="exact")._value("network") == LCTClassifier()._value("network")  # said or not
     assert LCTClassifier().set_params(recipe__ridges=7).recipe == Exact(tol=1e-5, ridges=7)
 
 

@@ -79,7 +79,7 @@ class Bundle:
         return dict(self.predictor.space.nearest(neutral).as_dict())
 
     def verdict(self, dial: Dial, objectives: Sequence[Objective] = AIMS) -> Verdict:
-        """What moving λ gains, over the best single λ and over the plain loss, where its λ is on the dial."""
+        """What moving λ gains, over the single λ of best AUC and over the plain loss, where its λ is on the dial."""
         plain = self.plain
         known = plain is not None and plain in [dict(lam) for lam in dial.lams] and len(dial.lams) > 1
         return dial.verdict(objectives, plain=plain if known else None)

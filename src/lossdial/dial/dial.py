@@ -148,7 +148,7 @@ class Dial(Promising):
         return envelope(self._surface)
 
     def verdict(self, objectives: Sequence[Objective] = AIMS, plain: Mapping[str, float] | None = None) -> Verdict:
-        """Does moving λ beat moving only the threshold at the best single λ (or at that of the `plain` loss)?"""
+        """Does moving λ beat moving only the threshold, at the λ of best AUC (or at that of the `plain` loss)?"""
         return verdict(self._surface, objectives, plain=plain)
 
     def compare(self, other: "Dial", objectives: Sequence[Objective | str] = AIMS) -> Verdict:

@@ -37,7 +37,7 @@ AIMS = (
 None is of the probabilities: a threshold cannot move those. Where one is asked for, λ is calibrated on either side, so
 that the rival is calibration at one λ.
 """
-BEST = "moving only the threshold at the best single λ"
+BEST = "moving only the threshold at the single λ of best AUC"
 PLAIN = "the plain loss, calibrated, with a threshold of its own"
 
 

@@ -151,11 +151,10 @@ class LCTClassifier(TrainedClassifier):
 
     def _default(self, name: str) -> Any:
         """A table has features learned and a head solved on them, unless something is said that only training has a
-        use for; features that do not move are solved on, and a solve is on features."""
+        use for."""
         recipe = self._named("recipe", self.recipe)
-        if name == "network" and isinstance(recipe, Exact):
-            return FeaturesConfig()
-        if name == "network" and recipe is None and solvable(self.loss, self.space, TableConfig, self.head):
+        solves = recipe is None and solvable(self.loss, self.space, TableConfig, self.head)
+        if name == "network" and (solves or isinstance(recipe, Exact)):
             return TableConfig()
         if name == "recipe":
             return default_recipe(self.loss, self.space, self._value("network"), self.head)
