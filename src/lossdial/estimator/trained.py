@@ -204,8 +204,8 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Verdict:
-        """What moving λ gains for each aim over moving the threshold alone, at the λ of best AUC and at that of the plain
-        loss; without data, on the held-out scores."""
+        """What moving λ gains for each aim over moving the threshold alone, at the λ of best AUC and at that of the
+        plain loss; without data, on the held-out scores."""
         return self.bundle_.verdict(self.dial(X, y, groups=groups, sample_weight=sample_weight), objectives)
 
     def keep(self, point: OperatingPoint) -> OperatingPoint:
