@@ -115,7 +115,7 @@ def test_what_is_solved_has_no_learning_rate_and_its_own_settings() -> None:
 
 
 def test_keys_of_what_trains_a_network_are_those_of_the_published_rows() -> None:
-    # results/scratch was made with these: what changes them makes its 63 trainings another study.
+    # results/scratch was made with these: what changes them makes its trainings another study.
     one = Experiment("cifar10-auto-truck", 100.0, "cpu", "vs", 5, 1, 35)
     assert one.key == "33b0de9fe36b428f"
 
