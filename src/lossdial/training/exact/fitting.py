@@ -16,7 +16,14 @@ from torch import Tensor
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
 from lossdial.models import ConditionalClassifier, PathConfig, PathHead
 from lossdial.spaces import Space
-from lossdial.training.exact.checks import Exact, checked_features, checked_labels, checked_space, checked_weights
+from lossdial.training.exact.checks import (
+    Exact,
+    check_nodes,
+    checked_features,
+    checked_labels,
+    checked_space,
+    checked_weights,
+)
 from lossdial.training.exact.rows import Features, Rows
 from lossdial.training.exact.walk import Walk
 
@@ -73,13 +80,13 @@ def fit_exact(
     started = time.monotonic()
     exact = exact or Exact()
     solved_space = checked_space(loss, space, exact)
+    config = _config(loss, solved_space, exact)
     found = checked_features(features)
     sign = checked_labels(y, len(found))
     weight, total = checked_weights(sample_weight, sign)
     if device is None:
         device = found.device if isinstance(found, Tensor) else "cpu"
     rows = Rows(found, sign, weight, torch.device(device), torch.float32)
-    config = _config(loss, solved_space, exact)
     total = total if "ridge" in solved_space.names else math.inf  # an infinite C is no ridge
     walk = Walk(rows, config, exact, total, progress)
     if not walk.solve():
@@ -133,22 +140,22 @@ def refit_head(
 def _config(loss: ConditionalLoss, solved: Space, exact: Exact) -> PathConfig:
     names = solved.names
     low, high = (tuple(solved.bounds(name)[end] for name in names) for end in (0, 1))
-    if "ridge" not in names:
-        ridge: tuple[float, ...] = (0.0,)
-    else:
+    first, last, ridges = 0.0, 0.0, 1
+    if "ridge" in names:
         first, last = solved.bounds("ridge")
         if isinstance(loss, VSLoss):
             a = math.exp(-abs(math.log(loss.beta)) * solved.bounds("gamma")[1])
             first += math.log10((1 + a * a) / 2)
-        ridge = _even(first, last, exact.ridges or max(4, math.ceil(_PER_DECADE * (last - first)) + 1))
-    alpha: tuple[float, ...] = (0.5,)
-    phi: tuple[float, ...] = (0.0,)
-    beta = loss.beta if isinstance(loss, VSLoss) else None
+        ridges = exact.ridges or max(4, math.ceil(_PER_DECADE * (last - first)) + 1)
+    odds, focus = (0.0, 0.0), (0.0, 0.0)
     if isinstance(loss, FocalLoss):
-        odds = [math.log(end / (1 - end)) for end in solved.bounds("alpha")]
-        alpha = tuple(1 / (1 + math.exp(-value)) for value in _even(odds[0], odds[1], exact.alphas))
-        phi = _even(*solved.bounds("phi"), exact.phis)
-    return PathConfig(names, low, high, ridge, alpha, phi, beta)
+        below, above = (math.log(end / (1 - end)) for end in solved.bounds("alpha"))
+        odds, focus = (below, above), solved.bounds("phi")
+    axes = {"ridges": (first, last, ridges), "alphas": (*odds, exact.alphas), "phis": (*focus, exact.phis)}
+    check_nodes({name: count for name, (start, end, count) in axes.items() if start < end})
+    ridge, log_odds, phi = (_even(*axis) for axis in axes.values())
+    alpha = tuple(1 / (1 + math.exp(-value)) for value in log_odds)
+    return PathConfig(names, low, high, ridge, alpha, phi, loss.beta if isinstance(loss, VSLoss) else None)
 
 
 def _even(low: float, high: float, count: int) -> tuple[float, ...]:
