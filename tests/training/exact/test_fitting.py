@@ -155,6 +155,23 @@ def test_single_precision_features_are_solved_to_the_norm_at_double_precision(ma
     np.testing.assert_allclose(fit.head.weights[0, -1, 0, 0], coef, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(("solved", "asked"), [(np.float64, torch.float32), (np.float32, torch.float64)])
+def test_a_head_reads_features_of_another_precision(make, solved: type, asked: torch.dtype) -> None:
+    x, y, _ = make()
+    space = Space(alpha=Linear(0.1, 0.9, 1.25), phi=Constant(0), ridge=RIDGE)
+    model = classifier(x, fit_exact(x.astype(solved), y, FocalLoss(), space).head, space)
+    same, other = torch.from_numpy(x.astype(solved)), torch.from_numpy(x).to(asked)
+    lams = space.grid(alpha=[0.2, 0.5], ridge=[-1.3, 0.0])
+    per_sample = space.sample((len(x),), torch.Generator().manual_seed(0))
+    for ask in (
+        lambda z: model.margins(z, lams),
+        lambda z: model(z, space.point(alpha=0.3, ridge=0.0)),
+        lambda z: model(z, per_sample),
+    ):
+        assert ask(other).dtype == asked
+        torch.testing.assert_close(ask(other), ask(same).to(asked), rtol=1e-4, atol=1e-4)
+
+
 def test_a_file_of_features_need_not_fit_into_memory(make, tmp_path, monkeypatch) -> None:
     x, y, _ = make()
     np.save(tmp_path / "x.npy", x.astype(np.float16))

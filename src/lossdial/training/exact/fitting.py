@@ -64,7 +64,8 @@ def fit_exact(
     products with the features; along the ridge each starts from its neighbours. φ > 0 is not convex: its nodes are
     stationary points, reached from φ = 0 step by step.
 
-    features: (n, c), a tensor or an array, which may be mapped from a file larger than memory.
+    features: (n, c), a tensor or an array, which may be mapped from a file larger than memory. The head is of double
+        precision where they are, and of single precision otherwise; it reads features of either.
     y: (n,) of 0 and 1.
     exact: where nodes lie and how exactly they are solved.
     device: where to compute; where the features are unless given.
