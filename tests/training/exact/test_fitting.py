@@ -266,3 +266,42 @@ def test_any_trained_network_gets_a_dial(make) -> None:
     assert np.corrcoef(margin, features.numpy() @ coef + intercept)[0, 1] > 0.999
     assert refitted(data, space.point(alpha=0.5, ridge=0.0)).shape == (500, 2)
     assert not refitted.training
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda x: x.numpy(),
+        lambda x: x.double().numpy(),
+        lambda x: x.long().numpy(),
+        lambda x: x.tolist(),
+        lambda x: x.double(),
+        lambda x: x.half(),
+    ],
+)
+def test_a_network_is_refitted_on_what_fit_exact_takes(make, convert) -> None:
+    x, y, _ = make()
+    data = torch.from_numpy(4 * x).round()  # whole numbers: the same at every type
+    space = Space(gamma=Constant(0), tau=Constant(0), ridge=RIDGE)
+    model = ConditionalClassifier(nn.Sequential(nn.Linear(6, 8), nn.ReLU()), 8, space, "plain")
+    expected = refit_head(model, data.float(), y, VSLoss(7.0), space).head.weights
+    found = refit_head(model, convert(data), y, VSLoss(7.0), space).head.weights
+    assert found.dtype == torch.float32
+    assert torch.equal(found, expected)
+
+
+def test_images_and_places_in_a_table_reach_the_network_as_they_are(make) -> None:
+    y = make().y
+    space = Space(gamma=Constant(0), tau=Constant(0), ridge=RIDGE)
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (len(y), 3, 4, 4), dtype=np.uint8)
+    images.flags.writeable = False
+    model = ConditionalClassifier(nn.Conv2d(3, 5, 3), 5, space, "plain")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = refit_head(model, images, y, VSLoss(7.0), space).head.weights
+    scaled = torch.from_numpy(np.array(images)).float() / 255
+    assert torch.equal(found, refit_head(model, scaled, y, VSLoss(7.0), space).head.weights)
+    words = torch.from_numpy(rng.integers(0, 9, (len(y), 2)))
+    model = ConditionalClassifier(nn.Sequential(nn.Embedding(9, 3), nn.Flatten()), 6, space, "plain")
+    assert refit_head(model, words, y, VSLoss(7.0), space).head.n_features == 6

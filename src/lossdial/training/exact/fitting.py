@@ -119,7 +119,7 @@ def fit_exact(
 
 def refit_head(
     model: ConditionalClassifier,
-    x: Tensor,
+    x: Tensor | ArrayLike,
     y: ArrayLike | Tensor,
     loss: ConditionalLoss,
     space: Space,
@@ -131,11 +131,26 @@ def refit_head(
     """A dial for any trained network: its features of x, computed once, and a new head from :func:`fit_exact`.
 
     The backbone is the given model's own, and is not trained; its head is left as it is.
+
+    x: what the backbone reads, a tensor or an array; brought to the model's precision, unless images of type uint8.
     """
     device = next(model.head.parameters()).device
-    features = model.embed(x, progress=progress)
+    features = model.embed(_inputs(model, x), progress=progress)
     fit = fit_exact(features, y, loss, space, exact, sample_weight=sample_weight, device=device, progress=progress)
     return ConditionalClassifier(model.backbone, model.n_features, space, fit.head).eval()
+
+
+def _inputs(model: ConditionalClassifier, x: Tensor | ArrayLike) -> Tensor:
+    """x as the backbone can read it; a tensor of whole numbers stays as it is, for they may be places in a table."""
+    if not isinstance(x, Tensor):
+        given = np.asarray(x)
+        kept = given.dtype == np.uint8 or np.issubdtype(given.dtype, np.floating)
+        given = given if kept else given.astype(np.float32)
+        x = torch.from_numpy(given if given.flags.writeable else np.array(given))
+    if not x.is_floating_point():
+        return x
+    parts = (*model.backbone.parameters(), *model.backbone.buffers(), *model.head.parameters())
+    return x.to(next(part.dtype for part in parts if part.is_floating_point()))
 
 
 def _config(loss: ConditionalLoss, solved: Space, exact: Exact) -> PathConfig:
