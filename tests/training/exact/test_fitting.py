@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
+from lossdial import LCTClassifier
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
 from lossdial.models import ConditionalClassifier, MLPConfig, build_head, build_model
 from lossdial.spaces import Constant, Lam, Linear, Space
@@ -305,3 +306,26 @@ def test_images_and_places_in_a_table_reach_the_network_as_they_are(make) -> Non
     words = torch.from_numpy(rng.integers(0, 9, (len(y), 2)))
     model = ConditionalClassifier(nn.Sequential(nn.Embedding(9, 3), nn.Flatten()), 6, space, "plain")
     assert refit_head(model, words, y, VSLoss(7.0), space).head.n_features == 6
+
+
+@pytest.mark.parametrize(
+    ("model", "came"),
+    [
+        (LCTClassifier(), "an object of type LCTClassifier"),
+        (LCTClassifier, "the class LCTClassifier"),
+        (nn.Linear(6, 2), "an object of type Linear"),
+    ],
+)
+def test_what_is_no_network_with_features_and_a_head_is_not_refitted(make, model, came: str) -> None:
+    x, y, _ = make()
+    space = Space(gamma=Constant(0), tau=Constant(0), ridge=RIDGE)
+    message = rf"model must be a trained ConditionalClassifier; got {came}\. Give clf\.bundle_\.predictor\.model of"
+    with pytest.raises(ValueError, match=message):
+        refit_head(model, x, y, VSLoss(7.0), space)
+
+
+def test_the_network_of_a_fitted_estimator_is_refitted(make) -> None:
+    x, y, _ = make()
+    model = LCTClassifier(network="features").fit(x, y).bundle_.predictor.model
+    space = Space(gamma=Constant(0), tau=Constant(0), ridge=RIDGE)
+    assert refit_head(model, x, y, VSLoss(7.0), space).space == space

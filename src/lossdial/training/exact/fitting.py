@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
-from lossdial.models import ConditionalClassifier, PathConfig, PathHead
+from lossdial.models import ConditionalClassifier, Network, PathConfig, PathHead
 from lossdial.spaces import Space
 from lossdial.training.exact.checks import (
     Exact,
@@ -134,6 +134,12 @@ def refit_head(
 
     x: what the backbone reads, a tensor or an array; brought to the model's precision, unless images of type uint8.
     """
+    if not isinstance(model, Network):
+        came = f"the class {model.__name__}" if isinstance(model, type) else f"an object of type {type(model).__name__}"
+        raise ValueError(
+            f"model must be a trained ConditionalClassifier; got {came}. Give clf.bundle_.predictor.model of a fitted "
+            "estimator clf, or ConditionalClassifier(module, n_features, space) around any module that gives features."
+        )
     device = next(model.head.parameters()).device
     features = model.embed(_inputs(model, x), progress=progress)
     fit = fit_exact(features, y, loss, space, exact, sample_weight=sample_weight, device=device, progress=progress)
