@@ -60,6 +60,33 @@ def test_spaces_that_cannot_be_solved_are_refused(loss, space, exact, message: s
         fit_exact(X, Y, loss, space, exact)
 
 
+FOCAL = Space(alpha=Linear(0.1, 0.9, 1.25), phi=Constant(0), ridge=RIDGE)
+
+
+@pytest.mark.parametrize(
+    ("loss", "space", "exact", "message"),
+    [
+        (VSLoss(5.0), VS, Exact(ridges=10**9), r"got 1,000,000,000 ridges\. Ask for fewer ridges: between"),
+        (FocalLoss(), FOCAL, Exact(ridges=3000, alphas=400), "got 3,000 ridges × 400 alphas = 1,200,000. Ask for"),
+        (
+            FocalLoss(),
+            Space(alpha=Linear(0.1, 0.9, 1.25), phi=Linear(0, 1, 1)),
+            Exact(alphas=1000, phis=101),
+            "up to 100,000 nodes; got 1,000 alphas × 101 phis = 101,000. Ask for fewer alphas or phis: between nodes a",
+        ),
+    ],
+)
+def test_more_nodes_than_a_path_can_use_are_refused(loss, space, exact, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fit_exact(X, Y, loss, space, exact)
+
+
+def test_nodes_of_what_does_not_vary_are_not_counted() -> None:
+    fixed = Space(alpha=Constant(0.5), phi=Constant(0), ridge=RIDGE)
+    assert fit_exact(X, Y, VSLoss(3.0), VS, Exact(alphas=10**9, phis=10**9)).norms.shape == (7, 1, 1)
+    assert fit_exact(X, Y, FocalLoss(), fixed, Exact(alphas=10**9, phis=10**9)).norms.shape == (7, 1, 1)
+
+
 def test_a_ridge_is_refused_by_a_loss_that_has_none() -> None:
     with pytest.raises(ValueError, match=r"MultiClassVSLoss has no hyperparameter 'ridge'; its λ is \(gamma, tau\)"):
         MultiClassVSLoss([9, 1]).check_space(VS)

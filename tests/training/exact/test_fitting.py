@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
+from lossdial import LCTClassifier
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
 from lossdial.models import ConditionalClassifier, MLPConfig, build_head, build_model
 from lossdial.spaces import Constant, Lam, Linear, Space
@@ -155,6 +156,23 @@ def test_single_precision_features_are_solved_to_the_norm_at_double_precision(ma
     np.testing.assert_allclose(fit.head.weights[0, -1, 0, 0], coef, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(("solved", "asked"), [(np.float64, torch.float32), (np.float32, torch.float64)])
+def test_a_head_reads_features_of_another_precision(make, solved: type, asked: torch.dtype) -> None:
+    x, y, _ = make()
+    space = Space(alpha=Linear(0.1, 0.9, 1.25), phi=Constant(0), ridge=RIDGE)
+    model = classifier(x, fit_exact(x.astype(solved), y, FocalLoss(), space).head, space)
+    same, other = torch.from_numpy(x.astype(solved)), torch.from_numpy(x).to(asked)
+    lams = space.grid(alpha=[0.2, 0.5], ridge=[-1.3, 0.0])
+    per_sample = space.sample((len(x),), torch.Generator().manual_seed(0))
+    for ask in (
+        lambda z: model.margins(z, lams),
+        lambda z: model(z, space.point(alpha=0.3, ridge=0.0)),
+        lambda z: model(z, per_sample),
+    ):
+        assert ask(other).dtype == asked
+        torch.testing.assert_close(ask(other), ask(same).to(asked), rtol=1e-4, atol=1e-4)
+
+
 def test_a_file_of_features_need_not_fit_into_memory(make, tmp_path, monkeypatch) -> None:
     x, y, _ = make()
     np.save(tmp_path / "x.npy", x.astype(np.float16))
@@ -249,3 +267,65 @@ def test_any_trained_network_gets_a_dial(make) -> None:
     assert np.corrcoef(margin, features.numpy() @ coef + intercept)[0, 1] > 0.999
     assert refitted(data, space.point(alpha=0.5, ridge=0.0)).shape == (500, 2)
     assert not refitted.training
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda x: x.numpy(),
+        lambda x: x.double().numpy(),
+        lambda x: x.long().numpy(),
+        lambda x: x.tolist(),
+        lambda x: x.double(),
+        lambda x: x.half(),
+    ],
+)
+def test_a_network_is_refitted_on_what_fit_exact_takes(make, convert) -> None:
+    x, y, _ = make()
+    data = torch.from_numpy(4 * x).round()  # whole numbers: the same at every type
+    space = Space(gamma=Constant(0), tau=Constant(0), ridge=RIDGE)
+    model = ConditionalClassifier(nn.Sequential(nn.Linear(6, 8), nn.ReLU()), 8, space, "plain")
+    expected = refit_head(model, data.float(), y, VSLoss(7.0), space).head.weights
+    found = refit_head(model, convert(data), y, VSLoss(7.0), space).head.weights
+    assert found.dtype == torch.float32
+    assert torch.equal(found, expected)
+
+
+def test_images_and_places_in_a_table_reach_the_network_as_they_are(make) -> None:
+    y = make().y
+    space = Space(gamma=Constant(0), tau=Constant(0), ridge=RIDGE)
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (len(y), 3, 4, 4), dtype=np.uint8)
+    images.flags.writeable = False
+    model = ConditionalClassifier(nn.Conv2d(3, 5, 3), 5, space, "plain")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = refit_head(model, images, y, VSLoss(7.0), space).head.weights
+    scaled = torch.from_numpy(np.array(images)).float() / 255
+    assert torch.equal(found, refit_head(model, scaled, y, VSLoss(7.0), space).head.weights)
+    words = torch.from_numpy(rng.integers(0, 9, (len(y), 2)))
+    model = ConditionalClassifier(nn.Sequential(nn.Embedding(9, 3), nn.Flatten()), 6, space, "plain")
+    assert refit_head(model, words, y, VSLoss(7.0), space).head.n_features == 6
+
+
+@pytest.mark.parametrize(
+    ("model", "came"),
+    [
+        (LCTClassifier(), "an object of type LCTClassifier"),
+        (LCTClassifier, "the class LCTClassifier"),
+        (nn.Linear(6, 2), "an object of type Linear"),
+    ],
+)
+def test_what_is_no_network_with_features_and_a_head_is_not_refitted(make, model, came: str) -> None:
+    x, y, _ = make()
+    space = Space(gamma=Constant(0), tau=Constant(0), ridge=RIDGE)
+    message = rf"model must be a trained ConditionalClassifier; got {came}\. Give clf\.bundle_\.predictor\.model of"
+    with pytest.raises(ValueError, match=message):
+        refit_head(model, x, y, VSLoss(7.0), space)
+
+
+def test_the_network_of_a_fitted_estimator_is_refitted(make) -> None:
+    x, y, _ = make()
+    model = LCTClassifier(network="features").fit(x, y).bundle_.predictor.model
+    space = Space(gamma=Constant(0), tau=Constant(0), ridge=RIDGE)
+    assert refit_head(model, x, y, VSLoss(7.0), space).space == space

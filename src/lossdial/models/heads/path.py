@@ -68,7 +68,7 @@ class PathHead(Head):
     Between nodes the direction of the weights, the logarithm of their norm, and the bias are cubic polynomials through
     the four nearest nodes of each axis; class weights are taken on the log-odds scale. Norms change by orders of
     magnitude along a path, so polynomials of the weights themselves would not do. Outside its nodes a path goes on as
-    at the last one.
+    at the last one. What it gives has the precision of its codes, which is that of the features, whatever its own.
 
     For a VS loss, with a = β^−γ, the path holds the solution v, b of plain logistic regression at C·(1 + a²)/2, and
     z₊ − z₋ = (1 + a)/(1 + a²) · (v·x + b + τ log β): ``docs/exact.md`` has the proof.
@@ -126,7 +126,8 @@ class PathHead(Head):
             larger, smaller = 1 / (1 + a.square()), a / (1 + a.square())
             shares = torch.stack([-larger, smaller] if log_beta >= 0 else [-smaller, larger], 1)
         alpha = torch.logit(lam.get("alpha", half).clamp(config.alpha[0], config.alpha[-1]))
-        weights, biases = self._interpolate(ridge, alpha, lam.get("phi", torch.zeros_like(half)))
+        found = self._interpolate(ridge, alpha, lam.get("phi", torch.zeros_like(half)))
+        weights, biases = (part.to(codes.dtype) for part in found)
         return weights, biases + shift.to(biases), shares.to(weights)
 
     def _decode(self, codes: Tensor) -> dict[str, Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,18 @@ from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
 from lossdial.spaces import Constant, Linear, Space
 from lossdial.training.exact.rows import Features
 
-__all__ = ["Exact", "checked_features", "checked_labels", "checked_space", "checked_weights", "exact_space"]
+__all__ = [
+    "Exact",
+    "check_nodes",
+    "checked_features",
+    "checked_labels",
+    "checked_space",
+    "checked_weights",
+    "exact_space",
+]
 
 _WIDEST = 12.0  # |log10 C|, beyond which double precision has nothing to say
+_MOST = 100_000  # nodes of a path: each keeps weights of its own, and is read at every λ
 
 
 @dataclass(frozen=True)
@@ -25,7 +35,7 @@ class Exact:
     """How a path is solved: where nodes lie, and how exactly. Nothing here is random, and nothing needs a search.
 
     ridges: nodes of log₁₀ C; None for two in each decade of the space's range.
-    alphas, phis: nodes of the class weight α and of the focus φ, where the space lets them vary.
+    alphas, phis: nodes of the class weight α and of the focus φ, where the space lets them vary; up to 100,000 in all.
     tol: the largest entry that the gradient of a node's mean loss, ridge included, may keep; scikit-learn's ``tol``.
     max_iterations: for each node. One that stops short is named in a warning, with its gradient's norm.
     C: the strength of the ridge, as scikit-learn's, where the space has no ``ridge``; None for no ridge at all.
@@ -82,6 +92,17 @@ def checked_space(loss: ConditionalLoss, space: Space, exact: Exact) -> Space:
                 f"the space draws it from [{low:g}, {high:g}]. Use alpha=Linear(0.1, 0.9, 1.25)."
             )
     return space
+
+
+def check_nodes(counts: Mapping[str, int]) -> None:
+    """Refuse more nodes than a path can use; counts: of each axis that the space lets vary."""
+    nodes = math.prod(counts.values())
+    if nodes > _MOST:
+        product = " × ".join(f"{count:,} {name}" for name, count in counts.items())
+        raise ValueError(
+            f"a path may have up to {_MOST:,} nodes; got {product}{f' = {nodes:,}' if len(counts) > 1 else ''}. "
+            f"Ask for fewer {' or '.join(counts)}: between nodes a path interpolates."
+        )
 
 
 def checked_features(features: Features | ArrayLike) -> Features:

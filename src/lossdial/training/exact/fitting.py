@@ -14,9 +14,16 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
-from lossdial.models import ConditionalClassifier, PathConfig, PathHead
+from lossdial.models import ConditionalClassifier, Network, PathConfig, PathHead
 from lossdial.spaces import Space
-from lossdial.training.exact.checks import Exact, checked_features, checked_labels, checked_space, checked_weights
+from lossdial.training.exact.checks import (
+    Exact,
+    check_nodes,
+    checked_features,
+    checked_labels,
+    checked_space,
+    checked_weights,
+)
 from lossdial.training.exact.rows import Features, Rows
 from lossdial.training.exact.walk import Walk
 
@@ -57,7 +64,8 @@ def fit_exact(
     products with the features; along the ridge each starts from its neighbours. φ > 0 is not convex: its nodes are
     stationary points, reached from φ = 0 step by step.
 
-    features: (n, c), a tensor or an array, which may be mapped from a file larger than memory.
+    features: (n, c), a tensor or an array, which may be mapped from a file larger than memory. The head is of double
+        precision where they are, and of single precision otherwise; it reads features of either.
     y: (n,) of 0 and 1.
     exact: where nodes lie and how exactly they are solved.
     device: where to compute; where the features are unless given.
@@ -73,13 +81,13 @@ def fit_exact(
     started = time.monotonic()
     exact = exact or Exact()
     solved_space = checked_space(loss, space, exact)
+    config = _config(loss, solved_space, exact)
     found = checked_features(features)
     sign = checked_labels(y, len(found))
     weight, total = checked_weights(sample_weight, sign)
     if device is None:
         device = found.device if isinstance(found, Tensor) else "cpu"
     rows = Rows(found, sign, weight, torch.device(device), torch.float32)
-    config = _config(loss, solved_space, exact)
     total = total if "ridge" in solved_space.names else math.inf  # an infinite C is no ridge
     walk = Walk(rows, config, exact, total, progress)
     if not walk.solve():
@@ -111,7 +119,7 @@ def fit_exact(
 
 def refit_head(
     model: ConditionalClassifier,
-    x: Tensor,
+    x: Tensor | ArrayLike,
     y: ArrayLike | Tensor,
     loss: ConditionalLoss,
     space: Space,
@@ -123,32 +131,53 @@ def refit_head(
     """A dial for any trained network: its features of x, computed once, and a new head from :func:`fit_exact`.
 
     The backbone is the given model's own, and is not trained; its head is left as it is.
+
+    x: what the backbone reads, a tensor or an array; brought to the model's precision, unless images of type uint8.
     """
+    if not isinstance(model, Network):
+        came = f"the class {model.__name__}" if isinstance(model, type) else f"an object of type {type(model).__name__}"
+        raise ValueError(
+            f"model must be a trained ConditionalClassifier; got {came}. Give clf.bundle_.predictor.model of a fitted "
+            "estimator clf, or ConditionalClassifier(module, n_features, space) around any module that gives features."
+        )
     device = next(model.head.parameters()).device
-    features = model.embed(x, progress=progress)
+    features = model.embed(_inputs(model, x), progress=progress)
     fit = fit_exact(features, y, loss, space, exact, sample_weight=sample_weight, device=device, progress=progress)
     return ConditionalClassifier(model.backbone, model.n_features, space, fit.head).eval()
+
+
+def _inputs(model: ConditionalClassifier, x: Tensor | ArrayLike) -> Tensor:
+    """x as the backbone can read it; a tensor of whole numbers stays as it is, for they may be places in a table."""
+    if not isinstance(x, Tensor):
+        given = np.asarray(x)
+        kept = given.dtype == np.uint8 or np.issubdtype(given.dtype, np.floating)
+        given = given if kept else given.astype(np.float32)
+        x = torch.from_numpy(given if given.flags.writeable else np.array(given))
+    if not x.is_floating_point():
+        return x
+    parts = (*model.backbone.parameters(), *model.backbone.buffers(), *model.head.parameters())
+    return x.to(next(part.dtype for part in parts if part.is_floating_point()))
 
 
 def _config(loss: ConditionalLoss, solved: Space, exact: Exact) -> PathConfig:
     names = solved.names
     low, high = (tuple(solved.bounds(name)[end] for name in names) for end in (0, 1))
-    if "ridge" not in names:
-        ridge: tuple[float, ...] = (0.0,)
-    else:
+    first, last, ridges = 0.0, 0.0, 1
+    if "ridge" in names:
         first, last = solved.bounds("ridge")
         if isinstance(loss, VSLoss):
             a = math.exp(-abs(math.log(loss.beta)) * solved.bounds("gamma")[1])
             first += math.log10((1 + a * a) / 2)
-        ridge = _even(first, last, exact.ridges or max(4, math.ceil(_PER_DECADE * (last - first)) + 1))
-    alpha: tuple[float, ...] = (0.5,)
-    phi: tuple[float, ...] = (0.0,)
-    beta = loss.beta if isinstance(loss, VSLoss) else None
+        ridges = exact.ridges or max(4, math.ceil(_PER_DECADE * (last - first)) + 1)
+    odds, focus = (0.0, 0.0), (0.0, 0.0)
     if isinstance(loss, FocalLoss):
-        odds = [math.log(end / (1 - end)) for end in solved.bounds("alpha")]
-        alpha = tuple(1 / (1 + math.exp(-value)) for value in _even(odds[0], odds[1], exact.alphas))
-        phi = _even(*solved.bounds("phi"), exact.phis)
-    return PathConfig(names, low, high, ridge, alpha, phi, beta)
+        below, above = (math.log(end / (1 - end)) for end in solved.bounds("alpha"))
+        odds, focus = (below, above), solved.bounds("phi")
+    axes = {"ridges": (first, last, ridges), "alphas": (*odds, exact.alphas), "phis": (*focus, exact.phis)}
+    check_nodes({name: count for name, (start, end, count) in axes.items() if start < end})
+    ridge, log_odds, phi = (_even(*axis) for axis in axes.values())
+    alpha = tuple(1 / (1 + math.exp(-value)) for value in log_odds)
+    return PathConfig(names, low, high, ridge, alpha, phi, loss.beta if isinstance(loss, VSLoss) else None)
 
 
 def _even(low: float, high: float, count: int) -> tuple[float, ...]:

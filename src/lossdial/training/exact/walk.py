@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections.abc import Sequence
 from typing import Final
 
@@ -72,15 +73,16 @@ class Walk:
 
     def _start(self, i: int, known: Sequence[int], plain: Tensor) -> Tensor:
         """θ (alpha, c + 1) to start node i of the ridge from: between its solved neighbours, or the best bias alone."""
-        below, above = [j for j in known if j < i], [j for j in known if j > i]
-        if not below or not above:
-            start = plain[below[-1] if below else above[0]].clone() if known else torch.zeros_like(plain[0])
+        place = bisect(known, i)
+        if place in (0, len(known)):
+            start = plain[known[place - 1 if place else 0]].clone() if known else torch.zeros_like(plain[0])
             if not known:
                 positive, negative = self.rows.shares()
                 start[:, -1] = torch.logit(self._alpha) + math.log(positive / negative)
             return start
-        low, high = plain[below[-1]], plain[above[0]]
-        share = (i - below[-1]) / (above[0] - below[-1])
+        below, above = known[place - 1], known[place]
+        low, high = plain[below], plain[above]
+        share = (i - below) / (above - below)
         # Norms grow by orders of magnitude from node to node: their mean is the geometric one.
         tiny = torch.finfo(plain.dtype).tiny
         lengths = [part[:, :-1].norm(dim=1, keepdim=True).clamp_min(tiny) for part in (low, high)]
