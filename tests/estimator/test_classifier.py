@@ -132,14 +132,14 @@ def test_positives_in_the_majority_where_they_are_asked_for():
     [
         (lambda X, _: (X, np.zeros(len(X))), r"y holds one class only, 0\.0; two are needed"),
         (lambda X, y: (X, y + (np.arange(len(y)) % 2)), "Only binary classification is supported"),
-        (lambda X, y: (np.where(X > 2, np.nan, X), y), "Input X contains NaN"),
-        (lambda X, y: (np.where(X > 2, np.inf, X), y), "Input X contains infinity"),
+        (lambda X, y: (np.where(X > 2, np.nan, X), y), r"^X is NaN in \d+ of 960 cells; .* pd.DataFrame\(X\)\.$"),
+        (lambda X, y: (np.where(X > 2, np.inf, X), y), r"^X is infinite, .* in \d+ of 960 cells; remove .*\.$"),
         (lambda X, y: (X.astype(str).astype(object) + "a", y), "could not convert string to float"),
         (lambda X, y: (X, y[:-1]), "inconsistent numbers of samples"),
         (lambda X, y: (X[:, :, None], y), "dim 3"),
         pytest.param(
             lambda X, y: (X * 1e300, y),
-            "infinity or a value too large for dtype",
+            "too large for float32, in 960 of 960 cells",
             marks=pytest.mark.filterwarnings("ignore::RuntimeWarning"),
         ),
     ],
@@ -666,3 +666,13 @@ def test_a_frame_s_columns_as_an_array():
     clf = quick().fit(X, y)
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         assert_array_equal(clf.predict_proba(X.to_numpy(dtype=object)), clf.predict_proba(X))
+
+
+def test_gaps_in_a_frame_are_welcome_where_training_had_a_frame():
+    X, y = table()
+    gaps = X.copy()
+    gaps[:3, 0] = np.nan
+    clf = quick().fit(pd.DataFrame(gaps), y)
+    assert np.isfinite(clf.predict_proba(pd.DataFrame(gaps))).all()
+    with pytest.raises(ValueError, match="X is NaN in 3 of 960 cells"):
+        quick().fit(X, y).predict_proba(pd.DataFrame(gaps))
