@@ -29,6 +29,10 @@ OPTIONS = [
         ("pass `subject_to`, or `target`", "pass --subject-to, or --target"),
         ("out must end in .csv; got 'x'.", "--out must end in .csv; got 'x'."),
         ("random_state must be 0 or more", "--seed must be 0 or more"),
+        (
+            "To tune, give tune data of its own: tune(X, y, …).",
+            "To tune, lossdial tune RUN --data …, on data that training has not seen.",
+        ),
         ("different: data__weight_decay, other__x", "different: --data.weight-decay, other__x"),
     ],
 )

@@ -3,6 +3,8 @@
 import json
 import os
 import pickle
+import warnings
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -231,11 +233,26 @@ def test_validation_labels_must_come_along():
 def test_nothing_is_held_out_where_there_is_nothing_to_share(positives, share):
     X, y = table(share=0)
     y[:positives] = 1
-    clf = quick(validation_fraction=share, recipe__batch_size=240).fit(X, y)
+    few = f"{positives} positives among 240 rows: too few to hold any out at validation_fraction=0.2, so no figure"
+    with pytest.warns(UserWarning, match=few) if share else nullcontext():
+        clf = quick(validation_fraction=share, recipe__batch_size=240).fit(X, y)
     assert clf.bundle_.evidence is None
     assert "auc" not in clf.history_[0]
     with pytest.raises(ValueError, match="there are no held-out data"):
         clf.tune(maximize="f1")
+
+
+def test_a_single_positive_is_warned_of_in_a_line():
+    X, y = table(300, share=0)
+    y[7] = 1
+    with pytest.warns(UserWarning, match="1 positive among 300 rows: too few") as told:
+        quick(recipe__batch_size=300).fit(X, y)
+    (line,) = [str(each.message) for each in told if "hold any out" in str(each.message)]
+    assert "\n" not in line
+    assert line.endswith("To tune, give tune data of its own: tune(X, y, …).")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        quick(recipe__batch_size=300, validation_fraction=0).fit(X, y)  # as asked for
 
 
 # scikit-learn's company

@@ -33,6 +33,7 @@ _PHRASES: Final = {
     "give confidence too; to look, use by_part": "give --confidence too; to look, lossdial evaluate RUN --by COLUMN",
     "give precision, the floor to watch; or a certificate and the prevalence it is used at": "give --precision, the "
     "floor to watch, or --prevalence, where the certificate is used",
+    "give tune data of its own: tune(X, y, …)": "lossdial tune RUN --data …, on data that training has not seen",
     "alerts_only": "--alerts-only",
 }
 #: arguments that are no English, so that they mean the argument wherever they stand
