@@ -694,3 +694,12 @@ def test_gaps_in_a_frame_are_welcome_where_training_had_a_frame():
     assert np.isfinite(clf.predict_proba(pd.DataFrame(gaps))).all()
     with pytest.raises(ValueError, match="X is NaN in 3 of 960 cells"):
         quick().fit(X, y).predict_proba(pd.DataFrame(gaps))
+
+
+def test_columns_of_one_name_are_refused_with_what_to_do():
+    X, y = table()
+    twice = pd.DataFrame(X, columns=["a", "a", "b", "c"])
+    clf = quick().fit(pd.DataFrame(X, columns=["a", "d", "b", "c"]), y)
+    for ask in (lambda: quick().fit(twice, y), lambda: clf.predict(twice)):
+        with pytest.raises(ValueError, match=r"X has columns of the same name: \['a'\]. Rename them, or keep"):
+            ask()

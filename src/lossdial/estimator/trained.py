@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from lossdial.bundle import Bundle
+from lossdial.data.encoder.table import require_unique_names
 from lossdial.data.schema import ImageRows, TableSchema, are_paths, require_finite
 from lossdial.dial import AIMS, Dial, Estimate, Objective, OperatingPoint, Referral, Verdict
 from lossdial.dial.cases import both_costs, no_costs
@@ -282,6 +283,7 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
         whole = isinstance(X, (pd.DataFrame, ImageRows)) or are_paths(X)
         if whole:
             if isinstance(X, pd.DataFrame):
+                require_unique_names(X)
                 validate_data(self, X, reset=reset, skip_check_array=True)
             return X if isinstance(y, str) and y == "no_validation" else (X, np.asarray(y))
         trained = None if reset else getattr(self, "bundle_", None)
