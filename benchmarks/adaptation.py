@@ -12,11 +12,11 @@ one cell in ten. The least cost of any (λ, threshold) on the very rows it was f
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 
 import numpy as np
+from real_data import real_data
 from rich.console import Console
 from rich.table import Table
 
@@ -53,8 +53,7 @@ def cost_interval(accepted: np.ndarray, y: np.ndarray, terms: tuple[float, float
 
 
 def main() -> None:
-    if not os.environ.get("LOSSDIAL_DATA"):
-        sys.exit("LOSSDIAL_DATA must name the folder with the data sets.")
+    real_data()
     warnings.simplefilter("ignore", UserWarning)
     entry = data_set("credit_default")
     assert isinstance(entry, TableDataSet)

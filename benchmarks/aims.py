@@ -13,12 +13,12 @@ cross-fitting are computed when a figure is first looked at; their time is print
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 import warnings
 from typing import Any
 
+from real_data import real_data
 from rich.console import Console
 from rich.table import Table
 
@@ -62,8 +62,7 @@ def aptos() -> tuple[LCTClassifier, float]:
 
 
 def main() -> None:
-    if not os.environ.get("LOSSDIAL_DATA"):
-        sys.exit("LOSSDIAL_DATA must name the folder with the data sets.")
+    real_data()
     warnings.simplefilter("ignore", UserWarning)
     console = Console(width=110)
     failed = False

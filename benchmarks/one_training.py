@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from real_data import real_data
 from rich.console import Console
 from rich.table import Table
 
@@ -50,7 +50,7 @@ def measure(idea: str, seed: int) -> float:
     """Mean AUC over λ of one training."""
     torch.set_num_threads(1)
     space, head, lam_per = IDEAS[idea]
-    images = image_set(DATA).load(Path(os.environ["LOSSDIAL_DATA"]), None, 0, None)
+    images = image_set(DATA).load(real_data(), None, 0, None)
     random = np.random.default_rng(1000 + seed)
     negatives, positives = (random.permutation(np.flatnonzero(images.y_train == c)) for c in (0, 1))
     train = np.concatenate([negatives[:NEGATIVES], positives[:POSITIVES]])
@@ -85,6 +85,7 @@ def main() -> None:
     rows = [json.loads(line) for line in asked.out.read_text().splitlines()] if asked.out.exists() else []
     done = {(row["idea"], row["seed"]) for row in rows}
     missing = [(idea, seed) for seed in range(asked.seeds) for idea in IDEAS if (idea, seed) not in done]
+    real_data()  # told here, once, not by every worker
     with ProcessPoolExecutor(asked.jobs) as pool, asked.out.open("a") as file:
         for (idea, seed), figure in zip(missing, pool.map(measure, *zip(*missing, strict=True)), strict=True):
             rows.append({"idea": idea, "seed": seed, "auc": round(figure, 6)})

@@ -9,7 +9,6 @@ file is one idea on one table with one seed; what is there is not run again. One
 
 import argparse
 import json
-import os
 import sys
 import time
 import warnings
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from real_data import real_data
 from rich.console import Console
 from rich.table import Table
 from scipy.stats import rankdata
@@ -267,7 +267,7 @@ def main(arguments: list[str]) -> None:
     warnings.simplefilter("ignore")
     rows = [json.loads(line) for line in given.out.read_text().splitlines()] if given.out.exists() else []
     done = {(row["idea"], row["table"], row["seed"]) for row in rows}
-    root, wanted = Path(os.environ["LOSSDIAL_DATA"]), given.ideas.split(",")
+    root, wanted = real_data(), given.ideas.split(",")
     for seed in range(given.seeds):
         for known in named_tables.TABLES:
             todo = [idea for idea in wanted if (idea, known.name, seed) not in done]

@@ -14,6 +14,7 @@ OPTIONS = [
     "seed",
     "out",
     "name",
+    "space",
 ]
 
 
@@ -29,6 +30,12 @@ OPTIONS = [
         ("pass `subject_to`, or `target`", "pass --subject-to, or --target"),
         ("out must end in .csv; got 'x'.", "--out must end in .csv; got 'x'."),
         ("random_state must be 0 or more", "--seed must be 0 or more"),
+        (
+            "To tune, give tune data of its own: tune(X, y, …).",
+            "To tune, lossdial tune RUN --data …, on data that training has not seen.",
+        ),
+        ("VSLoss needs 'gamma'; add gamma=Constant(0).", "VSLoss needs 'gamma'; add --space gamma=0."),
+        ("Use alpha=Linear(0.1, 0.9, 1.25).", "Use --space alpha=0.1,0.9,1.25."),
         ("different: data__weight_decay, other__x", "different: --data.weight-decay, other__x"),
     ],
 )
@@ -47,6 +54,7 @@ def test_arguments_become_options(message: str, words: str) -> None:
         "target column 'y' is not in the table",
         "give one of --cost-fn and --subject-to",
         "the name is taken; the positive class and its seed",
+        "other λ: Space(gamma=Constant(0.1), tau=Linear(0, 3, 0.333))",
         "tuned for a target=1 … no",
     ][:-1],
 )

@@ -3,6 +3,8 @@
 import json
 import os
 import pickle
+import warnings
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -132,14 +134,14 @@ def test_positives_in_the_majority_where_they_are_asked_for():
     [
         (lambda X, _: (X, np.zeros(len(X))), r"y holds one class only, 0\.0; two are needed"),
         (lambda X, y: (X, y + (np.arange(len(y)) % 2)), "Only binary classification is supported"),
-        (lambda X, y: (np.where(X > 2, np.nan, X), y), "Input X contains NaN"),
-        (lambda X, y: (np.where(X > 2, np.inf, X), y), "Input X contains infinity"),
+        (lambda X, y: (np.where(X > 2, np.nan, X), y), r"^X is NaN in \d+ of 960 cells; .* pd.DataFrame\(X\)\.$"),
+        (lambda X, y: (np.where(X > 2, np.inf, X), y), r"^X is infinite, .* in \d+ of 960 cells; remove .*\.$"),
         (lambda X, y: (X.astype(str).astype(object) + "a", y), "could not convert string to float"),
         (lambda X, y: (X, y[:-1]), "inconsistent numbers of samples"),
         (lambda X, y: (X[:, :, None], y), "dim 3"),
         pytest.param(
             lambda X, y: (X * 1e300, y),
-            "infinity or a value too large for dtype",
+            "too large for float32, in 960 of 960 cells",
             marks=pytest.mark.filterwarnings("ignore::RuntimeWarning"),
         ),
     ],
@@ -159,6 +161,7 @@ def test_wrong_data(make, message):
         ({"pos_label": "ill"}, r"pos_label must be one of the labels; got 'ill'"),
         ({"validation_fraction": 1.0}, r"validation_fraction must lie in \[0, 1\); got 1.0"),
         ({"head": "flim"}, "unknown head 'flim'; did you mean 'film'"),
+        ({"head": "path"}, "head='path' is not trained: an exact solve makes it"),
         (
             {"network": "mpl"},
             "network must be 'table', 'mlp', 'features', a config of one, or a torch module; got 'mpl'",
@@ -230,11 +233,26 @@ def test_validation_labels_must_come_along():
 def test_nothing_is_held_out_where_there_is_nothing_to_share(positives, share):
     X, y = table(share=0)
     y[:positives] = 1
-    clf = quick(validation_fraction=share, recipe__batch_size=240).fit(X, y)
+    few = f"{positives} positives among 240 rows: too few to hold any out at validation_fraction=0.2, so no figure"
+    with pytest.warns(UserWarning, match=few) if share else nullcontext():
+        clf = quick(validation_fraction=share, recipe__batch_size=240).fit(X, y)
     assert clf.bundle_.evidence is None
     assert "auc" not in clf.history_[0]
     with pytest.raises(ValueError, match="there are no held-out data"):
         clf.tune(maximize="f1")
+
+
+def test_a_single_positive_is_warned_of_in_a_line():
+    X, y = table(300, share=0)
+    y[7] = 1
+    with pytest.warns(UserWarning, match="1 positive among 300 rows: too few") as told:
+        quick(recipe__batch_size=300).fit(X, y)
+    (line,) = [str(each.message) for each in told if "hold any out" in str(each.message)]
+    assert "\n" not in line
+    assert line.endswith("To tune, give tune data of its own: tune(X, y, …).")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        quick(recipe__batch_size=300, validation_fraction=0).fit(X, y)  # as asked for
 
 
 # scikit-learn's company
@@ -666,3 +684,22 @@ def test_a_frame_s_columns_as_an_array():
     clf = quick().fit(X, y)
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         assert_array_equal(clf.predict_proba(X.to_numpy(dtype=object)), clf.predict_proba(X))
+
+
+def test_gaps_in_a_frame_are_welcome_where_training_had_a_frame():
+    X, y = table()
+    gaps = X.copy()
+    gaps[:3, 0] = np.nan
+    clf = quick().fit(pd.DataFrame(gaps), y)
+    assert np.isfinite(clf.predict_proba(pd.DataFrame(gaps))).all()
+    with pytest.raises(ValueError, match="X is NaN in 3 of 960 cells"):
+        quick().fit(X, y).predict_proba(pd.DataFrame(gaps))
+
+
+def test_columns_of_one_name_are_refused_with_what_to_do():
+    X, y = table()
+    twice = pd.DataFrame(X, columns=["a", "a", "b", "c"])
+    clf = quick().fit(pd.DataFrame(X, columns=["a", "d", "b", "c"]), y)
+    for ask in (lambda: quick().fit(twice, y), lambda: clf.predict(twice)):
+        with pytest.raises(ValueError, match=r"X has columns of the same name: \['a'\]. Rename them, or keep"):
+            ask()

@@ -2,6 +2,7 @@
 
 import importlib.util
 import pickle
+import runpy
 import sys
 import warnings
 from pathlib import Path
@@ -463,3 +464,13 @@ def test_the_benchmark_at_a_small_size() -> None:
     assert dialed.recall > 0.85
     assert dialed.precision > 2 * even.precision
     module.show("both", [dialed, even])
+
+
+def test_benchmarks_on_real_data_say_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    real_data = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "real_data.py"))["real_data"]
+    monkeypatch.delenv("LOSSDIAL_DATA", raising=False)
+    with pytest.raises(SystemExit, match="LOSSDIAL_DATA is not set: point it at the folder that holds tables/"):
+        real_data()
+    monkeypatch.setenv("LOSSDIAL_DATA", "nowhere")
+    with pytest.raises(SystemExit, match="LOSSDIAL_DATA names nowhere, which is no folder"):
+        real_data()

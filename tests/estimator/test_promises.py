@@ -62,8 +62,10 @@ def test_adapting_to_unlabelled_rows_estimates_or_declines(fitted):
     with pytest.raises(Declined, match="Something other than the prevalence changed"):
         fitted.adapt(X, y, X_new=rows(1500, 3, moved=1.5)[0], cost_fn=5, cost_fp=1, name="scanner")
     assert "scanner" not in fitted.points
-    with pytest.raises(ValueError, match="one of them"):
-        fitted.adapt(X, y, X_new=X, prevalence=0.1, cost_fn=5, cost_fp=1)
+    both = {"X_new": X, "prevalence": 0.1}
+    for given in ({}, both):
+        with pytest.raises(ValueError, match="give prevalence, or X_new to estimate it from; one of them"):
+            fitted.adapt(X, y, **given, cost_fn=5, cost_fp=1)
 
 
 def test_adapting_with_a_confidence_certifies_on_rows_set_aside(fitted):

@@ -177,8 +177,10 @@ def test_wrong_calls(clf):
     few[:4] = 1
     with pytest.raises(ValueError, match="have 4 positives; at least 5 are needed"):
         clf.tune(X_VAL, few, maximize="f1")
-    with pytest.raises(ValueError, match="Input X contains NaN"):
+    with pytest.raises(ValueError, match="X is NaN in 8 of 8 cells; an array must hold numbers only"):
         clf.predict(np.full((2, 4), np.nan))
+    with pytest.raises(ValueError, match=r"X is infinite, or too large for float32, in 8 of 8 cells"):
+        clf.predict(np.full((2, 4), np.inf))
 
 
 def test_features_asked_about_twice_are_computed_once_and_never_confused():

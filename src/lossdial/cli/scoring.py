@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lossdial.cli.values import UsageError
+
 if TYPE_CHECKING:
     from lossdial.experiments.scoreboard import Row
 
@@ -54,6 +56,8 @@ def scoreboard(
 
     console = Console(soft_wrap=True)
     board = Board(store)
+    if report_only and not board.rows():
+        raise UsageError(f"--store {store} has no rows to report; leave --report-only out to make them.")
     if not report_only:
         left = tasks(board, sets, rivals, splits)
         count, seconds = sum(len(task.rivals) for task in left), estimate(board, left)

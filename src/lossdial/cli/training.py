@@ -156,6 +156,7 @@ def train(
             logger=_tensorboard(folder) if tensorboard else None,
         ),
     )
+    _refuse_hidden_ridge(space, head_widths)
     if kind_of(data, path_column) == "images":
         _refuse_others(data, "images", {"drop": drop, "validation": validation, "hidden": hidden})
         given = GivenImages(
@@ -183,6 +184,17 @@ def _refuse_others(data: str, kind: str, given: dict[str, Any]) -> None:
         if value is not None:
             where = "tables" if kind == "images" else "images"
             raise UsageError(f"--{option} is for {where}, and {data} is {kind}; leave it out.")
+
+
+def _refuse_hidden_ridge(space: dict[str, list[float]] | None, widths: list[int] | None) -> None:
+    """A ridge weighs what a head is at one λ, a single linear layer; one with hidden layers is none."""
+    if space is not None and "ridge" in space and widths:
+        given = ",".join(map(str, widths))
+        raise UsageError(
+            f"--head-widths {given} makes a head that does not fold into one layer at each λ, and --space ridge=… is a "
+            "penalty on that layer. Leave --head-widths out, use --head polynomial in its place, or leave ridge out of "
+            "--space."
+        )
 
 
 def _head(name: str | None, widths: list[int] | None, scale: Any, members: int) -> HeadConfig | None:

@@ -33,10 +33,13 @@ _PHRASES: Final = {
     "give confidence too; to look, use by_part": "give --confidence too; to look, lossdial evaluate RUN --by COLUMN",
     "give precision, the floor to watch; or a certificate and the prevalence it is used at": "give --precision, the "
     "floor to watch, or --prevalence, where the certificate is used",
+    "give tune data of its own: tune(X, y, …)": "lossdial tune RUN --data …, on data that training has not seen",
     "alerts_only": "--alerts-only",
 }
 #: arguments that are no English, so that they mean the argument wherever they stand
 _NO_PROSE: Final = frozenset(("maximize", "minimize"))
+#: a coordinate of a space by itself, as in "add gamma=Constant(0)"; not among those of a whole Space(…)
+_COORDINATE: Final = re.compile(r"(?<![\w(])(?<!, )(\w+)=(?:Constant|Linear)\(([^()]*)\)")
 _CLAIM: Final = r"(?= (?:must|cannot|needs?|takes?|has to|is needed|is not|should)\b)"
 
 
@@ -53,6 +56,8 @@ def in_words(message: str, options: Iterable[str]) -> str:
     for phrase, typed in _PHRASES.items():
         message = message.replace(phrase, typed)
     message = re.sub(r"\b([a-z_]+?)__(\w+)\b", lambda found: _setting(found, names), message)
+    if "space" in names:
+        message = _COORDINATE.sub(lambda found: f"--space {found[1]}={found[2].replace(' ', '')}", message)
     names |= {old: new for old, new in _RENAMED.items() if new in names}
     for name, option in names.items():
         word, flag = re.escape(name), f"--{dashed(option)}"

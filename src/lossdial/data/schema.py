@@ -28,6 +28,7 @@ __all__ = [
     "Schema",
     "TableSchema",
     "are_paths",
+    "require_finite",
     "schema_from_json",
     "schema_of",
 ]
@@ -119,6 +120,7 @@ class ArraySchema(Schema):
             raise ValueError(
                 f"X must have shape (n, {', '.join(map(str, self.shape))}), as in training; got {array.shape}."
             )
+        require_finite(array)
         return np.ascontiguousarray(array)
 
     def to_json(self) -> dict[str, Any]:
@@ -183,6 +185,22 @@ class ImageSchema(Schema):
         sizes = {"channels": self.channels, "height": self.height, "width": self.width}
         known = {} if self.path_column is None else {"path_column": self.path_column}
         return {"kind": self.kind, **sizes, "features": self.features, "white": self.white, **known}
+
+
+def require_finite(array: NDArray[Any]) -> None:
+    """Refuse rows (n, …) that are no number everywhere: only a data frame's columns learn what to make of a gap."""
+    if np.isfinite(array).all():
+        return
+    gaps, whole = int(np.isnan(array).sum()), f"{array.size:,} cells"
+    if not gaps:
+        count = int(np.isinf(array).sum())
+        raise ValueError(
+            f"X is infinite, or too large for {array.dtype}, in {count:,} of {whole}; remove these rows, or cap them."
+        )
+    remedy = (
+        "Gaps are welcome in a data frame: fit and predict on pd.DataFrame(X)." if array.ndim == 2 else "Fill them."
+    )
+    raise ValueError(f"X is NaN in {gaps:,} of {whole}; an array must hold numbers only. {remedy}")
 
 
 def are_paths(X: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from dataclasses import dataclass, replace
 from typing import Any
@@ -66,7 +67,7 @@ class Split:
 def hold_out(rows: Rows, share: float, seed: int) -> Split:
     """Stratified; rows of a group, and copies of a row, on one side.
 
-    None are held out where a class has too few to share.
+    None are held out, with a warning, where a class has too few to share.
     """
     labels = are_positive(rows.y, rows.classes)
     if rows.X_val is not None and rows.y_val is not None:
@@ -80,8 +81,18 @@ def hold_out(rows: Rows, share: float, seed: int) -> Split:
             groups_val=rows.groups_val,
             groups=rows.groups,
         )
-    rarest = int(np.bincount(labels, minlength=2).min())
+    negatives, positives = np.bincount(labels, minlength=2).tolist()
+    rarest = min(negatives, positives)
     if rarest * share < 1 or rarest * (1 - share) < 1:
+        if share > 0:
+            few = f"{positives} positive" if positives <= negatives else f"{negatives} negative"
+            warnings.warn(
+                f"{few}{'s' if rarest > 1 else ''} among {len(labels):,} rows: too few to hold any out at "
+                f"validation_fraction={share:g}, so no figure can be stated. To tune, give tune data of its own: "
+                "tune(X, y, …).",
+                UserWarning,
+                stacklevel=4,  # who called fit
+            )
         return Split(rows.X, labels, rows.weight, groups=rows.groups)
     split = split_rows(_digestible(rows.X), labels, rows.groups, share, stream_seed(seed, Stream.SPLIT) % 2**32)
     train, test = np.flatnonzero(~split.test), np.flatnonzero(split.test)

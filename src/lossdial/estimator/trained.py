@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from lossdial.bundle import Bundle
-from lossdial.data.schema import ImageRows, TableSchema, are_paths
+from lossdial.data.encoder.table import require_unique_names
+from lossdial.data.schema import ImageRows, TableSchema, are_paths, require_finite
 from lossdial.dial import AIMS, Dial, Estimate, Objective, OperatingPoint, Referral, Verdict
 from lossdial.dial.cases import both_costs, no_costs
 from lossdial.dial.kinds import sigmoid
@@ -282,6 +283,7 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
         whole = isinstance(X, (pd.DataFrame, ImageRows)) or are_paths(X)
         if whole:
             if isinstance(X, pd.DataFrame):
+                require_unique_names(X)
                 validate_data(self, X, reset=reset, skip_check_array=True)
             return X if isinstance(y, str) and y == "no_validation" else (X, np.asarray(y))
         trained = None if reset else getattr(self, "bundle_", None)
@@ -290,9 +292,18 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
             return X if isinstance(y, str) and y == "no_validation" else (X, np.asarray(y))
         bytes_ = getattr(X, "dtype", None) in (np.uint8, "uint8")
         dtype = np.uint8 if bytes_ and np.ndim(X) > 2 else np.float32
-        return validate_data(
-            self, X, y, reset=reset, dtype=dtype, allow_nd=isinstance(self.network, nn.Module), order="C"
+        checked = validate_data(
+            self,
+            X,
+            y,
+            reset=reset,
+            dtype=dtype,
+            allow_nd=isinstance(self.network, nn.Module),
+            order="C",
+            ensure_all_finite=False,  # told below, in words of our own
         )
+        require_finite(checked[0] if isinstance(checked, tuple) else checked)
+        return checked
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -97,6 +97,8 @@ class DialMixin:
         ``fit`` kept, where these are of the model that scores ``X_new``. ``predict_proba`` gives probabilities at that
         prevalence.
         """
+        if (prevalence is None) == (X_new is None):
+            raise ValueError("give prevalence, or X_new to estimate it from; one of them.")
         dial = self.dial(X, y, groups=groups, sample_weight=sample_weight)
         if X_new is not None:
             self._require_comparable(dial)

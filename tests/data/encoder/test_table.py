@@ -179,7 +179,7 @@ def test_transform_names_absent_columns_and_the_closest() -> None:
     [
         (pd.DataFrame({"c": [1j]}), "'c' has type complex128"),
         (pd.DataFrame({"a": []}), r"shape \(0, 1\)"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), r"same name: \['a'\]"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), r"same name: \['a'\]. Rename them, or keep the first"),
         (np.ones(3), r"shape \(3,\)"),
     ],
 )

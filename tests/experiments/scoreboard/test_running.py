@@ -55,6 +55,19 @@ def test_the_command_runs_reports_and_goes_on(tmp_path, capsys, monkeypatch):
     assert (tmp_path / "docs/two.md").read_text() == page
 
 
+@pytest.mark.parametrize("splits", ["0", "9"])
+def test_there_are_five_splits(splits, tmp_path, capsys):
+    assert main(["scoreboard", "--store", str(tmp_path), "--splits", splits]) == 2
+    assert f"--splits must be a whole number from 1 to 5; got {splits}." in capsys.readouterr().err
+
+
+def test_a_store_without_rows_cannot_be_reported(tmp_path, capsys):
+    store = tmp_path / "nowhere"
+    assert main(["scoreboard", "--store", str(store), "--report-only"]) == 2
+    assert f"--store {store} has no rows to report; leave --report-only out" in capsys.readouterr().err
+    assert not store.exists()
+
+
 def test_a_package_that_is_missing_leaves_a_rival_out_and_says_which(tiny_table, monkeypatch):
     def gone(*_: object) -> None:
         raise ModuleNotFoundError("No module named 'nobody'", name="nobody")

@@ -48,6 +48,10 @@ def test_by_name_or_by_default() -> None:
     assert build_head(None, C, 0).config == PlainConfig()
     with pytest.raises(ValueError, match="unknown head 'flim'; did you mean 'film'"):
         build_head("flim", C, D)
+    with pytest.raises(ValueError, match=r"did you mean 'polynomial'[?] There are 'film', 'plain', 'polynomial'"):
+        build_head("poly", C, D)
+    with pytest.raises(ValueError, match=r"head='path' is not trained: an exact solve makes it. Leave head out"):
+        build_head("path", C, D)
     with pytest.raises(ValueError, match=r"head must be a HeadConfig such as FiLMConfig\(\)"):
         build_head(3, C, D)  # type: ignore[arg-type]  # the wrong type is the point
 

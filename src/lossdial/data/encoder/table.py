@@ -16,7 +16,7 @@ from lossdial.data.encoder.columns import CategoryColumn, Column, Reading
 from lossdial.data.encoder.inference import ColumnReport, decide, has_decimal_commas
 from lossdial.data.encoder.state import column_from_json, column_to_json, entry, report_from_json, texts
 
-__all__ = ["TableCoder", "about_absent", "about_gaps", "about_new", "about_odd"]
+__all__ = ["TableCoder", "about_absent", "about_gaps", "about_new", "about_odd", "require_unique_names"]
 
 FORMAT: Final = 2
 _MANY: Final = 0.1  # share of unseen text beyond which something is amiss: another spelling, another column
@@ -178,10 +178,18 @@ def _frame(x: pd.DataFrame | ArrayLike) -> pd.DataFrame:
         if array.ndim != 2:
             raise ValueError(f"X has shape {array.shape}; a table needs (n, d)")
         return pd.DataFrame(array, columns=[f"x{i}" for i in range(array.shape[1])])
-    frame = x.set_axis(x.columns.map(str), axis=1)
-    if not frame.columns.is_unique:
-        raise ValueError(f"X has columns of the same name: {sorted(set(frame.columns[frame.columns.duplicated()]))}")
-    return frame
+    require_unique_names(x)
+    return x.set_axis(x.columns.map(str), axis=1)
+
+
+def require_unique_names(x: pd.DataFrame) -> None:
+    """Refuse columns that a name does not tell apart, as text: 1 and '1' are one."""
+    names = x.columns.map(str)
+    if not names.is_unique:
+        raise ValueError(
+            f"X has columns of the same name: {sorted(set(names[names.duplicated()]))}. Rename them, or keep the first "
+            "of each: X.loc[:, ~X.columns.map(str).duplicated()]."
+        )
 
 
 def _warn(text: str | None) -> None:

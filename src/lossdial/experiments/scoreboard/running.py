@@ -39,8 +39,8 @@ def tasks(
     board: Board, sets: Sequence[str] | None = None, rivals: Sequence[str] | None = None, splits: int = SPLITS
 ) -> tuple[Task, ...]:
     """What is left to do."""
-    if splits < 1:
-        raise ValueError(f"splits must be at least 1; got {splits}.")
+    if not 1 <= splits <= SPLITS:
+        raise ValueError(f"splits must be a whole number from 1 to {SPLITS}; got {splits}.")
     entries = BOARD if sets is None else tuple(board_set(name) for name in sets)
     wanted = [rival(name) for name in (RIVALS if rivals is None else rivals)]
     done = board.done()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +29,8 @@ class HeadConfig(Config, ABC):
     members: how many heads side by side; more than one are an ensemble, whose mean probability is the model's.
     """
 
+    #: whether its weights are solved for, so that a name alone does not make one to be trained
+    solved: ClassVar[bool] = False
     members: int = field(default=1, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -188,7 +190,10 @@ def head_config(head: HeadConfig | Mapping[str, Any] | str | None, dim: int) -> 
     if not isinstance(data, Mapping):
         raise ValueError(f"head must be a HeadConfig such as FiLMConfig(), or the name of one; got {head!r}.")
     if data.get("name") not in _HEADS:
-        raise ValueError(f"unknown head {data.get('name')!r}; {closest(data.get('name'), _HEADS)}")
+        trainable = [name for name, kind in _HEADS.items() if not kind.solved]
+        raise ValueError(f"unknown head {data.get('name')!r}; {closest(data.get('name'), trainable)}")
+    if isinstance(head, str) and _HEADS[head].solved:
+        raise ValueError(f"head={head!r} is not trained: an exact solve makes it. Leave head out, with recipe='exact'.")
     return _HEADS[data["name"]].from_json(data)
 
 

@@ -28,6 +28,7 @@ class PathConfig(HeadConfig):
     """
 
     name: ClassVar[str] = "path"
+    solved: ClassVar[bool] = True
     names: tuple[str, ...] = ()
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
