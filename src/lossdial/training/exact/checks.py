@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
@@ -135,13 +135,26 @@ def checked_features(features: Features | ArrayLike) -> Features:
 
 def checked_labels(y: ArrayLike | Tensor, n: int) -> Tensor:
     """Labels (n,) as signs ±1 of float64."""
-    labels = torch.as_tensor(y if isinstance(y, Tensor) else np.asarray(y)).cpu()
+    labels = (y if isinstance(y, Tensor) else torch.as_tensor(_numbers(np.asarray(y)))).cpu()
     if labels.shape != (n,):
         raise ValueError(f"y must have shape ({n},), one label per row of the features; got {tuple(labels.shape)}.")
     values = labels.unique().tolist()
     if sorted(values) != [0, 1]:
         raise ValueError(f"y must hold both labels, 0 and 1; got {', '.join(map(str, values[:5]))}.")
     return 2 * labels.double() - 1
+
+
+def _numbers(y: NDArray[Any]) -> NDArray[Any]:
+    """Labels of a numeric type; objects may be numbers too, as pandas' nullable columns have it."""
+    if y.dtype.kind in "biuf":
+        return y
+    strange = [label for label in y.ravel().tolist() if not isinstance(label, (int, float, np.number, np.bool_))]
+    if strange:
+        raise ValueError(
+            f"y must hold 0 and 1, or booleans; got {strange[0]!r}, of type {type(strange[0]).__name__}. Compare the "
+            "labels with the one that is looked for, as in np.asarray(y) == 'ill'."
+        )
+    return y.astype(np.float64)
 
 
 def checked_weights(sample_weight: ArrayLike | Tensor | None, sign: Tensor) -> tuple[Tensor, float]:
