@@ -104,7 +104,7 @@ def with_nan() -> np.ndarray:
         (X[:, 0], Y, None, r"features must have shape \(n, c\), one row per sample; got \(40,\)"),
         (X[:0], Y[:0], None, r"features must have shape \(n, c\)"),
         (with_nan(), Y, None, "features must be finite; row 7, column 2 is nan"),
-        (np.ones((40, 3)), Y, None, "features are constant: 3 columns with one value each"),
+        (np.ones((40, 3)), Y, None, "features are constant: each of the 3 has one value"),
         (X, Y[:9], None, r"y must have shape \(40,\), one label per row of the features; got \(9,\)"),
         (X, np.zeros(40), None, "y must hold both labels, 0 and 1; got 0.0"),
         (X, np.where(Y, "ill", "well"), None, "y must hold 0 and 1, or booleans; got 'ill', of type str. Compare"),

@@ -127,8 +127,8 @@ def checked_features(features: Features | ArrayLike) -> Features:
         high = largest if high is None else torch.maximum(high, largest)
     if low is not None and high is not None and bool((low == high).all()):
         raise ValueError(
-            f"features are constant: {found.shape[1]} columns with one value each tell no row from another. "
-            "Look at what computed them."
+            f"features are constant: each of the {found.shape[1]} has one value, the same for every row. Look at the "
+            "columns or the network that they were computed from."
         )
     return found
 
