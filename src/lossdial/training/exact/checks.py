@@ -37,7 +37,8 @@ class Exact:
     ridges: nodes of log₁₀ C; None for two in each decade of the space's range.
     alphas, phis: nodes of the class weight α and of the focus φ, where the space lets them vary; up to 100,000 in all.
     tol: the largest entry that the gradient of a node's mean loss, ridge included, may keep; scikit-learn's ``tol``.
-    max_iterations: for each node. One that stops short is named in a warning, with its gradient's norm.
+    max_iterations: for each node, and for each step of φ on the way to it. A node that stops short is named in a
+        warning, with its gradient's norm.
     C: the strength of the ridge, as scikit-learn's, where the space has no ``ridge``; None for no ridge at all.
     """
 
