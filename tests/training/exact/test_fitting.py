@@ -238,6 +238,36 @@ def test_there_may_be_no_limit_to_speak_of(make) -> None:
     assert fit_exact(x, y, VSLoss(7.0), space, Exact(max_iterations=10**30)).norms.max() <= 1e-6
 
 
+ENDS = "Raise max_iterations, standardise the features, or"
+
+
+@pytest.mark.parametrize(
+    ("loss", "space", "message"),
+    [
+        (
+            VSLoss(7.0),
+            Space(gamma=Constant(0), tau=Constant(0), ridge=RIDGE),
+            rf"the worst, at C = 10, has [^ ]+ after 1 iteration\. {ENDS} stop at a smaller C\.",
+        ),
+        (
+            VSLoss(7.0),
+            Space(gamma=Constant(0), tau=Linear(0, 3, 1 / 3)),
+            rf"1 of 1 nodes .*; the worst has [^ ]+ after 1 iteration\. {ENDS} put a ridge into the space\.",
+        ),
+        (
+            FocalLoss(),
+            Space(alpha=Constant(0.5), phi=Constant(3), ridge=Constant(0)),
+            rf"the worst, at C = 1, α = 0\.5, φ = 3, has [^ ]+ after 1 iteration\. {ENDS} stop at a smaller C\.",
+        ),
+    ],
+)
+def test_a_node_takes_no_more_iterations_than_it_may_and_has_the_names_of_its_loss(make, loss, space, message) -> None:
+    x, y, _ = make()
+    with pytest.warns(UserWarning, match=message):
+        fit = fit_exact(x, y, loss, space, Exact(tol=1e-9, max_iterations=1))
+    assert fit.iterations.max() == (1 if isinstance(loss, VSLoss) else 4)  # φ = 0, 1, 2 and 3
+
+
 def test_a_norm_below_what_rounding_allows_ends_with_a_warning_and_not_in_a_loop(make) -> None:
     x, y, _ = make()
     space = Space(gamma=Constant(0), tau=Constant(0), ridge=RIDGE)
