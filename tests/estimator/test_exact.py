@@ -249,8 +249,10 @@ def test_classes_that_can_be_separated_and_no_ridge():
 
 def test_features_that_tell_nothing():
     X, y = embeddings(100)
-    with pytest.raises(ValueError, match="features are constant: 12 columns with one value each"):
+    with pytest.raises(ValueError, match="features are constant: each of the 12 has one value"):
         solved().fit(np.full_like(X, 3.0), y)
+    with pytest.raises(ValueError, match="each of the 6 has one value, the same for every row"):
+        LCTClassifier().fit(np.ones((100, 3)), y)  # a table of three columns, of which six features are made
     X[:, 4] = 7.0
     weights = solved().fit(X, y).bundle_.predictor.model.head.weights
     assert (weights[..., 4] == 0).all()
@@ -260,6 +262,6 @@ def test_features_that_tell_nothing():
 def test_a_solve_that_stops_short_says_how_short():
     X, y = embeddings()
     clf = solved(recipe=Exact(max_iterations=1, tol=1e-12))
-    with pytest.warns(UserWarning, match=r"7 of 11 nodes stopped short of the gradient norm 1e-12; the worst, at C ="):
+    with pytest.warns(UserWarning, match=r"11 of 11 nodes stopped short of the gradient norm 1e-12; the worst, at C ="):
         clf.fit(X, y)
     assert clf.history_[0]["norm"] > 1e-12

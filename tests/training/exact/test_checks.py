@@ -104,9 +104,11 @@ def with_nan() -> np.ndarray:
         (X[:, 0], Y, None, r"features must have shape \(n, c\), one row per sample; got \(40,\)"),
         (X[:0], Y[:0], None, r"features must have shape \(n, c\)"),
         (with_nan(), Y, None, "features must be finite; row 7, column 2 is nan"),
-        (np.ones((40, 3)), Y, None, "features are constant: 3 columns with one value each"),
+        (np.ones((40, 3)), Y, None, "features are constant: each of the 3 has one value"),
         (X, Y[:9], None, r"y must have shape \(40,\), one label per row of the features; got \(9,\)"),
         (X, np.zeros(40), None, "y must hold both labels, 0 and 1; got 0.0"),
+        (X, np.where(Y, "ill", "well"), None, "y must hold 0 and 1, or booleans; got 'ill', of type str. Compare"),
+        (X, [None, *Y[1:].tolist()], None, "y must hold 0 and 1, or booleans; got None, of type NoneType"),
         (X, 2 * Y, None, "y must hold both labels, 0 and 1; got 0, 2"),
         (X, Y, np.ones(9), r"sample_weight must have shape \(40,\), as y; got \(9,\)"),
         (X, Y, -np.ones(40), "sample_weight must be finite and not negative"),
@@ -131,6 +133,13 @@ def test_features_may_be_a_list_or_a_tensor_of_any_type(convert) -> None:
     expected = fit_exact(X, Y, VSLoss(3.0), VS).head
     found = fit_exact(convert(X), Y.tolist(), VSLoss(3.0), VS).head
     torch.testing.assert_close(found.weights.double(), expected.weights, rtol=2e-2, atol=2e-3)
+
+
+@pytest.mark.parametrize("kind", [bool, np.int8, np.float32])
+def test_labels_may_be_booleans_or_numbers_of_any_type(kind: type) -> None:
+    expected = fit_exact(X, Y, VSLoss(3.0), VS).head
+    for y in (Y.astype(kind), np.array(list(Y.astype(kind)), dtype=object)):
+        assert torch.equal(fit_exact(X, y, VSLoss(3.0), VS).head.weights, expected.weights)
 
 
 def test_the_space_of_coordinates_that_matter() -> None:

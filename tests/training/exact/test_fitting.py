@@ -225,12 +225,47 @@ def test_classes_that_are_separable_without_a_ridge_say_so_and_get_a_weak_one(ma
 def test_a_node_that_stops_short_is_named_with_its_norm(make) -> None:
     x, y, _ = make(c=300)
     space = Space(gamma=Constant(0), tau=Constant(0), ridge=RIDGE)
-    message = (
-        r"nodes stopped short of the gradient norm 1e-09; the worst, at C = .*, has .* after \d+ iterations. Raise"
-    )
+    message = r"nodes stopped short of the gradient norm 1e-09; the worst, at C = .*, has .* after 3 iterations. Raise"
     with pytest.warns(UserWarning, match=message) as caught:
         fit = fit_exact(x, y, VSLoss(7.0), space, Exact(tol=1e-9, max_iterations=3))
     assert f"{fit.norms.max().item():.2g}" in str(caught[0].message)
+    assert fit.iterations.max() == 3
+
+
+def test_there_may_be_no_limit_to_speak_of(make) -> None:
+    x, y, _ = make()
+    space = Space(gamma=Constant(0), tau=Constant(0), ridge=RIDGE)
+    assert fit_exact(x, y, VSLoss(7.0), space, Exact(max_iterations=10**30)).norms.max() <= 1e-6
+
+
+ENDS = "Raise max_iterations, standardise the features, or"
+
+
+@pytest.mark.parametrize(
+    ("loss", "space", "message"),
+    [
+        (
+            VSLoss(7.0),
+            Space(gamma=Constant(0), tau=Constant(0), ridge=RIDGE),
+            rf"the worst, at C = 10, has [^ ]+ after 1 iteration\. {ENDS} stop at a smaller C\.",
+        ),
+        (
+            VSLoss(7.0),
+            Space(gamma=Constant(0), tau=Linear(0, 3, 1 / 3)),
+            rf"1 of 1 nodes .*; the worst has [^ ]+ after 1 iteration\. {ENDS} put a ridge into the space\.",
+        ),
+        (
+            FocalLoss(),
+            Space(alpha=Constant(0.5), phi=Constant(3), ridge=Constant(0)),
+            rf"the worst, at C = 1, α = 0\.5, φ = 3, has [^ ]+ after 1 iteration\. {ENDS} stop at a smaller C\.",
+        ),
+    ],
+)
+def test_a_node_takes_no_more_iterations_than_it_may_and_has_the_names_of_its_loss(make, loss, space, message) -> None:
+    x, y, _ = make()
+    with pytest.warns(UserWarning, match=message):
+        fit = fit_exact(x, y, loss, space, Exact(tol=1e-9, max_iterations=1))
+    assert fit.iterations.max() == (1 if isinstance(loss, VSLoss) else 4)  # φ = 0, 1, 2 and 3
 
 
 def test_a_norm_below_what_rounding_allows_ends_with_a_warning_and_not_in_a_loop(make) -> None:

@@ -55,6 +55,15 @@ def test_it_stops_at_the_limit_and_says_how_far_it_got(make) -> None:
     assert solved.norm.isfinite().all()
 
 
+def test_nodes_may_have_different_limits(make) -> None:
+    made, start = make(), torch.zeros(3, 7, dtype=torch.float64)
+    solved = minimise(problem_of(made), start, 1e-12, torch.tensor([3, 0, 1]), newton=False)
+    assert solved.iterations.tolist() == [3, 0, 1]
+    assert torch.equal(solved.theta[1], start[1])
+    alone = minimise(problem_of(made), start, 1e-12, 3, newton=False)
+    torch.testing.assert_close(solved.theta[0], alone.theta[0], rtol=1e-9, atol=1e-10)
+
+
 def test_single_precision_stops_where_rounding_lets_it_no_further(make) -> None:
     problem = problem_of(make(), dtype=torch.float32)
     solved = minimise(problem, torch.zeros(3, 7, dtype=torch.float64), 0.0, 2000, newton=False)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
@@ -37,7 +37,8 @@ class Exact:
     ridges: nodes of log₁₀ C; None for two in each decade of the space's range.
     alphas, phis: nodes of the class weight α and of the focus φ, where the space lets them vary; up to 100,000 in all.
     tol: the largest entry that the gradient of a node's mean loss, ridge included, may keep; scikit-learn's ``tol``.
-    max_iterations: for each node. One that stops short is named in a warning, with its gradient's norm.
+    max_iterations: for each node, and for each step of φ on the way to it. A node that stops short is named in a
+        warning, with its gradient's norm.
     C: the strength of the ridge, as scikit-learn's, where the space has no ``ridge``; None for no ridge at all.
     """
 
@@ -127,21 +128,34 @@ def checked_features(features: Features | ArrayLike) -> Features:
         high = largest if high is None else torch.maximum(high, largest)
     if low is not None and high is not None and bool((low == high).all()):
         raise ValueError(
-            f"features are constant: {found.shape[1]} columns with one value each tell no row from another. "
-            "Look at what computed them."
+            f"features are constant: each of the {found.shape[1]} has one value, the same for every row. Look at the "
+            "columns or the network that they were computed from."
         )
     return found
 
 
 def checked_labels(y: ArrayLike | Tensor, n: int) -> Tensor:
     """Labels (n,) as signs ±1 of float64."""
-    labels = torch.as_tensor(y if isinstance(y, Tensor) else np.asarray(y)).cpu()
+    labels = (y if isinstance(y, Tensor) else torch.as_tensor(_numbers(np.asarray(y)))).cpu()
     if labels.shape != (n,):
         raise ValueError(f"y must have shape ({n},), one label per row of the features; got {tuple(labels.shape)}.")
     values = labels.unique().tolist()
     if sorted(values) != [0, 1]:
         raise ValueError(f"y must hold both labels, 0 and 1; got {', '.join(map(str, values[:5]))}.")
     return 2 * labels.double() - 1
+
+
+def _numbers(y: NDArray[Any]) -> NDArray[Any]:
+    """Labels of a numeric type; objects may be numbers too, as pandas' nullable columns have it."""
+    if y.dtype.kind in "biuf":
+        return y
+    strange = [label for label in y.ravel().tolist() if not isinstance(label, (int, float, np.number, np.bool_))]
+    if strange:
+        raise ValueError(
+            f"y must hold 0 and 1, or booleans; got {strange[0]!r}, of type {type(strange[0]).__name__}. Compare the "
+            "labels with the one that is looked for, as in np.asarray(y) == 'ill'."
+        )
+    return y.astype(np.float64)
 
 
 def checked_weights(sample_weight: ArrayLike | Tensor | None, sign: Tensor) -> tuple[Tensor, float]:

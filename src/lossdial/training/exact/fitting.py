@@ -190,12 +190,17 @@ def _warn_of_norms(walk: Walk, config: PathConfig, exact: Exact) -> None:
         return
     worst = torch.where(short, walk.norms, 0.0).argmax()
     i, j, k = (int(index) for index in torch.unravel_index(worst, walk.norms.shape))
-    norm, taken = walk.norms[i, j, k].item(), int(walk.iterations[i, j, k])
+    norm, taken = walk.norms[i, j, k].item(), int(walk.last[i, j, k])
     remedy = "Raise max_iterations" if taken >= exact.max_iterations else "Rounding allows no more: raise tol"
+    ridge = "ridge" in config.names
+    place = [f"C = {10 ** config.ridge[i]:.3g}"] if ridge else []
+    if config.beta is None:
+        place += [f"α = {config.alpha[j]:.3g}", f"φ = {config.phi[k]:.3g}"]
     warnings.warn(
-        f"{int(short.sum())} of {short.numel()} nodes stopped short of the gradient norm {exact.tol:g}; the worst, at "
-        f"C = {10 ** config.ridge[i]:.3g}, α = {config.alpha[j]:.3g}, φ = {config.phi[k]:.3g}, has {norm:.2g} after "
-        f"{taken} iterations. {remedy}, standardise the features, or stop at a smaller C.",
+        f"{int(short.sum())} of {short.numel()} nodes stopped short of the gradient norm {exact.tol:g}; "
+        f"the worst{', at ' + ', '.join(place) + ',' if place else ''} has {norm:.2g} after {taken} "
+        f"iteration{'s' if taken != 1 else ''}. {remedy}, standardise the features, or "
+        f"{'stop at a smaller C' if ridge else 'put a ridge into the space'}.",
         UserWarning,
         stacklevel=3,
     )

@@ -25,9 +25,10 @@ class Solved(NamedTuple):
     iterations: Tensor
 
 
-def minimise(problem: Problem, theta: Tensor, tol: float, max_iterations: int, newton: bool) -> Solved:
+def minimise(problem: Problem, theta: Tensor, tol: float, max_iterations: int | Tensor, newton: bool) -> Solved:
     """From θ (k, c + 1), float64, to gradients whose largest entry is at most ``tol``, or as far as rounding lets it.
 
+    max_iterations: one for all nodes, or one for each, (k,); 0 gives the norm at θ itself.
     newton: take curvature from Hessians (k, c + 1, c + 1), for few features; from L-BFGS alone otherwise.
     """
     k = len(theta)
@@ -37,9 +38,10 @@ def minimise(problem: Problem, theta: Tensor, tol: float, max_iterations: int, n
     gradient = problem.gradient(theta, scores)
     curvature: _Curvature | None = None
     stuck = torch.zeros(k, dtype=torch.bool, device=theta.device)
-    for iteration in range(max_iterations + 1):
+    most = torch.as_tensor(max_iterations, device=theta.device).expand(k)
+    for iteration in range(int(most.max()) + 1):
         norm = gradient.abs().amax(1)
-        leaving = (norm <= tol) | stuck | (iteration == max_iterations)
+        leaving = (norm <= tol) | stuck | (iteration >= most)
         if bool(leaving.any()):
             gone = place[leaving]
             out.theta[gone], out.norm[gone], out.iterations[gone] = theta[leaving], norm[leaving], iteration
@@ -47,7 +49,8 @@ def minimise(problem: Problem, theta: Tensor, tol: float, max_iterations: int, n
             if not len(rest):
                 break
             problem, curvature = problem.take(rest), curvature and curvature.take(rest)
-            place, theta, scores, gradient = place[rest], theta[rest], scores[rest], gradient[rest]
+            place, most = place[rest], most[rest]
+            theta, scores, gradient = theta[rest], scores[rest], gradient[rest]
         if curvature is None or (newton and iteration % _REFRESH == 0):
             curvature = _Curvature(problem.factors(scores) if newton else problem.diagonal(scores))
         direction = -curvature.solve(gradient)

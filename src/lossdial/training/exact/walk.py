@@ -31,6 +31,7 @@ _ROOM: Final = 0.9  # single precision stops at this share of the tolerance, so 
 class Walk:
     """The solutions θ (ridge, alpha, phi, c + 1), their norms and iterations (ridge, alpha, phi).
 
+    iterations, last: all that a node took, steps of φ on the way to it included, and those of its last step alone.
     total: what the rows' weights sum to; infinite where there is no ridge.
     """
 
@@ -43,6 +44,7 @@ class Walk:
         self.theta = like.new_zeros(*config.shape, rows.c + 1)
         self.norms = like.new_full(config.shape, torch.inf)
         self.iterations = torch.zeros(config.shape, dtype=torch.long, device=rows.device)
+        self.last = torch.zeros_like(self.iterations)
         self._newton = rows.c <= _FEW
         self._limit = rows.noise()
 
@@ -101,7 +103,8 @@ class Walk:
         solved = Solved(*(torch.cat(column) for column in zip(*parts, strict=True)))
         shape = (len(chosen), len(self._alpha))
         self.norms[chosen, :, k] = solved.norm.view(shape)
-        self.iterations[chosen, :, k] += solved.iterations.view(shape)
+        self.last[chosen, :, k] = solved.iterations.view(shape)
+        self.iterations[chosen, :, k] += self.last[chosen, :, k]
         return solved.theta.view(start.shape)
 
     def _groups(self, count: int) -> list[slice]:
@@ -115,9 +118,10 @@ class Walk:
         exact, rows = self.exact, self.rows
         # Single precision for most of the way, double precision for the rest and the last word on the norm.
         first_tol = max(_ROOM * exact.tol, self._limit)
-        first = minimise(Problem(rows, nodes), start, first_tol, exact.max_iterations, self._newton)
+        most = min(exact.max_iterations, 2**62)  # as a tensor has it
+        first = minimise(Problem(rows, nodes), start, first_tol, most, self._newton)
         precise = Problem(rows.at(rows.precise), nodes)
-        last = minimise(precise, first.theta, exact.tol, exact.max_iterations, self._newton)
+        last = minimise(precise, first.theta, exact.tol, most - first.iterations, self._newton)
         return Solved(last.theta, last.norm, first.iterations + last.iterations)
 
     def _separated(self, plain: Tensor) -> bool:
