@@ -28,10 +28,12 @@ from lossdial.training import ArrayBatches, Cosine, DivergedError, Flat, Optimiz
 
 C = 7
 RECIPES = {
-    "adam, clipped": Recipe(3, optimizer=OptimizerConfig("adam", 0.01), clip_norm=0.05),
-    "sgd, warm-up, not clipped": Recipe(3, optimizer=OptimizerConfig("sgd", 0.1), schedule=Cosine(warmup=1)),
+    "adam, clipped": Recipe(3, optimizer=OptimizerConfig("adam", 0.01), clip_norm=0.05, lam_per="batch"),
+    "sgd, warm-up, not clipped": Recipe(
+        3, optimizer=OptimizerConfig("sgd", 0.1), schedule=Cosine(warmup=1), lam_per="batch"
+    ),
     "adamw around SAM, clipped": Recipe(
-        3, optimizer=OptimizerConfig("adamw", 0.01, weight_decay=0.1, sam_rho=0.1), clip_norm=0.05
+        3, optimizer=OptimizerConfig("adamw", 0.01, weight_decay=0.1, sam_rho=0.1), clip_norm=0.05, lam_per="batch"
     ),
     "λ per sample, EMA": Recipe(3, optimizer=OptimizerConfig("adam", 0.01), ema_decay=0.9, lam_per="sample"),
     "λ per sample, EMA, SAM, clipped": Recipe(
@@ -185,7 +187,8 @@ def test_one_that_diverges_leaves_the_others_alone(recipe: Recipe, tmp_path: Pat
         fit(broken, loss, batches(), recipe, run_dir=tmp_path, checkpoint_seconds=0, progress=False)
     result = fit(broken, loss, batches(), recipe, run_dir=tmp_path, progress=False)
     assert [message is None for message in result.diverged] == [True, False, True]
-    assert str(result.diverged[1]).startswith("the loss became nan at step 1 (epoch 1, batch 1) with λ = Lam(gamma=")
+    which = "λ = Lam(gamma=" if recipe.lam_per == "batch" else "a λ for each sample"
+    assert str(result.diverged[1]).startswith(f"the loss became nan at step 1 (epoch 1, batch 1) with {which}")
     assert all(row["loss"] == row["loss"] for row in result.history)  # the mean of those that are left
     for i in (0, 2):
         for a, b in zip(weights([whole.member(i)]), weights([broken.member(i)]), strict=True):
