@@ -4,11 +4,11 @@ CIFAR-10 automobile against truck, β = 100. VS at all 16 settings against LCT o
 τ ~ L(0, 3, 0.33), trained once: with λ drawn for each sample, and for each batch as in the paper; with FiLM, with the
 polynomial head, and without telling the network λ.
 
-    lossdial reproduce --study scratch --preset cpu --jobs 2   # 148 trainings, 90 s each
+    lossdial reproduce --study scratch --preset cpu --jobs 2   # 154 trainings, 90 s each
     lossdial table one-against-search                          # the differences, with bounds
 
 Expect an AUC (held-out) of 0.872 for the best of 16, and of one training 0.868 with FiLM and λ for each sample, not
-worse by more than 0.01; with λ for each batch, and five seeds, 0.857 against 0.867. Cross entropy has 0.855.
+worse by more than 0.01; with λ for each batch 0.862. Cross entropy has 0.855.
 """
 
 from lossdial.experiments.studies.base import Part, Study
@@ -20,6 +20,6 @@ STUDY = Study(
         Part(("vs+lct:per-sample",), settings=(1,), seeds=7),
         Part(("vs",), seeds=7),
         Part(("vs+lct:polynomial-per-sample", "vs+lct:no-film-per-sample"), settings=(1,), seeds=7),
-        Part(("vs+lct", "vs+lct:polynomial", "vs+lct:no-film"), settings=(1,), seeds=5),
+        Part(("vs+lct", "vs+lct:polynomial", "vs+lct:no-film"), settings=(1,), seeds=7),
     ),
 )
