@@ -267,3 +267,45 @@ def test_float64_scores_are_told_apart():
     chosen = select(surface, Objective(maximize="f1"))
     assert chosen.value == 1
     assert (scores > chosen.threshold).tolist() == [False, True, True]
+
+
+def tied_surface(plain=None):
+    """Three λ that reach recall 1 at FPR .2, 0 and 0, the middle one central."""
+    y = np.array([0] * 10 + [1] * 4)
+    negatives = np.tile(np.arange(10.0), (3, 1))
+    floors = [7.5, 20.0, 20.0]
+    scores = np.array([[*row, *(floor + np.arange(4) / 10)] for row, floor in zip(negatives, floors, strict=True)]).T
+    return Surface(y, scores, tuple({"tau": t} for t in (1.0, 0.0, 2.0)), plain=plain or {})
+
+
+@pytest.mark.parametrize(
+    "aim",
+    [
+        Objective(maximize="recall", subject_to={"fpr": 0.3}),
+        Objective(maximize="recall", subject_to={"alert_rate": 0.6}),
+        Objective(maximize="npv", subject_to={"fpr": 0.3}),
+        Objective(maximize="recall", subject_to={"specificity": 0.7}, prevalence=0.01),
+    ],
+)
+def test_no_lam_is_taken_that_another_dominates(aim):
+    surface = tied_surface()
+    chosen = select(surface, aim)
+    assert figure(surface, "recall", chosen.index, chosen.threshold) == 1
+    assert figure(surface, "fpr", chosen.index, chosen.threshold) == 0
+
+
+@given(st.integers(0, 10**6), st.sampled_from(["recall", "npv", "precision", "specificity", "f1", "mcc"]))
+@settings(max_examples=25, deadline=None)
+def test_no_point_is_taken_that_another_dominates(seed, target):
+    surface = make(seed, n=40, m=4, ties=True)
+    chosen = select(surface, Objective(maximize=target, subject_to={"fpr": 0.3}))
+    tpr, fpr = (figure(surface, name, chosen.index, chosen.threshold) for name in ("recall", "fpr"))
+    for k, t in every_point(surface):
+        other = figure(surface, "recall", k, t), figure(surface, "fpr", k, t)
+        assert not (other[0] >= tpr and other[1] <= fpr and other != (tpr, fpr))
+
+
+def test_of_equal_points_that_of_the_plain_lam_is_taken():
+    aim = Objective(maximize="recall", subject_to={"fpr": 0.3})
+    assert tied_surface(plain={"tau": 0.0}).lams[select(tied_surface(plain={"tau": 0.0}), aim).index] == {"tau": 0.0}
+    assert tied_surface(plain={"tau": 3.0}).lams[select(tied_surface(plain={"tau": 3.0}), aim).index] == {"tau": 2.0}

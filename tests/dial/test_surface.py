@@ -53,18 +53,20 @@ def test_take_and_at_give_the_part():
     np.testing.assert_allclose(surface.at(4).metric("auc"), surface.metric("auc")[4:5])
 
 
-def test_counts_and_centrality():
+def test_counts_and_the_order_of_lams():
     y, folded, lams = make()
     surface = Surface(y, folded, lams)
     assert (surface.n_positive, surface.n_negative) == (y.sum(), (1 - y).sum())
     assert surface.prevalence == y.mean()
-    assert surface.by_centrality.tolist() == [3, 2, 4, 1, 5, 0, 6]
+    assert surface.by_plainness.tolist() == [3, 2, 4, 1, 5, 0, 6]
+    plain = Surface(y, folded, lams, plain=lams[0])
+    assert plain.by_plainness.tolist() == plain.take(np.arange(len(y))).by_plainness.tolist() == list(range(7))
 
 
 def test_one_lam_works():
     surface = Surface([0, 1, 1], [[0.0], [1.0], [-1.0]], ({"tau": 1.0},))
     assert surface.metric("auc").tolist() == [0.5]
-    assert surface.by_centrality.tolist() == [0]
+    assert surface.by_plainness.tolist() == [0]
 
 
 @pytest.mark.parametrize(

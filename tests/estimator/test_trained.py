@@ -106,6 +106,13 @@ def test_the_untuned_point_is_cross_entropys(fitted):
     assert_array_equal(fitted.decision_function(X_VAL), fitted.decision_function(X_VAL, LAMS[0]))
 
 
+def test_of_equally_good_lambda_the_dial_takes_the_one_nearest_to_cross_entropy(fitted):
+    plain = {"gamma": 0.0, "tau": 0.0}
+    for dial in (fitted.dial(), fitted.dial(X_VAL, Y_VAL)):
+        assert dial.lams[dial.surface.by_plainness[0]] == dial.surface.plain == plain
+    assert fitted.bundle_.envelope.vertices[0].lam == plain
+
+
 def test_tuning_finds_the_best_of_all_lambda_and_thresholds(clf):
     lams = clf.bundle_.predictor.model.space.grid(gamma=[0.0, 0.1, 0.3], tau=[0.0, 1.5, 3.0])
     point = clf.keep(clf.dial(X_VAL, Y_VAL, lams=lams).tune(maximize="f1"))

@@ -37,6 +37,28 @@ def test_jumps_land_where_tuning_does(opened: Open, make_dial: Callable[..., Dia
     assert found.errors == []
 
 
+def test_a_jump_among_equals_lands_where_tuning_does(opened: Open) -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], [200, 40])
+    lams = [{"gamma": g, "tau": t} for g in (0.0, 0.5) for t in (0.0, 1.0, 2.0)]
+    # Every λ finds all positives; the first and the last of them raise no false alarm for it.
+    lowest = [300.0, 190.0, 180.0, 170.0, 185.0, 300.0]
+    scores = np.stack([np.r_[rng.permutation(200), low + np.arange(40) / 64] for low in lowest], axis=1) / 64
+    for plain, wanted in ((None, 0), (lams[5], 5)):
+        dial = Dial(y, scores, lams, plain=plain)
+        found = opened(dial, "#recall=0.95&alerts=400")
+        aims = (
+            ("recall", Objective(maximize="precision", subject_to={"recall": 0.95})),
+            ("budget", Objective(maximize="recall", subject_to={"alert_rate": 0.4})),
+        )
+        for button, aim in aims:
+            found.page.click(f"#jump-{button}")
+            found.settle()
+            chosen = select(dial.surface, aim)
+            assert chosen.index == wanted
+            assert found.shown()[:2] == (chosen.index, chosen.threshold), button
+
+
 def test_what_a_jump_says_is_in_pythons_figures(opened: Open, make_dial: Callable[..., Dial]) -> None:
     dial = make_dial()
     found = opened(dial, "#fn=7&fp=2&recall=0.85")

@@ -107,7 +107,7 @@ class Bundle:
                 stacklevel=3,
             )
         scores = self.predictor.scores(self.predictor.features(X) if features is None else features, lams)
-        return Dial(labels, scores, scores.lams, groups=groups, sample_weight=sample_weight, spent=spent)
+        return Dial(labels, scores, scores.lams, groups, sample_weight, spent, self.plain)
 
     def held_out(self) -> Dial:
         """The dial over the samples that were held out in training."""
@@ -116,7 +116,7 @@ class Bundle:
                 "there are no held-out data: training had none to spare, or the model was kept without them. "
                 "Give data that training has not seen."
             )
-        return self.evidence.dial()
+        return self.evidence.dial(self.plain)
 
     def adapt(self, *, prevalence: float | Estimate, cost_fn: float, cost_fp: float, name: str) -> OperatingPoint:
         """The point of least expected cost elsewhere, by the held-out samples, or by their envelope where it alone was

@@ -53,9 +53,9 @@ class Evidence:
         """Why no figure can be stated on them; None where one can."""
         return statable(int(self.y.sum()), int(len(self.y) - self.y.sum()))
 
-    def dial(self) -> Dial:
-        """The dial over them."""
-        return Dial(self.y, self.scores, self.lams, groups=self.groups, sample_weight=self.sample_weight)
+    def dial(self, plain: Mapping[str, float] | None = None) -> Dial:
+        """The dial over them; `plain` is the λ of the plain loss, where it is known."""
+        return Dial(self.y, self.scores, self.lams, self.groups, self.sample_weight, plain=plain)
 
 
 def training_from(content: Content) -> Training:

@@ -30,7 +30,8 @@ class Dial(Promising):
     `scores` are margins (n,), or (n, m) at m values of λ, which `lams` names (`{}` where there is but one column and
     no λ), or lazy `Scores`. `groups` (n,) says which rows belong together (a patient's): they stay on one side of
     every split and are resampled as wholes. `sample_weight` (n,) is how much each row counts. `spent` says why these
-    rows cannot certify, where they cannot: they chose the epochs, or their scores are of several models.
+    rows cannot certify, where they cannot: they chose the epochs, or their scores are of several models. `plain` is
+    the λ of the plain loss, where it is known: of equally good λ the one nearest to it is taken, else the most central.
 
     >>> dial = Dial([0, 0, 1, 0, 1] * 30, [-2.0, -1.0, 1.0, 0.5, 2.0] * 30)
     >>> point = dial.tune(maximize="f1")
@@ -46,6 +47,7 @@ class Dial(Promising):
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         spent: str = "",
+        plain: Mapping[str, float] | None = None,
     ) -> None:
         held: Any = scores if isinstance(scores, Scores) else np.asarray(scores)
         if not isinstance(scores, Scores) and held.ndim == 1:
@@ -56,7 +58,8 @@ class Dial(Promising):
         self.scores: FloatArray | Scores = held
         self.groups: NDArray[Any] | None = None if groups is None else np.asarray(groups)
         self.sample_weight: FloatArray | None = None if sample_weight is None else np.asarray(sample_weight)
-        self._surface = Surface(self.y, held, ({},) if lams is None else tuple(lams), self.sample_weight, self.groups)
+        named = ({},) if lams is None else tuple(lams)
+        self._surface = Surface(self.y, held, named, self.sample_weight, self.groups, plain or {})
         kept = self._surface.scores
         if isinstance(kept, np.ndarray) and kept.size and not np.isfinite([kept.min(), kept.max()]).all():
             require_finite(kept.T)

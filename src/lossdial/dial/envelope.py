@@ -127,8 +127,8 @@ class Envelope:
 def envelope(surface: Surface, calibration: str | None = AUTO, seed: int = 0) -> Envelope:
     """The ROC envelope over every λ and threshold of a surface, found block by block.
 
-    Of points that coincide, the more central λ's is kept. Each λ on it is calibrated by the named kind, or ("auto")
-    by that of least cross-fitted log loss.
+    Of points that coincide, that of the λ nearest to the plain loss is kept. Each λ on it is calibrated by the named
+    kind, or ("auto") by that of least cross-fitted log loss.
 
     >>> scores = [[0.0, 3.0], [1.0, 1.0], [2.0, 0.0], [3.0, 2.0]]
     >>> hull = envelope(Surface([0, 1, 0, 1], scores, [{"tau": 0.0}, {"tau": 1.0}]))

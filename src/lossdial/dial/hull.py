@@ -20,15 +20,15 @@ class Corner:
 
 
 def frontier(surface: Surface) -> list[Corner]:
-    """The corners from 'predict none' to 'predict all'; of points that coincide, the more central λ's.
+    """The corners from 'predict none' to 'predict all'; of points that coincide, that of the plainer λ.
 
     What lies below the hull so far cannot be a corner, so that after the first λ few points are left to look at.
     """
     n_positive, n_negative = surface.samples.totals
     place = np.empty(surface.n_lams, dtype=np.intp)
-    place[surface.by_centrality] = np.arange(surface.n_lams)
-    # 'Predict none' and 'predict all' need no particular λ; the most central stands for them.
-    centre = int(surface.by_centrality[0])
+    place[surface.by_plainness] = np.arange(surface.n_lams)
+    # 'Predict none' and 'predict all' need no particular λ; the plainest stands for them.
+    centre = int(surface.by_plainness[0])
     best = [Corner(0.0, 0.0, centre, None), Corner(n_negative, n_positive, centre, None)]
     for part, _, ranking in surface.ranked_blocks():
         tps = np.broadcast_to(ranking.tp, ranking.fp.shape)
@@ -45,7 +45,7 @@ def frontier(surface: Surface) -> list[Corner]:
 
 def _upper_hull(points: list[Corner], place: NDArray[np.intp]) -> list[Corner]:
     """The corners of the upper hull, from left to right (Andrew's monotone chain)."""
-    # Ends before others, then the more central: of equal points the first is kept.
+    # Ends before others, then the plainer: of equal points the first is kept.
     points = sorted(points, key=lambda c: (c.fp, c.tp, c.column is not None, place[c.index], c.column or 0))
     hull: list[Corner] = []
     for point in points:

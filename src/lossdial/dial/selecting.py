@@ -31,7 +31,8 @@ def select(surface: Surface, objective: Objective, calibration: str | None = Non
     """The λ and threshold that serve an objective best on a surface, found jointly and exactly.
 
     - A figure at a threshold (precision, f1, expected cost, …) is optimised over λ and threshold together. Equal
-      values go to the greater recall within a λ, then to the more central λ.
+      values go to the greater recall within a λ, then to the λ of the greatest balanced accuracy, so that no other
+      has the same recall at a lower FPR, or the reverse; then to the λ nearest to the plain loss.
     - A figure of the order of the scores (auc, average precision) picks λ; the threshold is then the one with the
       best balanced accuracy, because a margin of 0 means nothing to a ranking. One that is attained at a threshold
       (max_f1, precision_at_recall) takes that threshold.
@@ -62,6 +63,7 @@ class _Search:
         of_lam = [(m, bound) for m, bound in bounds if not isinstance(m, CountMetric)]
         m = surface.n_lams
         gain, violation, column = np.empty(m), np.zeros(m), np.empty(m, dtype=np.intp)
+        balance = np.empty(m)
         figures = [f for f in (metric, *(f for f, _ in of_lam)) if not isinstance(f, CountMetric)]
         probable = self._of_probabilities([f for f in figures if of_probabilities(f)])
         figures = [f for f in figures if not of_probabilities(f)]
@@ -82,13 +84,14 @@ class _Search:
             line = np.arange(len(rows))
             column[part] = chosen
             violation[part] = short[line, chosen]
+            balance[part] = registry.BALANCED_ACCURACY.function(candidates)[line, chosen]
             for other, bound in of_lam:
                 violation[part] += _shortfall(per_lam[other.name], other, bound)
             gain[part] = figure[line, chosen] if isinstance(metric, CountMetric) else sign * per_lam[metric.name]
-        order = surface.by_centrality
-        legal_lam = violation <= violation.min() + SAME
-        gain = np.where(legal_lam, gain, -np.inf)
-        index = int(order[np.argmax(gain[order] >= gain.max() - SAME)])
+        gain = np.where(violation <= violation.min() + SAME, gain, -np.inf)
+        balance = np.where(gain >= gain.max() - SAME, balance, -np.inf)
+        order = surface.by_plainness
+        index = int(order[np.argmax(balance[order] >= balance.max() - SAME)])
         feasible = bool(violation[index] <= SAME)
         if not isinstance(metric, CountMetric | RankMetric) and not at_threshold:
             return index, self._one_half(index), sign * float(gain[index]), feasible

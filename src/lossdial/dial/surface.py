@@ -21,12 +21,15 @@ BLOCK_BYTES = 32 * 2**20
 STRIP_BYTES = 4 * 2**20
 
 
-def by_centrality(lams: Sequence[Mapping[str, float]]) -> NDArray[np.intp]:
-    """Indices of λ, the most central first: by distance from the middle of its range, dimensions scaled alike."""
+def by_plainness(lams: Sequence[Mapping[str, float]], plain: Mapping[str, float]) -> NDArray[np.intp]:
+    """Indices of λ by their distance from the plain λ, dimensions scaled alike; from the middle of the range of each
+    name that `plain` lacks."""
     values = np.array([[lam[name] for name in lams[0]] for lam in lams]).reshape(len(lams), -1)
     low, high = values.min(axis=0, initial=np.inf), values.max(axis=0, initial=-np.inf)
     span = np.where(high > low, high - low, 1.0)
-    distance = np.square((values - (low + high) / 2) / span).sum(axis=1)
+    middle = (low + high) / 2
+    centre = np.array([plain.get(name, middle[k]) for k, name in enumerate(lams[0])])
+    distance = np.square((values - centre) / span).sum(axis=1)
     return np.argsort(np.round(distance, 12), kind="stable")
 
 
@@ -35,7 +38,8 @@ class Surface:
     """Labels (n,), scores (n, m) (an array, or `Scores` computed in blocks) and the m values of λ.
 
     Scores keep their precision, float32 or float64. `weight` (n,) is how much each sample counts, `groups` (n,) which
-    belong together. Samples of no weight are left out.
+    belong together. `plain` is the λ of the plain loss, as far as it is known: of λ that are equally good, the one
+    nearest to it is taken. Samples of no weight are left out.
 
     >>> s = Surface([0, 1, 0, 1], [[0.1, 0], [0.3, 1], [0.2, 2], [0.9, 3]], ({"tau": 0.0}, {"tau": 1.0}))
     >>> s.metric("auc").tolist()
@@ -47,6 +51,7 @@ class Surface:
     lams: Sequence[Mapping[str, float]]
     weight: FloatArray | None = None
     groups: NDArray[Any] | None = None
+    plain: Mapping[str, float] = field(default_factory=dict)
     samples: Samples = field(init=False)
 
     def __post_init__(self) -> None:
@@ -107,9 +112,9 @@ class Surface:
         return self.samples.prevalence
 
     @cached_property
-    def by_centrality(self) -> NDArray[np.intp]:
-        """Indices of λ, the most central first."""
-        return by_centrality(self.lams)
+    def by_plainness(self) -> NDArray[np.intp]:
+        """Indices of λ, the plainest first."""
+        return by_plainness(self.lams, self.plain)
 
     def score_rows(self, start: int, stop: int) -> FloatArray:
         """Scores of a range of λ as rows (stop - start, n); NaN and infinity stop here."""
@@ -195,20 +200,19 @@ class Surface:
         index = np.arange(self.labels.size)[np.asarray(samples)]
         scores = self.scores[index] if isinstance(self.scores, np.ndarray) else self.scores.rows(index)
         weight = None if self.weight is None else self.weight[index]
-        return Surface(
-            self.labels[index], scores, self.lams, weight, None if self.groups is None else self.groups[index]
-        )
+        groups = None if self.groups is None else self.groups[index]
+        return Surface(self.labels[index], scores, self.lams, weight, groups, self.plain)
 
     def with_scores(self, scores: FloatArray | Scores, lams: Sequence[Mapping[str, float]]) -> "Surface":
         """The same samples with other scores (n, m)."""
-        return Surface(self.labels, scores, lams, self.weight, self.groups)
+        return Surface(self.labels, scores, lams, self.weight, self.groups, self.plain)
 
     def at_prevalence(self, prevalence: float) -> "Surface":
         """The same samples, weighted by class so that a share `prevalence` is positive."""
         require_prevalence(prevalence)
         positive, negative = prevalence / self.prevalence, (1 - prevalence) / (1 - self.prevalence)
         weight = np.where(self.labels, positive, negative) * (1.0 if self.weight is None else self.weight)
-        return Surface(self.labels, self.scores, self.lams, weight, self.groups)
+        return Surface(self.labels, self.scores, self.lams, weight, self.groups, self.plain)
 
     def column(self, lam: Mapping[str, float], whose: str = "it") -> int:
         """Which column has this λ."""

@@ -263,13 +263,13 @@ class LCTClassifier(TrainedClassifier):
             learned = solved(recipe, encoded, loss, space, network, seed, run)
         else:
             learned = trained(recipe, encoded, loss, space, network, self.head, seed, run, identity)
-        model, history, lam = learned.model, learned.history, space.nearest(loss.neutral)
+        model, history, plain = learned.model, learned.history, space.nearest(loss.neutral)
         predictor = Predictor(schema, model, rows.classes)
         features = None if split.X_val is None else predictor.features(split.X_val)
         evidence = evidence_of(predictor, split, features)
         both = evidence is not None and 0 < evidence.y.sum() < len(evidence.y)
         enough = evidence is not None and evidence.silence is None
-        ridge_on = ""
+        ridge_on, lam = "", plain
         if enough and features is not None and split.labels_val is not None:
             lam = standing_lam(model, loss, features, split.labels_val, split.weight_val)
             if "ridge" in space.free:
@@ -289,7 +289,7 @@ class LCTClassifier(TrainedClassifier):
                 target=rows.target,
             ),
             points={"default": untuned(lam, ridge_on)},
-            envelope=evidence.dial().envelope() if evidence is not None and enough else None,
+            envelope=evidence.dial(plain.as_dict()).envelope() if evidence is not None and enough else None,
             evidence=evidence if both and run.evidence else None,
             seen=np.unique(schema.fingerprints(split.X)) if run.evidence else None,
         )

@@ -101,8 +101,8 @@ def _write_cells(streams: Streams, surface: Surface, stated: Sequence[Calibratio
 
 
 def _write_witnesses(streams: Streams, surface: Surface) -> None:
-    central, most = surface.score(int(surface.by_centrality[0])), most_cuts(surface.n_lams)
-    for name, drawn in zip(("positive", "negative"), witnesses(surface.samples, central, surface.n_lams), strict=True):
+    plainest, most = surface.score(int(surface.by_plainness[0])), most_cuts(surface.n_lams)
+    for name, drawn in zip(("positive", "negative"), witnesses(surface.samples, plainest, surface.n_lams), strict=True):
         found = [places(surface.labels, score, drawn.index, most) for score in _columns(surface)]
         streams.counts(f"places {name}", found)
         streams.floats(f"shares {name}", drawn.share)

@@ -59,7 +59,7 @@ class Witnesses:
 def grade(
     surface: Surface, stated: Surface, names: Sequence[str] = METRICS, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[Graded, ...]:
-    """Metrics of every λ, those of probabilities as calibrated (on `stated`). Of equals the more central λ is best."""
+    """Metrics of every λ, those of probabilities as calibrated (on `stated`). Of equals the plainer λ is best."""
     metrics = [as_metric(name) for name in names]
     alone = surface.n_lams == 1 or min(surface.samples.units) < 2
     drawn_at_once = resample(surface.samples, resamples, seed)
@@ -72,7 +72,7 @@ def grade(
         drawn = {} if alone else bootstrap(seen, some, drawn_at_once)
         for metric in some:
             figure = values[metric.name] * (1.0 if metric.greater_is_better else -1.0)
-            order = surface.by_centrality
+            order = surface.by_plainness
             best = int(order[np.argmax(figure[order] >= figure.max() - SAME)])
             deviation: FloatArray = np.zeros(surface.n_lams)
             reach = 0.0

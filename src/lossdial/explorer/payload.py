@@ -14,7 +14,7 @@ from lossdial.dial.dial import Dial
 from lossdial.dial.points import OperatingPoint
 from lossdial.dial.referral import Referral
 from lossdial.dial.samples import Samples
-from lossdial.dial.surface import by_centrality
+from lossdial.dial.surface import by_plainness
 from lossdial.explorer import cells, images
 from lossdial.explorer.certifying import Split, split
 from lossdial.explorer.columns import write_columns
@@ -41,7 +41,7 @@ def labelled_payload(
         streams.floats(f"metric {metric.name}", metric.values)
         streams.floats(f"noise {metric.name}", metric.deviation)
     content = {
-        **_common(surface.lams, surface.by_centrality),
+        **_common(surface.lams, surface.by_plainness),
         "mode": "labelled",
         "rows": {"positive": samples.n_positive, "negative": samples.n_negative, "all": samples.size},
         "sizes": _sizes(samples),
@@ -88,7 +88,7 @@ def unlabelled_payload(scores: Unlabelled, points: Sequence[OperatingPoint]) -> 
         alerts = float(np.count_nonzero(point.predict(np.asarray(scores.scores)[:, column])))
         entries.append({"point": point.to_json(), "column": column, "tp": 0.0, "fp": alerts, "certificate": ""})
     return {
-        **_common(lams, by_centrality(lams)),
+        **_common(lams, by_plainness(lams, {})),
         "mode": "unlabelled",
         "rows": {"all": n},
         "notes": [
@@ -108,7 +108,7 @@ def _common(lams: Sequence[Any], order: NDArray[np.intp]) -> dict[str, Any]:
         "format": FORMAT,
         "names": names,
         "lams": [[float(lam[name]) for name in names] for lam in lams],
-        "central": order.tolist(),
+        "plainest": order.tolist(),
     }
 
 

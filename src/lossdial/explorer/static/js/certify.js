@@ -3,7 +3,7 @@
 // sets aside as many rows as the floor at hand needs, and the page as many as 0.95 at 95 % does.
 
 import { factor } from "./figures.js";
-import { mostCentral } from "./search.js";
+import { balancedAccuracy, bestLam } from "./search.js";
 
 const logSum = (a, b) => Math.max(a, b) + Math.log1p(Math.exp(-Math.abs(a - b)));
 
@@ -57,15 +57,18 @@ function choose(model, floor, prevalence) {
   const sizes = model.certify.choosing;
   const scale = prevalence === model.prevalence ? 1 : factor(sizes, prevalence);
   const gains = new Float64Array(model.size);
+  const balances = new Float64Array(model.size);
   for (let column = 0; column < model.size; column++) {
     let best = 0;
     for (let i = model.offsets[column]; i < model.offsets[column + 1]; i++) {
       if (tp[i] === 0 || (floor - tp[i] / sizes.positive) / floor > 1e-12) break; // ever fewer from here on
-      best = Math.max(best, tp[i] / (tp[i] + fp[i] * scale));
+      const gain = tp[i] / (tp[i] + fp[i] * scale);
+      if (gain <= best + 1e-12) continue;
+      [best, balances[column]] = [gain, balancedAccuracy(tp[i], fp[i], sizes)];
     }
     gains[column] = best;
   }
-  return mostCentral(model, gains);
+  return bestLam(model, gains, balances);
 }
 
 // One float below the order statistic that a cut accepts, where Python puts it; the page's own threshold, which accepts the

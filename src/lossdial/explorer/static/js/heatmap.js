@@ -130,7 +130,7 @@ export class HeatMap {
       if (this.layoutKey !== key) {
         const inPlane = (column) => rest.every(({ position }) => model.lams[column][position] === here[position]);
         Object.assign(this, { layoutKey: key, painted: null });
-        this.layOut(model.central.filter(inPlane));
+        this.layOut(model.plainest.filter(inPlane));
       }
       if (this.painted !== graded) this.paint(graded);
       this.mark(view, graded);

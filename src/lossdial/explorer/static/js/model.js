@@ -77,7 +77,7 @@ export class Model {
   nearest(wanted, first = -1) {
     let [best, least] = [0, Infinity];
     const scale = this.axes.map(({ values }) => values[values.length - 1] - values[0] || 1);
-    for (const column of this.central) {
+    for (const column of this.plainest) {
       let distance = 0;
       for (let k = 0; k < wanted.length; k++) {
         const off = Math.abs(this.lams[column][k] - wanted[k]) / scale[k];

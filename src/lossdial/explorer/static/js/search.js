@@ -1,5 +1,5 @@
 // The best threshold of every λ and the best of all, chosen as dial.objectives.select does: figures closer than SAME are
-// equal; among equals the greatest recall within a λ, then the most central λ.
+// equal; among equals the greatest recall within a λ, then the λ of the greatest balanced accuracy, then the plainest.
 
 import { alertRate, expectedCost, factor, precision, wilson } from "./figures.js";
 
@@ -76,19 +76,25 @@ export function cutFor(model, column, aim) {
 export function everyLam(model, aim) {
   const cuts = new Uint32Array(model.size);
   const gains = new Float64Array(model.size);
+  const balances = new Float64Array(model.size);
   const scratch = new Float64Array(Math.max(...model.lengths) + 1);
   for (let column = 0; column < model.size; column++) {
     const cut = bestCut(model, column, aim.gain, aim.legal, scratch);
     cuts[column] = cut;
     gains[column] = scratch[cut];
+    const { tp, fp } = model.counts(column, cut);
+    balances[column] = balancedAccuracy(tp, fp, model.sizes);
   }
-  return { cuts, gains, best: mostCentral(model, gains) };
+  return { cuts, gains, best: bestLam(model, gains, balances) };
 }
 
-export function mostCentral(model, gains) {
-  let most = -Infinity;
-  for (const gain of gains) most = Math.max(most, gain);
-  return model.central.find((column) => gains[column] >= most - SAME);
+export const balancedAccuracy = (tp, fp, sizes) => (tp / sizes.positive + 1 - fp / sizes.negative) / 2;
+
+export function bestLam(model, gains, balances) {
+  const most = Math.max(...gains);
+  const equal = model.plainest.filter((column) => gains[column] >= most - SAME);
+  const fairest = Math.max(...equal.map((column) => balances[column]));
+  return equal.find((column) => balances[column] >= fairest - SAME);
 }
 
 export function alertsOf(model, column, cut, prevalence) {

@@ -7,7 +7,7 @@ const FOLLOWS = ["hand", "cost", "recall", "budget"];
 
 export function firstState(model) {
   const state = {
-    column: model.central[0],
+    column: model.plainest[0],
     cut: 0,
     prevalence: model.prevalence,
     costFn: 10,
