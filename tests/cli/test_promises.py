@@ -29,6 +29,7 @@ def more(n: int, seed: int, moved: float = 0.0) -> pd.DataFrame:
             "kind": rng.choice(["low", "medium", "high"], size=n),
             "state": np.where(failing, "failing", "healthy"),
             "site": rng.choice(["north", "south"], n),
+            "patient": rng.integers(0, n // 4, n),
             "amount": rng.lognormal(3, 1, n).round(2),
         }
     )
@@ -182,6 +183,16 @@ def test_the_page_for_those_who_decide(own: Path, run: Path, files: Path, tmp_pa
     assert "screening by site" in told
     assert "a threshold per case costs" in told
     assert "over run;" in told  # no gain over the same network
+
+
+def test_the_parts_count_groups(own: Path, files: Path, tmp_path: Path, capsys) -> None:
+    words = ["evaluate", str(own), "--data", str(files / "test.csv"), "--by", "site", "--out", str(tmp_path / "e")]
+    assert main(words) == 0
+    assert "Exact 95 % intervals" in " ".join(capsys.readouterr().out.split())
+    assert main([*words, "--group", "patient"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Shares are over rows; their 95 % intervals count groups" in told
+    assert "positives in" in told
 
 
 def test_watch_keeps_its_state_and_speaks(own: Path, files: Path, tmp_path: Path, capsys) -> None:

@@ -89,3 +89,68 @@ def test_the_floor_that_a_refusal_offers_is_accepted(few):
     assert certificate.recall == offered > 0.6
     with pytest.raises(NotCertified):
         at_recall_in_every_part(y, score, by, offered + 0.002, 0.95)
+
+
+def patients(rng, n, likeness):
+    """A part per row and n groups of 1 to 8 positives with as many negatives elsewhere; `likeness` 1 makes copies."""
+    groups = np.repeat(np.arange(n), rng.integers(1, 9, n))
+    common = np.sqrt(likeness) * rng.standard_normal(n)[groups]
+    return common + np.sqrt(1 - likeness) * rng.standard_normal(groups.size), groups
+
+
+@pytest.mark.parametrize("likeness", [0.0, 0.99])
+@pytest.mark.parametrize(("n", "recall"), [(24, 0.5), (24, 0.9), (60, 0.8), (60, 0.97)])
+def test_the_intervals_of_parts_count_groups(likeness, n, recall):
+    # 300 draws, each covered with probability 0.95 at least: 4 standard deviations below is 0.899.
+    covered = 0
+    for trial in range(300):
+        score, groups = patients(np.random.default_rng([2, n, trial]), n, likeness)
+        y = np.append(np.ones(score.size, dtype=int), 0)
+        found = by_part(y, np.append(score, 0.0), norm.isf(recall), np.zeros(y.size), np.append(groups, n))
+        covered += found.parts[0].recall.low <= recall <= found.parts[0].recall.high
+    assert covered / 300 > 0.899
+
+
+def test_a_gap_between_parts_counts_groups():
+    # Nothing differs; a gap is claimed with probability 0.05 at most: 4 standard deviations above is 0.101.
+    claimed = 0
+    for trial in range(300):
+        score, groups = patients(np.random.default_rng([3, trial]), 60, 0.99)
+        y = np.append(np.ones(score.size, dtype=int), 0)
+        by = np.append(groups % 2, 0)
+        claimed += by_part(y, np.append(score, 0.0), -0.8, by, np.append(groups, 60)).recall_gap.low > 0
+    assert claimed / 300 < 0.101
+
+
+def test_a_copy_adds_nothing_and_the_report_says_what_it_counts():
+    rng = np.random.default_rng(0)
+    y = np.repeat([1, 0], 60)
+    score, by = rng.standard_normal(120) + y, np.arange(120) % 2
+    alone = by_part(y, score, 0.5, by)
+    copies = by_part(
+        *(np.repeat(column, 4) for column in (y, score)), 0.5, np.repeat(by, 4), np.repeat(np.arange(120), 4)
+    )
+    for a, b in zip(alone.parts, copies.parts, strict=True):
+        assert b.recall == pytest.approx(a.recall)
+        assert (b.n_positive, b.groups) == (4 * a.n_positive, (a.n_positive, a.n_negative))
+    assert "120 positives in 30 groups" in str(copies)
+    assert "over rows; their 95 % intervals count groups" in str(copies)
+    assert "groups" not in str(alone)
+    with pytest.raises(ValueError, match="groups must have shape"):
+        by_part(y, score, 0.5, by, [1, 2])
+
+
+def test_the_floor_over_all_holds_where_groups_span_parts():
+    # Either half of the groups has one easy row in one part and seven hard ones in the other: each part is half easy,
+    # yet a random row of a group is mostly hard. 300 draws, 4 standard deviations above 0.05 is 0.10.
+    easy, hard, n = 3.0, 1.0, 80
+    groups = np.concatenate([np.repeat(np.arange(2 * n), 8), np.arange(2 * n, 2 * n + 300)])
+    by = np.concatenate([np.tile([0] + [1] * 7, n), np.tile([1] + [0] * 7, n), np.arange(300) % 2])
+    y = (groups < 2 * n).astype(int)
+    mean = np.concatenate([np.tile([easy] + [hard] * 7, 2 * n), np.zeros(300)])
+    broken = 0
+    for trial in range(300):
+        score = np.random.default_rng([5, trial]).standard_normal(y.size) + mean
+        threshold, certificate = at_recall_in_every_part(y, score, by, 0.9, 0.95, groups, seed=trial)
+        broken += norm.sf(threshold - easy) / 8 + 7 * norm.sf(threshold - hard) / 8 < certificate.bound("recall")
+    assert broken / 300 < 0.10

@@ -146,6 +146,12 @@ def test_referral_by_parts_and_cases_from_the_dial():
     dial.tune(**FLOOR, confidence=0.95)
     parts = dial.by_part(np.arange(3400) % 2)
     assert len(parts.parts) == 2
+    y, scores = dial.y, dial.scores
+    patients = Dial(y, scores, dial.lams, groups=np.arange(3400) // 4).by_part(
+        np.arange(3400) % 2, dial.points["default"]
+    )
+    assert patients.parts[0].recall.value == parts.parts[0].recall.value
+    assert patients.parts[0].recall.low < parts.parts[0].recall.low
     assert dial.case_costs(np.full(3400, 10.0), 1.0).n == 3400
     point = Dial(*data(0, 300)).tune(**FLOOR, confidence=0.95, by=np.arange(1100) % 2, name="each")
     assert point.certificate.bound("recall in 1") == 0.95

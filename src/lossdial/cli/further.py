@@ -119,15 +119,14 @@ def _parts(dial: Dial, point: OperatingPoint, parts: ArrayLike, by: str) -> Shee
     rows = [
         (
             str(part.name),
-            f"{part.n_positive:,}, {part.n_negative:,}",
+            part.counts,
             *(_or_dash(figure) for figure in (part.recall, part.fpr, part.precision, part.alert_rate)),
         )
         for part in found.parts
     ]
     rows.append(("gap", "", _or_dash(found.recall_gap), _or_dash(found.fpr_gap), "", ""))
-    columns = (by, "positives, negatives", "recall", "fpr", "precision", "alert rate")
-    note = "Exact 95 % intervals; that of a gap holds for all parts at once."
-    return Sheet(f"{point.name} by {by}", columns, rows, note)
+    columns = (by, "rows", "recall", "fpr", "precision", "alert rate")
+    return Sheet(f"{point.name} by {by}", columns, rows, found.note, words=("rows",))
 
 
 def _or_dash(estimate: Estimate | None) -> str:

@@ -67,7 +67,7 @@ def needed(floor: float, risk: float, misses: int = 0) -> int:
     return high
 
 
-def lower_share(hits: int, n: int, risk: float) -> float:
+def lower_share(hits: float, n: float, risk: float) -> float:
     """The Clopper-Pearson lower bound on a share of which `hits` in n were seen; it fails at most with `risk`.
 
     >>> round(lower_share(59, 59, 0.05), 4)
@@ -76,7 +76,7 @@ def lower_share(hits: int, n: int, risk: float) -> float:
     return 0.0 if hits == 0 else float(betaincinv(hits, n - hits + 1, risk))
 
 
-def upper_share(hits: int, n: int, risk: float) -> float:
+def upper_share(hits: float, n: float, risk: float) -> float:
     """The Clopper-Pearson upper bound on a share of which `hits` in n were seen; it fails at most with `risk`.
 
     >>> round(upper_share(0, 100, 0.05), 4)

@@ -120,9 +120,9 @@ class Promising:
         return Watch.of(self._point(point), confidence, alerts_only, prevalence, precision)
 
     def by_part(self, by: ArrayLike, point: str | OperatingPoint = "default") -> Parts:
-        """What a point does in each part that `by` (n,) names, and the gaps between them."""
+        """What a point does in each part that `by` (n,) names, and the gaps between them; intervals count groups."""
         found = self._point(point)
-        return by_part(self.y, self._score(found), found.threshold, by)
+        return by_part(self.y, self._score(found), found.threshold, by, self.groups)
 
     def case_costs(self, cost_fn: ArrayLike, cost_fp: ArrayLike, point: str | OperatingPoint = "default") -> CaseCosts:
         """What a threshold per case saves at a point's λ, with costs of one number or one per case."""

@@ -99,9 +99,15 @@ class Samples:
         return swapped_halves(self.labels, seed, self.groups)
 
     def _effective(self, side: BoolArray) -> float:
-        if self.weight is None and self.groups is None:
-            return float(np.count_nonzero(side))
-        weight: FloatArray = np.ones(np.count_nonzero(side)) if self.weight is None else self.weight[side]
-        if self.groups is not None:
-            weight = np.bincount(self.groups[side], weight).astype(np.float64)
-        return float(np.square(weight.sum()) / np.square(weight).sum())
+        weight = None if self.weight is None else self.weight[side]
+        return effective(weight, None if self.groups is None else self.groups[side], int(np.count_nonzero(side)))
+
+
+def effective(weight: FloatArray | None, groups: NDArray[np.intp] | None, n: int) -> float:
+    """How many independent rows n rows with weights (n,) and groups (n,) are worth: (Σw)²/Σw² over groups."""
+    if weight is None and groups is None:
+        return float(n)
+    share: FloatArray = np.ones(n) if weight is None else weight
+    if groups is not None:
+        share = np.bincount(groups, share).astype(np.float64)
+    return float(np.square(share.sum()) / np.square(share).sum())
