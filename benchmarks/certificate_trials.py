@@ -5,10 +5,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from certificate_laws import Law, Rows
+from certificate_laws import Floats, Law, Rows
 from scipy.stats import norm
 
-from lossdial.dial import Bet, NotCertified, Objective, Surface, cap_alerts, crossfit, mixture_fit, select, verdict
+from lossdial.dial import (
+    Bet,
+    NotCertified,
+    Objective,
+    Surface,
+    Watch,
+    cap_alerts,
+    crossfit,
+    mixture_fit,
+    select,
+    verdict,
+)
 from lossdial.dial.certificates import Certificate, at_recall
 from lossdial.dial.certifying import certified_choice
 from lossdial.dial.evidence import sample
@@ -151,6 +162,29 @@ def watched(recall: float, n: int, index: int, good: int = 0) -> int | None:
     rng = np.random.default_rng([int(1000 * recall), good, index])
     bet = Bet(0.95, 0.05).see(rng.random(good) < 0.97).see(rng.random(n) < recall)
     return None if bet.broken_at is None else bet.broken_at - good
+
+
+ORDERS: dict[str, Callable[[Floats, Floats], Floats]] = {
+    "as they came": lambda score, y: np.zeros(score.size),  # noqa: ARG005
+    "by score": lambda score, y: score,  # noqa: ARG005
+    "alerts first": lambda score, y: np.where(score > CUT, 0.0, 1.0),  # noqa: ARG005
+    "positives first": lambda score, y: 1.0 - y,  # noqa: ARG005
+    "misses first": lambda score, y: np.where((score > CUT) == y, 1.0, 0.0),
+}
+"""How a file of outcomes may be sorted."""
+CUT = float(norm.isf(0.9) + 2)
+
+
+def sorted_alarm(order: str, index: int) -> bool:
+    """Does a watch right at its floor and its cap speak, shown five sorted files of 1,000 cases?"""
+    rng = np.random.default_rng([23, list(ORDERS).index(order), index])
+    watch = Watch(CUT, 0.95, {"recall": Bet(0.9, 0.025), "fpr": Bet(float(norm.cdf(CUT)), 0.025)})
+    for _ in range(5):
+        y = (rng.random(1000) < 0.1).astype(np.float64)
+        score = rng.standard_normal(1000) + 2 * y
+        at = np.argsort(ORDERS[order](score, y), kind="stable")
+        watch = watch.see(score[at], y[at])
+    return bool(watch.broken)
 
 
 def gain_claimed(n_positive: int, m: int, noise: float, index: int) -> bool:

@@ -22,7 +22,7 @@ import numpy as np
 from certificate_laws import LAWS
 from certificate_money import money
 from certificate_page import page
-from certificate_trials import crossfit_covers, gain_claimed, shift_refused, trial, watched
+from certificate_trials import ORDERS, crossfit_covers, gain_claimed, shift_refused, sorted_alarm, trial, watched
 
 from lossdial.dial import Dial, Objective
 
@@ -77,6 +77,8 @@ def jobs(draws: int) -> dict[str, tuple[Callable[[int, int], dict[str, float]], 
     for recall in (0.93, 0.9, 0.85, 0.8):
         for good in (0, 2000):
             found[f"watch: {recall:g} after {good}"] = (partial(alarm_block, recall, 2000, good), max(draws // 10, 1))
+    for order in ORDERS:
+        found[f"sorted: {order}"] = (_shares(partial(sorted_alarm, order)), max(draws // 4, 1))
     for n_positive, m, noise in ((50, 20, 0.3), (100, 60, 0.3), (100, 20, 1.0)):
         claim = partial(gain_claimed, n_positive, m, noise)
         found[f"verdict: {n_positive} positives, {m} λ, noise {noise:g}"] = (_shares(claim), few)

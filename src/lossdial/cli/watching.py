@@ -41,7 +41,8 @@ def watch(
     run
         The folder that `lossdial train` wrote.
     data
-        The cases whose outcomes came since the last call, labelled, in the order they came.
+        The cases whose outcomes came since the last call, labelled. Calls are looked at in their order, the rows of one
+        in a random order, so that a sorted file does no harm.
     point
         The operating point to watch, by name; it has a certificate (`lossdial tune --confidence 0.95`).
     alerts_only
@@ -114,7 +115,7 @@ def _outcomes(
     alerts_only: bool,
     current: Watch,
 ) -> tuple[Any, Any]:
-    """Scores (k,) at the point's λ and outcomes (k,) in {0, 1}, in the order of the rows."""
+    """Scores (k,) at the point's λ and outcomes (k,) in {0, 1}."""
     import numpy as np
 
     from lossdial.cli.inputs import Columns, read_inputs

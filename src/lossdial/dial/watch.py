@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from lossdial.base.files import read_json, write_json
 from lossdial.dial.betting import Bet
@@ -30,8 +30,9 @@ class Watch:
 
     With `labels` "all" every case gets an outcome, and recall and FPR are watched. With "alerts" only cases above the
     threshold do: recall cannot be watched then, since nobody learns of a miss, and precision is watched instead.
-    The certificate is called broken where it holds, ever, with probability 1 - `confidence` at most. Outcomes are to
-    come one by one: of a patient with several rows give one. `seen` are the digests of what was shown, so that nobody
+    The certificate is called broken where it holds, ever, with probability 1 - `confidence` at most. Calls are looked
+    at in their order, the outcomes within one in a random order, so that a sorted file does no harm. Outcomes are to be
+    independent: of a patient with several rows give one. `seen` are the digests of what was shown, so that nobody
     shows the same outcomes twice; `made_on` those of the rows that made the point, of which a certificate holds anyway.
     `unwatched` are figures that the certificate bounds and outcomes alone do not tell, such as the recall of a part.
     """
@@ -111,7 +112,7 @@ class Watch:
         return cls(threshold, confidence, {"precision": Bet(precision, 1 - confidence)}, ALERTS)
 
     def see(self, score: ArrayLike, y: ArrayLike) -> "Watch":
-        """The state after cases with scores (k,) and outcomes (k,) in {0, 1}, in the order they came.
+        """The state after cases with scores (k,) and outcomes (k,) in {0, 1}; their order within the call is ignored.
 
         Where only alerts get outcomes, cases at or below the threshold are passed over, whatever stands in y.
         """
@@ -123,15 +124,19 @@ class Watch:
             if given.shape != values.shape:
                 raise ValueError(f"y must have shape {values.shape}, as score has; got {given.shape}.")
             alerts = as_labels(given[accepted])
-            bets = {"precision": self.bets["precision"].see(alerts)}
-            return replace(self, bets=bets, seen=self._shown(alerts, values[accepted]))
+            seen = self._shown(alerts, values[accepted])
+            order = _shuffled(alerts, values[accepted])
+            return replace(self, bets={"precision": self.bets["precision"].see(alerts[order])}, seen=seen)
         labels = as_labels(np.atleast_1d(np.asarray(y)))
         if labels.shape != values.shape:
             raise ValueError(f"y must have shape {values.shape}, as score has; got {labels.shape}.")
         self.require_new(labels, values)
+        seen = self._shown(labels, values)
+        order = _shuffled(labels, values)
+        labels, accepted = labels[order], accepted[order]
         outcomes = {"recall": accepted[labels], "fpr": ~accepted[~labels]}
         bets = {name: bet.see(outcomes[name]) for name, bet in self.bets.items()}
-        return replace(self, bets=bets, seen=self._shown(labels, values))
+        return replace(self, bets=bets, seen=seen)
 
     def require_new(self, labels: ArrayLike, score: ArrayLike) -> None:
         """Stop where labels (n,) and scores (n,) are those of the rows that chose the point or made its certificate."""
@@ -178,7 +183,7 @@ class Watch:
                 floor, seen, low, high = 1 - floor, 1 - seen, 1 - high, 1 - low
             sign = "<=" if name == "fpr" else ">="
             if bet.broken_at is not None:
-                state = f"NO LONGER HOLDS, since outcome {bet.broken_at}"
+                state = f"NO LONGER HOLDS, as outcome {bet.broken_at} showed"
             else:
                 state = f"not refuted (evidence {bet.wealth:.3g} of {1 / bet.risk:.3g})"
             told = f", seen {seen:.4g} [{low:.4g}, {high:.4g}]" if bet.n else ""
@@ -228,3 +233,15 @@ class Watch:
     def load(cls, path: str | Path) -> "Watch":
         """The state that `save` wrote, to go on from."""
         return cls.from_json(read_json(Path(path)), str(path))
+
+
+def _shuffled(labels: BoolArray, values: FloatArray) -> NDArray[np.intp]:
+    """A random order of outcomes (k,), whatever the order they are given in.
+
+    A file sorted by score or by outcome would look like a change: bets are valid for outcomes in an order that does not
+    depend on them. The generator is named by the outcomes themselves, so that the same ones give the same order.
+    """
+    order = np.lexsort((labels, values))
+    packed = (values[order] + 0.0).tobytes() + labels[order].tobytes()  # -0.0 and 0.0 are one score
+    rng = np.random.default_rng(np.frombuffer(hashlib.sha256(packed).digest(), dtype=np.uint32))
+    return np.asarray(order[rng.permutation(order.size)])

@@ -30,7 +30,7 @@ class Watches:
         self._lock = threading.Lock()
 
     def see(self, name: str, point: OperatingPoint, scores: Any, outcomes: Any) -> Watch:
-        """The watch of a point after more cases, in the order they came."""
+        """The watch of a point after more cases."""
         fresh = _fresh(name, point)
         with self._lock:
             if self._run is None:
