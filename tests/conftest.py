@@ -1,13 +1,26 @@
 """What every room's tests share."""
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+
+# Of Chromium: no word to anybody.
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--host-resolver-rules=MAP *.attacker.example 127.0.0.1",  # a name that somebody made point here
+)
 
 # The networks here are tiny, and pytest runs on all cores: more threads would only wait for each other.
 torch.set_num_threads(1)
@@ -64,3 +77,25 @@ def full_disk() -> Callable[[int], AbstractContextManager[None]]:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     return limited
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    playwright = None
+    reason = "no Chromium here; install it with: apt-get install -y chromium"
+    if chromium is not None:
+        try:
+            from playwright.sync_api import sync_playwright
+
+            playwright = sync_playwright
+        except ImportError:
+            reason = "no Playwright here; install it with: pip install playwright"
+    if playwright is None:
+        if os.environ.get("LOSSDIAL_NEED_BROWSER"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with playwright() as driver:
+        found = driver.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        yield found
+        found.close()

@@ -1,8 +1,6 @@
 """A real browser, without a network, for pages opened from the disk."""
 
 import math
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,15 +13,6 @@ from lossdial.dial import Dial
 from lossdial.dial.points import Estimate
 from lossdial.explorer import Unlabelled, assets, explore
 from lossdial.explorer.figures import Setting, Sizes, figures, people, printed
-
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-)
 
 
 def dial_of(
@@ -56,28 +45,6 @@ def counts_at(dial: Dial, column: int, threshold: float) -> tuple[float, float]:
 def make_dial() -> Callable[..., Dial]:
     """`dial_of`, which tests of this folder cannot import."""
     return dial_of
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    playwright = None
-    reason = "no Chromium here; install it with: apt-get install -y chromium"
-    if chromium is not None:
-        try:
-            from playwright.sync_api import sync_playwright
-
-            playwright = sync_playwright
-        except ImportError:
-            reason = "no Playwright here; install it with: pip install playwright"
-    if playwright is None:
-        if os.environ.get("LOSSDIAL_NEED_BROWSER"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    with playwright() as driver:
-        found = driver.chromium.launch(executable_path=chromium, args=list(FLAGS))
-        yield found
-        found.close()
 
 
 @dataclass

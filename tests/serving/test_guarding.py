@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from lossdial.serving import Limits
-from tests.serving.conftest import Serving, as_json, inputs
+from tests.serving.conftest import Client, Serving, as_json, inputs
 
 ROWS = as_json(inputs(3, 3))
 TOKEN = "a-token-of-some-length"
@@ -60,6 +60,46 @@ def test_other_names_and_other_sites_are_refused(serving: Serving) -> None:
     assert client.get("/points", Origin="http://evil.example").status == 403
     own = f"127.0.0.1:{client.server.port}"
     assert client.get("/points", Host=own, Origin=f"http://{own}").status == 200
+    assert client.get("/points", Host="LOCALHOST", Origin="http://localhost").status == 200
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1:80", "localhost", "localhost:1", "[::1]", "[::1]:8000"])
+def test_this_machine_s_own_names_are_answered(client: Client, host: str) -> None:
+    assert client.get("/points", Host=host).status == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1.evil.example",
+        "127.evil",
+        "localhost.evil",
+        "127.0.0.1@evil",
+        "evil:127.0.0.1",
+        "[::1",
+        "[::1]x",
+        "[::2]",
+        "::1",
+        "[127.0.0.1.evil]",
+        "0.0.0.0",
+        "127.0.0.1:80:80",
+        "127.0.0.1, evil",
+        "",
+        "evil#127.0.0.1",
+        "10.0.0.1",
+    ],
+)
+def test_no_other_name_is(client: Client, host: str) -> None:
+    answer = client.get("/points", Host=host)
+    assert (answer.status, "answers to localhost only" in answer.error) == (403, True)
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://[", "null", "", "http://[::1", "127.0.0.1", "http://evil@localhost", "//", "\u00ff"]
+)
+def test_a_malformed_origin_is_another_site(client: Client, origin: str) -> None:
+    answer = client.get("/points", Host="localhost", Origin=origin)
+    assert (answer.status, "a page of another site" in answer.error) == (403, True)
 
 
 def test_a_gigabyte_is_refused_unread(serving: Serving) -> None:

@@ -7,10 +7,11 @@ import base64
 import binascii
 import hmac
 import json
+import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from ipaddress import ip_address
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from lossdial.serving.limits import Limits, Refused
 
@@ -26,8 +27,17 @@ _HEADERS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is this machine's own."""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    """Whether a host is this machine alone: localhost, or an address that is one. No other name is, wherever it leads.
+
+    >>> is_loopback("127.0.0.2"), is_loopback("127.0.0.1.attacker.example")
+    (True, False)
+    """
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Bodies:
@@ -109,17 +119,15 @@ class Guard:
 
     def _look(self, scope: Scope) -> None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
+        host = headers.get(b"host", b"localhost").decode("latin-1").lower()
         if self._secret is not None:
             if scope["path"] not in OPEN:
                 self._require_token(headers.get(b"authorization"), self._secret)
         else:
-            host = _host(headers.get(b"host", b"localhost").decode("latin-1"))
-            if not is_loopback(host):  # a name that somebody made point here
+            if not is_loopback(_host(host)):  # a name that somebody made point here
                 raise Refused(403, "this server answers to localhost only; another name needs a token.")
         origin = headers.get(b"origin")
-        if origin is not None and urlsplit(origin.decode("latin-1")).netloc != headers.get(b"host", b"").decode(
-            "latin-1"
-        ):
+        if origin is not None and origin.decode("latin-1").lower() not in (f"http://{host}", f"https://{host}"):
             raise Refused(403, "a page of another site may not ask this server.")
         length = headers.get(b"content-length")
         if length is not None and int(length) > self._limits.body:
@@ -146,11 +154,13 @@ def _token(given: bytes) -> bytes:
     return b""
 
 
+_HOST: Final = re.compile(r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[^:\[\]]+))(?::\d*)?")
+
+
 def _host(header: str) -> str:
-    """The host of a Host header, without its port."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0]
-    return header.partition(":")[0].lower()
+    """The host of a Host header, without its port; empty where the header is malformed."""
+    found = _HOST.fullmatch(header)
+    return "" if found is None else found["v6"] or found["name"]
 
 
 def error_body(message: str) -> bytes:

@@ -59,6 +59,7 @@ class Server:
             log_level="warning",
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # nothing here asks who a proxy says it is
             timeout_keep_alive=max(1, int(self.limits.seconds)),
             timeout_graceful_shutdown=max(1, int(self.limits.seconds)),
             backlog=min(2048, self.limits.connections),
