@@ -21,8 +21,9 @@ from rich.console import Console
 from rich.table import Table
 
 from lossdial import LCTClassifier, Recipe
-from lossdial.data import TableDataSet, data_root, data_set
+from lossdial.data import data_root
 from lossdial.dial import Surface, adapt, envelope
+from lossdial_studies.data_sets import TableDataSet, data_set
 
 PREVALENCES = (0.001, 0.01, 0.05, 0.2, 0.5)
 #: prevalence·cost_fn against (1 − prevalence)·cost_fp: the slope at which the envelope is touched

@@ -23,9 +23,10 @@ from rich.console import Console
 from rich.table import Table
 
 from lossdial import LCTClassifier, Recipe
-from lossdial.data import ImageDataSet, TableDataSet, data_root, data_set
+from lossdial.data import data_root
 from lossdial.dial.calibrating import calibrations, stated
 from lossdial.models import EfficientNetLite0, FrozenEncoder
+from lossdial_studies.data_sets import ImageDataSet, TableDataSet, data_set
 
 BAR = 0.03  # 0.01 when a table trained in half a minute; it takes a few seconds now
 SECONDS = 1.0

@@ -23,13 +23,13 @@ from rich.console import Console
 from rich.table import Table
 
 from lossdial.dial.metrics import auc
-from lossdial.experiments.experiment import image_set
-from lossdial.experiments.methods import method
-from lossdial.experiments.presets import preset
 from lossdial.losses import VSLoss, imbalance
 from lossdial.models import FiLMConfig, HeadConfig, PlainConfig, PolynomialConfig, build_model
 from lossdial.spaces import Constant, Space
 from lossdial.training import LamPer, fit, make_fabric
+from lossdial_studies.experiment import image_set
+from lossdial_studies.methods import method
+from lossdial_studies.presets import preset
 
 DATA, NEGATIVES, POSITIVES, OTHERS = "cifar10-auto-truck", 4500, 45, 2000
 _DENSITIES = method("vs+lct").spaces()

@@ -20,9 +20,9 @@ from rich.table import Table
 from torch import nn
 
 from lossdial import ConditionalClassifier, fit
-from lossdial.experiments import Method, method, preset
 from lossdial.models import SettingsStack
 from lossdial.training import ArrayBatches, Recipe
+from lossdial_studies import Method, method, preset
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,11 @@ from torch import nn
 from lossdial import LCTClassifier, Recipe
 from lossdial.data.readers.tables import read_table, split_target
 from lossdial.data.schema import schema_of
-from lossdial.data.sets import named_tables
 from lossdial.losses import VSLoss, imbalance
 from lossdial.models import STAGES, TREE_SCALE, MLPConfig, PolynomialConfig, TableConfig
 from lossdial.training import Exact, OptimizerConfig, exact_space, fit_exact, learn_table, refit_head
 from lossdial.training.tables import Learned
+from lossdial_studies.data_sets import named_tables
 
 ROWS = 12_000
 AIMS = ("auc", "ap", "log_loss", "brier", "f1", "balanced", "p_at_90", "p_at_99", "cost_5", "cost_20", "cost_100")

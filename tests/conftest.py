@@ -8,8 +8,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 # Of Chromium: no word to anybody.
 FLAGS = (
@@ -99,3 +101,17 @@ def browser() -> Iterator[Any]:
         found = driver.chromium.launch(executable_path=chromium, args=list(FLAGS))
         yield found
         found.close()
+
+
+@pytest.fixture
+def save_image() -> Callable[..., None]:
+    """Write an image of one random colour with some noise; the seed decides both."""
+
+    def save(path: Path, seed: int, size: tuple[int, int] = (48, 40)) -> None:
+        generator = np.random.default_rng(seed)
+        colour = generator.integers(0, 256, 3)
+        pixels = np.clip(colour + generator.normal(0, 10, (size[1], size[0], 3)), 0, 255).astype(np.uint8)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(path)
+
+    return save

@@ -58,7 +58,6 @@ __getattr__, __dir__ = lazily(
         "data": "data",
         "dial": "Dial Objective dial",
         "estimator": "DialedClassifier LCTClassifier Run estimator",
-        "experiments": "experiments",
         "explorer": "explore explorer",
         "export": "OnnxModel export to_onnx",
         "losses": "FocalLoss VSLoss losses",

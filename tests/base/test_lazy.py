@@ -19,6 +19,6 @@ def test_every_public_name_is_there(package: object) -> None:
 def test_a_room_that_is_not_asked_for_is_not_imported() -> None:
     program = (
         "import sys, lossdial.data; lossdial.data.TableEncoder; "
-        "sys.exit(bool({'PIL', 'lossdial.data.sets', 'torch'} & set(sys.modules)))"
+        "sys.exit(bool({'PIL', 'lossdial_studies.data_sets', 'torch'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -3,12 +3,12 @@ from typing import Any
 
 import pytest
 
-from lossdial.cli.commands import COMMANDS, Command
+from lossdial.cli.commands import Command, commands
 from lossdial.cli.grammar import parse, print_config
 from lossdial.cli.values import UsageError
 from lossdial.training import Recipe, Steps
 
-TRAIN, TUNE, RESULTS = COMMANDS["train"], COMMANDS["tune"], COMMANDS["results"]
+TRAIN, TUNE, RESULTS = commands()["train"], commands()["tune"], commands()["results"]
 PLACE = ["--data", "a.csv", "--out", "o"]
 
 
@@ -32,7 +32,7 @@ def test_flags_are_bare() -> None:
 def test_places_and_options_mix() -> None:
     assert values(TUNE, "--maximize", "f1", "RUN") == {"run": "RUN", "maximize": "f1"}
     assert values(TUNE, "--maximize", "f1", "--", "--odd") == {"run": "--odd", "maximize": "f1"}
-    assert values(COMMANDS["data"], "fetch", "cifar10") == {"action": "fetch", "name": "cifar10"}
+    assert values(commands()["data"], "fetch", "cifar10") == {"action": "fetch", "name": "cifar10"}
 
 
 def test_a_value_may_look_like_much() -> None:
@@ -64,7 +64,7 @@ def test_parts_of_a_recipe() -> None:
     [
         (TRAIN, [], "--data and --out are needed."),
         (TRAIN, ["--data", "a.csv"], "--out is needed: the folder to write."),
-        (COMMANDS["points"], [], "RUN is needed: the folder that `lossdial train` wrote."),
+        (commands()["points"], [], "RUN is needed: the folder that `lossdial train` wrote."),
         (TRAIN, ["a.csv"], "'a.csv' is a word too many; options are given by name, as in --data a.csv."),
         (TRAIN, ["--out"], "--out needs a value."),
         (TRAIN, ["--out", "--epochs", "3"], "--out needs a value; --epochs is an option of its own."),
@@ -78,7 +78,7 @@ def test_parts_of_a_recipe() -> None:
         (RESULTS, ["--no-limit"], "no option is called --no-limit"),
         (TRAIN, [*PLACE, "--recipe.optimizer.lr", "0"], "--recipe.optimizer.lr must be greater than 0; got 0.0."),
         (TRAIN, [*PLACE, "--recipe.optimizer.name", "foo"], "--recipe.optimizer.name must be one of sgd, adam, adamw"),
-        (COMMANDS["data"], ["lst"], "ACTION must be one of list, fetch; got 'lst'."),
+        (commands()["data"], ["lst"], "ACTION must be one of list, fetch; got 'lst'."),
     ],
 )
 def test_mistakes_in_the_command_s_own_words(command: Command, words: list[str], message: str) -> None:

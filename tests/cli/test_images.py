@@ -11,8 +11,8 @@ from PIL import Image
 
 from lossdial import Bundle, LCTClassifier
 from lossdial.cli import main
-from lossdial.data import DATA_SETS, TableDataSet
 from lossdial.models import PathHead
+from lossdial_studies.data_sets import DATA_SETS, TableDataSet
 
 
 @pytest.fixture(scope="module")

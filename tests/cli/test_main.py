@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lossdial.cli import main
-from lossdial.cli.commands import COMMANDS, Command, described
+from lossdial.cli.commands import Command, commands, described
 from lossdial.cli.values import fields_of
 from lossdial.training import OptimizerConfig, Recipe
 
@@ -32,7 +32,7 @@ def test_help_of_everything_imports_nothing() -> None:
     assert loaded("--version") == set()
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", commands())
 def test_help_of_a_command_imports_nothing_heavy(name: str) -> None:
     assert loaded(name, "--help") == set()
 
@@ -45,10 +45,10 @@ def test_a_mistake_is_told_before_anything_heavy_is_imported() -> None:
 def test_help_speaks_of_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert all(f"{command.name} {command.summary}" in text for command in COMMANDS.values())
+    assert all(f"{command.name} {command.summary}" in text for command in commands().values())
 
 
-@pytest.mark.parametrize("command", COMMANDS.values(), ids=lambda c: c.name)
+@pytest.mark.parametrize("command", commands().values(), ids=lambda c: c.name)
 def test_every_option_is_explained_and_hyphenated(
     command: Command, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

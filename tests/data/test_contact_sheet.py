@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from lossdial.data.contact_sheet import GAP, GUTTER, TITLE, contact_sheet, save_contact_sheet
-from lossdial.data.sets.named import data_set
 from lossdial.data.splits import ImageSplit
+from lossdial_studies.data_sets.named import data_set
 
 # Grey levels tell the four rows apart; the training minority has two images only.
 SPLIT = ImageSplit(
@@ -57,8 +57,8 @@ def test_wrong_arguments(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["cifar10-auto-truck", "aptos"])
-def test_real_sheet(real_data: Path, tmp_path: Path, name: str) -> None:
-    split = data_set(name).load(real_data, 100)
+def test_real_sheet(data_dir: Path, tmp_path: Path, name: str) -> None:
+    split = data_set(name).load(data_dir, 100)
     assert isinstance(split, ImageSplit)
     pixels = np.asarray(Image.open(save_contact_sheet(split, tmp_path / "sheet.png")))
     assert pixels[TITLE:, GUTTER:].std() > 30  # pictures, not blank paper

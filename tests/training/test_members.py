@@ -9,7 +9,6 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from lossdial.experiments.methods import Method, method
 from lossdial.losses import VSLoss
 from lossdial.models import (
     MLP,
@@ -25,6 +24,7 @@ from lossdial.models import (
 from lossdial.models.network import Draws
 from lossdial.spaces import Lam
 from lossdial.training import ArrayBatches, Cosine, DivergedError, Flat, OptimizerConfig, Recipe, fit
+from lossdial_studies.methods import Method, method
 
 C = 7
 RECIPES = {

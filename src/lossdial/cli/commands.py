@@ -13,14 +13,15 @@ import itertools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, Final, get_origin
 
 import lossdial
+from lossdial.base.plugins import plugins
 from lossdial.cli.values import dashed, without_none
 
-__all__ = ["COMMANDS", "REQUIRED", "Command", "Option", "described"]
+__all__ = ["OWN", "REQUIRED", "Command", "Option", "commands", "described", "groups"]
 
 REQUIRED: Final = inspect.Parameter.empty
 
@@ -123,11 +124,9 @@ def described(thing: Callable[..., Any], name: str) -> str:
     return " ".join(line.strip() for line in words)
 
 
-COMMANDS: Final = {
+OWN: Final = {
     name: Command(name, f"lossdial.cli.{module}", summary)
     for name, module, summary in (
-        ("demo", "demo", "Train one model, tune it for four aims, and run the searches that it saves beside it."),
-        ("data", "data", "List the data sets that are known by name, or fetch one."),
         ("embed", "embedding", "Run a pretrained network once over images and keep its features."),
         ("train", "training", "Train one model over a distribution of losses, on a table or on images."),
         ("tune", "dialing", "Choose λ and threshold for an aim, in milliseconds, and keep them under a name."),
@@ -139,11 +138,17 @@ COMMANDS: Final = {
         ("predict", "predicting", "Score new rows, or new images, with a trained model."),
         ("export", "exporting", "Write a model as ONNX, checked row by row against Python, and its model card."),
         ("serve", "serving", "Serve a model over HTTP: predictions, decisions, its points and the explorer page."),
-        ("reproduce", "reproducing", "Run a part of the paper's study and print our numbers beside the paper's."),
-        ("scoreboard", "scoring", "Play one training against every rival on tables and images, and say who wins."),
-        ("results", "results", "Print the rows of a store, one per run and λ, the best first; or save them."),
-        ("table", "paper", "Draw a table of the paper from a store, our figures beside the paper's."),
-        ("figure", "paper", "Draw a figure of the paper from a store, as PNG and PDF."),
-        ("draw", "drawing", "Draw every table and figure of the stores in a folder."),
     )
 }
+
+
+@cache
+def groups() -> dict[str, dict[str, Command]]:
+    """The commands by group: our own under "", and those that each other package of the distribution brings."""
+    return {"": OWN, **plugins("lossdial.commands")}
+
+
+@cache
+def commands() -> dict[str, Command]:
+    """Every command by its name."""
+    return {name: command for group in groups().values() for name, command in group.items()}

@@ -60,14 +60,18 @@ def images_to_fit(
     import numpy as np
     import pandas as pd
 
-    from lossdial import experiments
     from lossdial.cli.embedding import frozen_features, show_images
     from lossdial.data.schema import ImageRows
     from lossdial.data.sources import named_set, training_images
     from lossdial.models import FrozenEncoder
+    from lossdial.training.presets import IMAGES, Preset
 
     named = None if given.path_column is not None else named_set(data)
-    plan = experiments.preset(data if named is not None else "images", preset)
+    if named is not None and named.kind == "table":
+        raise ValueError(f"{data} is a table.")
+    if named is None and preset not in IMAGES:
+        raise UsageError(f"--preset must be one of {', '.join(IMAGES)} for images; got {preset}.")
+    plan: Preset = IMAGES[preset] if named is None else named.preset(preset)
     images = training_images(data, **asdict(given), preset_size=plan.image_size)
     split = images.at_beta()
     show_images(images, split, folder)

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any, Final, Literal, get_args, get_origin
 
-from lossdial.cli.commands import COMMANDS, REQUIRED, Command, Option, described
+from lossdial.cli.commands import REQUIRED, Command, Option, described, groups
 from lossdial.cli.values import concrete, dashed, fields_of, without_none
 
 __all__ = ["help_of_command", "help_of_settings", "overview"]
@@ -18,9 +18,11 @@ _COLUMN: Final = 24
 def overview() -> str:
     """``lossdial --help``."""
     about = "Train one classifier over a distribution of losses; dial in the trade-off afterwards."
-    lines = ["usage: lossdial COMMAND …", "", *_wrapped(about), "", "commands:"]
-    for command in COMMANDS.values():
-        lines += _entry(command.name, command.summary, 13)
+    lines = ["usage: lossdial COMMAND …", "", *_wrapped(about)]
+    for title, group in groups().items():
+        lines += ["", f"commands of the {title}:" if title else "commands:"]
+        for command in group.values():
+            lines += _entry(command.name, command.summary, 13)
     return "\n".join([*lines, "", "`lossdial COMMAND --help` tells its options, `lossdial --version` the version."])
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lossdial.base.names import closest
-from lossdial.cli.commands import COMMANDS, Command
+from lossdial.cli.commands import OWN, Command, commands
 from lossdial.cli.grammar import parse, print_config
 from lossdial.cli.helping import help_of_command, help_of_settings, overview
 from lossdial.cli.wording import in_words, told
@@ -40,12 +40,12 @@ def _run(words: list[str]) -> int:
         print(f"lossdial {version('lossdial')}")
         return 0
     name, *rest = words
-    if name not in COMMANDS:
+    command = OWN.get(name) or commands().get(name)
+    if command is None:
         kind = "option" if name.startswith("-") else "command"
-        hint = "the command comes first, as in `lossdial train …`." if kind == "option" else closest(name, COMMANDS)
+        hint = "the command comes first, as in `lossdial train …`." if kind == "option" else closest(name, commands())
         _say(f"lossdial: no {kind} is called {name!r}; {hint}")
         return 2
-    command = COMMANDS[name]
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning(command, warnings.showwarning)
         try:

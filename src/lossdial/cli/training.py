@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from lossdial import Bundle, LCTClassifier, Recipe, Space
     from lossdial.data.encoder.inference import ColumnReport
-    from lossdial.experiments import Method
     from lossdial.models import HeadConfig
 
 __all__ = ["train"]
@@ -136,16 +135,17 @@ def train(
     """
     from rich.console import Console
 
-    from lossdial import LCTClassifier, Run, experiments
+    from lossdial import LCTClassifier, Run
     from lossdial.cli.fitting import GivenImages, images_to_fit, table_to_fit
     from lossdial.data.sources import kind_of
 
     console, folder = Console(soft_wrap=True), Path(out)
     there = (folder / "bundle.json").exists()
-    chosen = experiments.method(method)
+    family: Literal["vs", "focal"] = "vs" if method.startswith("vs") else "focal"
+    sam, lct = "sam" in method, "lct" in method
     classifier = LCTClassifier(
-        chosen.loss,
-        space=_space(chosen, space),
+        family,
+        space=_space(family, lct, space),
         head=_head(head, head_widths, film_scale, members),
         validation_fraction=validation_fraction,
         random_state=seed,
@@ -169,8 +169,8 @@ def train(
             data, target, drop, positive, group, validation, beta, seed, preset, hidden, classifier, console
         )
     classifier.set_params(run__precision=precision or fitting.precision)
-    if recipe is not None or epochs is not None or batch_size is not None or chosen.sam or not _solves(classifier):
-        classifier.set_params(recipe=_recipe(recipe or fitting.recipe, epochs, batch_size, chosen))
+    if recipe is not None or epochs is not None or batch_size is not None or sam or not _solves(classifier):
+        classifier.set_params(recipe=_recipe(recipe or fitting.recipe, epochs, batch_size, sam))
     # What was turned into numbers is told with all other columns, once.
     warnings.filterwarnings("ignore", r"\d+ column\(s\) were turned into numbers", UserWarning)
     with _telling_what_is_kept(folder):
@@ -214,9 +214,9 @@ def _solves(classifier: LCTClassifier) -> bool:
     return "recipe__tol" in classifier.get_params()
 
 
-def _recipe(recipe: Recipe, epochs: int | None, batch_size: int | None, chosen: Method) -> Recipe:
+def _recipe(recipe: Recipe, epochs: int | None, batch_size: int | None, sam: bool) -> Recipe:
     """The recipe with what the options change; a method with SAM brings the paper's radius unless there is one."""
-    if chosen.sam and recipe.optimizer.sam_rho is None:
+    if sam and recipe.optimizer.sam_rho is None:
         recipe = replace(recipe, optimizer=replace(recipe.optimizer, sam_rho=0.1))
     epochs = recipe.epochs if epochs is None else epochs
     return replace(recipe, epochs=epochs, batch_size=recipe.batch_size if batch_size is None else batch_size)
@@ -292,12 +292,12 @@ def _mebibytes(folder: Path) -> float:
     return sum(path.stat().st_size for path in folder.glob("weights-*.safetensors")) / 2**20
 
 
-def _space(chosen: Method, given: dict[str, list[float]] | None) -> Space | None:
+def _space(family: str, lct: bool, given: dict[str, list[float]] | None) -> Space | None:
     """λ's space: as given, or the method's default (None leaves it to the loss)."""
     from lossdial import Constant, Space
 
     if given is not None:
         return Space.from_json(given)
-    if chosen.lct:
+    if lct:
         return None
-    return Space(**{name: Constant(value) for name, value in _BASELINES[chosen.loss].items()})
+    return Space(**{name: Constant(value) for name, value in _BASELINES[family].items()})

@@ -1,6 +1,6 @@
 """Files to rows: readers of tables and images, sets by name, the table encoder, splits without leaks.
 
-`readers/` files as they come; `sets/` the paper's data by name; `encoder/` a table to a matrix; `features/` those of a
+`readers/` files as they come; `encoder/` a table to a matrix; `features/` those of a
 frozen network, on disk; `sources/` what `data` may name. Names are loaded when they are first used: who asks for no
 table loads no reader of tables.
 """
@@ -27,28 +27,20 @@ if TYPE_CHECKING:
         split_images,
     )
     from lossdial.data.readers.tables import read_table, split_target
-    from lossdial.data.sets.dataset import ImageDataSet
-    from lossdial.data.sets.named import DATA_SETS, data_root, data_set, data_sets_table, fetch
-    from lossdial.data.sets.named_tables import TableDataSet
+    from lossdial.data.sources.naming import data_root
     from lossdial.data.splits import ImageSplit, TableSplit, counts_table
 
 __all__ = [
-    "DATA_SETS",
     "ColumnReport",
     "Decoded",
-    "ImageDataSet",
     "ImageFiles",
     "ImageSplit",
-    "TableDataSet",
     "TableEncoder",
     "TableSplit",
     "count_copies",
     "counts_table",
     "data_root",
-    "data_set",
-    "data_sets_table",
     "decode_images",
-    "fetch",
     "grouped_split",
     "join_groups",
     "list_image_csv",
@@ -78,9 +70,7 @@ __getattr__, __dir__ = lazily(
         "readers.decoding": "Decoded decode_images",
         "readers.images": "ImageFiles list_image_csv list_image_folder list_images load_images split_images",
         "readers.tables": "read_table split_target",
-        "sets.dataset": "ImageDataSet",
-        "sets.named": "DATA_SETS data_root data_set data_sets_table fetch",
-        "sets.named_tables": "TableDataSet",
+        "sources.naming": "data_root",
         "splits": "ImageSplit TableSplit counts_table",
     },
 )

@@ -126,7 +126,7 @@ def test_one_image_is_scaled_as_the_training_set_was(tmp_path: Path) -> None:
     assert (everything == alone.x).all(axis=(1, 2, 3)).sum() == 1
 
 
-def test_images_by_name(real_data: Path) -> None:  # noqa: ARG001 (LOSSDIAL_DATA names it)
+def test_images_by_name(data_dir: Path) -> None:  # noqa: ARG001 (LOSSDIAL_DATA names it)
     images = read_images("cifar10-auto-truck", 32, ("automobile", "truck"))
     assert images.labels(("automobile", "truck")).sum() == 1000
     assert len(images.table) == len(images.x) == 2000

@@ -1,11 +1,10 @@
 """Which kind of thing `data` names."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from lossdial.data.sources import fingerprint_of, kind_of, named_set
+from lossdial.data.sources import data_root, kind_of, named_set
 
 
 def test_kinds(tmp_path: Path) -> None:
@@ -23,20 +22,11 @@ def test_kinds(tmp_path: Path) -> None:
         kind_of("wil")
 
 
-def test_fingerprints(tmp_path: Path, save_image: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert fingerprint_of(None) is fingerprint_of(str(tmp_path / "absent.csv")) is None
-    table = tmp_path / "t.csv"
-    table.write_text("path,label\na.png,x\ngone.png,y\n")
-    save_image(tmp_path / "a.png", 0)
-    as_table, as_list, folder = (
-        fingerprint_of(str(table)),
-        fingerprint_of(str(table), "path"),
-        fingerprint_of(str(tmp_path)),
-    )
-    assert len({as_table, as_list, folder}) == 3
-    save_image(tmp_path / "a.png", 1)
-    assert fingerprint_of(str(table)) == as_table
-    assert fingerprint_of(str(table), "path") != as_list
-    assert fingerprint_of(str(tmp_path)) != folder
+def test_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LOSSDIAL_DATA", str(tmp_path))
-    assert fingerprint_of("wilt") is None
+    assert data_root() == tmp_path
+    monkeypatch.delenv("LOSSDIAL_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert data_root() == tmp_path / "lossdial" / "data"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert data_root() == Path.home() / ".cache" / "lossdial" / "data"

@@ -188,7 +188,7 @@ def test_unreadable_files_are_listed(photos: Path) -> None:
     assert [path.name for path, _ in images.corrupt] == ["broken.png"]
 
 
-def test_images_by_name(real_data: Path) -> None:  # noqa: ARG001 (LOSSDIAL_DATA names it)
+def test_images_by_name(data_dir: Path) -> None:  # noqa: ARG001 (LOSSDIAL_DATA names it)
     images = training_images("cifar10-auto-truck", beta=200)
     assert (images.name, images.size, images.beta) == ("cifar10-auto-truck", 32, 200)
     assert np.bincount(images.at_beta().y_train).tolist() == [5000, 25]

@@ -1,7 +1,7 @@
 """What `data` may name, for training and for every question to a trained model; values and notes, nothing printed."""
 
 from lossdial.data.sources.later import Images, Rows, read_images, read_rows
-from lossdial.data.sources.naming import fingerprint_of, kind_of, named_set
+from lossdial.data.sources.naming import data_root, kind_of, named_set
 from lossdial.data.sources.training import DEFAULT_SIZE, TrainingImages, TrainingRows, training_images, training_rows
 
 __all__ = [
@@ -10,7 +10,7 @@ __all__ = [
     "Rows",
     "TrainingImages",
     "TrainingRows",
-    "fingerprint_of",
+    "data_root",
     "kind_of",
     "named_set",
     "read_images",

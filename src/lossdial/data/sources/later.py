@@ -19,10 +19,7 @@ from lossdial.data.readers.decoding import decode_images
 from lossdial.data.readers.images import SUFFIXES, ImageFiles, files_in_table, list_images
 from lossdial.data.readers.pixels import WHITE
 from lossdial.data.readers.tables import read_table
-from lossdial.data.sets.dataset import ImageDataSet
-from lossdial.data.sets.named import data_root
-from lossdial.data.sets.named_tables import TableDataSet
-from lossdial.data.sources.naming import named_set
+from lossdial.data.sources.naming import data_root, named_set
 
 __all__ = ["Images", "Rows", "read_images", "read_rows"]
 
@@ -95,7 +92,7 @@ def read_rows(data: str, target: str | None = None, group: str | None = None) ->
     target: the column of the labels, where there are any. group: the column of what belongs together.
     """
     entry = named_set(data)
-    if isinstance(entry, ImageDataSet):
+    if entry is not None and entry.kind == "images":
         raise ValueError(f"{data} is a data set of images, and this model was trained on a table.")
     if entry is not None:
         split = entry.load(data_root(), None)
@@ -127,7 +124,7 @@ def read_images(
     error only beyond a share `max_corrupt` of them.
     """
     entry = named_set(data)
-    if isinstance(entry, TableDataSet):
+    if entry is not None and entry.kind == "table":
         raise ValueError(f"{data} is a table, and this model was trained on images.")
     if entry is not None:
         split = entry.load(data_root(), None, 0, size, workers)

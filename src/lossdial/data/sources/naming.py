@@ -1,20 +1,79 @@
-"""Which kind of thing `data` names, and whether it is still the same."""
+"""Which kind of thing `data` names: a file, a folder, or a data set that a package brings by name."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from lossdial.data.fingerprints import file_fingerprint
-from lossdial.data.readers.images import SUFFIXES, files_in_table
-from lossdial.data.readers.tables import read_table
-from lossdial.data.sets.dataset import ImageDataSet
-from lossdial.data.sets.named import data_root, data_set
-from lossdial.data.sets.named_tables import TableDataSet
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["fingerprint_of", "kind_of", "named_set"]
+from lossdial.base.plugins import plugins
+from lossdial.data.readers.images import SUFFIXES
+from lossdial.data.splits import ImageSplit, TableSplit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["NamedImages", "NamedTable", "data_root", "kind_of", "named_set"]
 
 _TABLE_ENDINGS: Final = (".csv", ".csv.gz", ".parquet", ".npz")
+
+
+class NamedTable(Protocol):
+    """A table that is known by name."""
+
+    @property
+    def kind(self) -> Literal["table"]: ...
+
+    @property
+    def minority(self) -> str: ...
+
+    @property
+    def target(self) -> str: ...
+
+    @property
+    def drop(self) -> tuple[str, ...]: ...
+
+    def load(self, root: str | Path, beta: float | None, seed: int = 0) -> TableSplit:
+        """Training and test rows at ratio `beta`, from files in the folder `root`."""
+        ...
+
+
+class NamedImages(Protocol):
+    """A data set of images that is known by name."""
+
+    @property
+    def kind(self) -> Literal["images"]: ...
+
+    @property
+    def minority(self) -> str: ...
+
+    @property
+    def default_beta(self) -> float | None: ...
+
+    def preset(self, name: str) -> Any:
+        """How it is trained: a `lossdial.training.presets.Preset`."""
+        ...
+
+    def load(
+        self, root: str | Path, beta: float | None, seed: int = 0, size: int | None = None, workers: int | None = None
+    ) -> ImageSplit:
+        """Training and test images at ratio `beta`, from files in the folder `root`."""
+        ...
+
+    def subsample(self, y: NDArray[np.int64], beta: float, seed: int) -> NDArray[np.intp]:
+        """Which training labels (n,) remain at `beta`."""
+        ...
+
+
+def data_root() -> Path:
+    """The folder in which data sets are looked for: $LOSSDIAL_DATA, or lossdial/data in the user's cache."""
+    if folder := os.environ.get("LOSSDIAL_DATA"):
+        return Path(folder)
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "lossdial" / "data"
 
 
 def kind_of(data: str, path_column: str | None = None) -> Literal["table", "images"]:
@@ -22,31 +81,19 @@ def kind_of(data: str, path_column: str | None = None) -> Literal["table", "imag
     if path_column is not None or Path(data).is_dir():
         return "images"
     entry = named_set(data)
-    return "images" if isinstance(entry, ImageDataSet) else "table"
+    return "table" if entry is None else entry.kind
 
 
-def named_set(data: str) -> ImageDataSet | TableDataSet | None:
+def named_set(data: str) -> NamedImages | NamedTable | None:
     """The data set of that name; None where `data` is a file or folder, or looks like a file."""
     path = Path(data)
     if path.exists() or data.lower().endswith(_TABLE_ENDINGS) or path.suffix.lower() in SUFFIXES or len(path.parts) > 1:
         return None
-    try:
-        return data_set(data)
-    except ValueError as error:
-        raise ValueError(f"there is no file or folder {data!r}, and {error}") from error
-
-
-def fingerprint_of(data: str | None, path_column: str | None = None) -> str | None:
-    """A checksum of what `data` names, images included; None where nothing is there yet."""
-    if data is None:
-        return None
-    path = Path(data)
-    if path.is_dir():
-        return file_fingerprint((p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES), path)
-    if path.is_file():
-        listed: tuple[Path, ...] = ()
-        if path_column is not None:
-            listed = files_in_table(read_table(path), path, path_column, None, None).paths
-        return file_fingerprint((path, *(p for p in listed if p.is_file())), path.parent)
-    entry = named_set(data)
-    return entry.fingerprint(data_root()) if entry is not None and entry.present(data_root()) else None
+    look_up: Callable[[str], NamedImages | NamedTable]
+    reasons = []
+    for look_up in plugins("lossdial.data_sets").values():
+        try:
+            return look_up(data)
+        except ValueError as error:
+            reasons.append(f", and {error}")
+    raise ValueError(f"there is no file or folder {data!r}{''.join(reasons)}")

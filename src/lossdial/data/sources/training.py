@@ -27,10 +27,7 @@ from lossdial.data.readers.images import (
     split_images,
 )
 from lossdial.data.readers.tables import read_table, split_target
-from lossdial.data.sets.dataset import ImageDataSet
-from lossdial.data.sets.named import data_root
-from lossdial.data.sets.named_tables import TableDataSet
-from lossdial.data.sources.naming import named_set
+from lossdial.data.sources.naming import data_root, named_set
 from lossdial.data.splits import ImageSplit, TableSplit
 
 __all__ = ["DEFAULT_SIZE", "TrainingImages", "TrainingRows", "training_images", "training_rows"]
@@ -113,7 +110,7 @@ def training_rows(
     _check_beta(beta)
     entry = named_set(data)
     if entry is not None:
-        if isinstance(entry, ImageDataSet):
+        if entry.kind == "images":
             raise ValueError(f"{data} is a data set of images.")
         own = {"target": target, "drop": list(drop) or None, "group": group, "validation": validation}
         _refuse_own(data, own)
@@ -174,7 +171,7 @@ def training_images(
             raise ValueError(f"{argument} must be at least 1 pixel; got {value}.")
     entry = None if path_column is not None else named_set(data)
     if entry is not None:
-        if isinstance(entry, TableDataSet):
+        if entry.kind == "table":
             raise ValueError(f"{data} is a table.")
         _refuse_own(data, {"target": target, "group": group})
         if positive not in (None, entry.minority):

@@ -1,1 +1,0 @@
-"""The paper's data sets, and tables, by name."""

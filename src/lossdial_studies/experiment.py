@@ -1,0 +1,232 @@
+"""An experiment is a value: one training run of the paper's study, named by a hash of all that decides its result."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+from lossdial.models import FiLMConfig
+from lossdial.spaces import Space
+from lossdial.training import Exact, Recipe
+from lossdial_studies.data_sets import ImageDataSet, data_set
+from lossdial_studies.methods import RIDGE, Method, method
+from lossdial_studies.presets import Preset, preset
+
+__all__ = ["SAM_RHO", "Experiment", "Trial", "grid", "image_set", "rate_of", "space_of", "spread_settings", "trials"]
+
+SAM_RHO: Final = 0.1  # the paper's radius
+_FORMAT: Final = 2  # of what is hashed
+
+
+def image_set(name: str) -> ImageDataSet:
+    """The data set of that name, which must be one of images."""
+    entry = data_set(name)
+    if not isinstance(entry, ImageDataSet):
+        raise ValueError(f"{name} is a table; the paper's study is about images.")
+    return entry
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One run: a data set at β, a preset, a method, one of its settings, a seed, and how many epochs.
+
+    setting: the place of its space among the method's, which are 16 where λ is the paper's; numbers go on from there at
+        the preset's second learning rate, then at the third.
+    content: a fingerprint of the data, or of the features, that it runs on; a sweep fills it in once they are there.
+    """
+
+    data: str
+    beta: float
+    preset: str
+    method: str
+    setting: int
+    seed: int
+    epochs: int
+    content: str = ""
+
+    @cached_property
+    def how(self) -> Method:
+        return method(self.method)
+
+    @cached_property
+    def plan(self) -> Preset:
+        return preset(self.data, self.preset)
+
+    @cached_property
+    def space(self) -> Space:
+        """The distribution that λ is drawn from."""
+        return self.how.spaces()[space_of(self.how, self.setting)]
+
+    @property
+    def rate(self) -> int:
+        """Which of the preset's learning rates it trains at."""
+        return rate_of(self.how, self.setting)
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """The preset's recipe with the method's own choices."""
+        lr = self.plan.learning_rates[self.rate]
+        optimizer = replace(self.plan.recipe.optimizer, lr=lr, sam_rho=SAM_RHO if self.how.sam else None)
+        return replace(self.plan.recipe, epochs=self.epochs, optimizer=optimizer, lam_per=self.how.lam_per)
+
+    @cached_property
+    def key(self) -> str:
+        """A hash of the fields and of what they stand for.
+
+        Data whose files have changed, a changed recipe, another image size or another grid to evaluate at are each
+        another experiment.
+        """
+        content = {
+            "format": _FORMAT,
+            "fields": asdict(self),
+            "space": self.space.to_json(),
+            "recipe": {"exact": repr(Exact()), "ridge": RIDGE}.get(self.how.way, repr(self.recipe)),
+            "backbone": self.plan.backbone,
+            "data": {"frozen": self.plan.frozen, "image_size": self.image_size},
+            "head": self.how.head.to_json(),
+            **({} if self.plan.precision == "32-true" else {"precision": self.plan.precision}),
+            "evaluation": [lam.as_dict() for lam in self.how.evaluation(self.space)],
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def image_size(self) -> int:
+        """The side in pixels of the images that it is about."""
+        return self.plan.image_size or image_set(self.data).image_size
+
+    @property
+    def stacks(self) -> bool:
+        """Whether it is trained as one of a stack: a head alone, on features that do not change."""
+        return self.plan.frozen and self.how.way == "trained"
+
+    @property
+    def together(self) -> tuple[Any, ...]:
+        """What experiments share that one worker runs at once; each its own where they train by themselves."""
+        if not self.stacks and self.how.way == "trained":
+            return (self.key,)
+        return (self.data, self.beta, self.preset, self.method, self.seed, self.epochs, self.content, self.rate)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Not what is cached: torch would send each tensor of the space to another process as a file of its own.
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{self.data} β={self.beta:g} {self.method} #{self.setting} seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Experiments that one worker runs at once: a single one, or the settings of one seed on frozen features."""
+
+    experiments: tuple[Experiment, ...]
+
+    @cached_property
+    def key(self) -> str:
+        keys = "".join(experiment.key for experiment in self.experiments)
+        return hashlib.sha256(keys.encode()).hexdigest()[:16]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"experiments": self.experiments}
+
+    @property
+    def work(self) -> float:
+        """How long it takes, compared with others of its study."""
+        first = self.experiments[0]
+        film = first.stacks and isinstance(first.how.head, FiLMConfig)
+        per_run = 1.0 if not first.plan.frozen or film else 0.15
+        return len(self.experiments) * per_run * (2 if first.how.sam else 1)
+
+    def __str__(self) -> str:
+        first = self.experiments[0]
+        if len(self.experiments) == 1:
+            return str(first)
+        return f"{first.data} β={first.beta:g} {first.method} seed {first.seed} ({len(self.experiments)} settings)"
+
+
+def spread_settings(count: int) -> tuple[int, ...]:
+    """``count`` of the 4 × 4 settings, the diagonals first: four of them hold each value of each hyperparameter once.
+
+    >>> spread_settings(4), spread_settings(6)
+    ((0, 5, 10, 15), (0, 3, 4, 5, 10, 15))
+    """
+    if not 1 <= count <= 16:
+        raise ValueError(f"settings must be 1 to 16; got {count}.")
+    order = [4 * row + (row + shift) % 4 for shift in (0, 3, 1, 2) for row in range(4)]
+    return tuple(sorted(order[:count]))
+
+
+def grid(
+    cells: Iterable[tuple[str, float]],
+    preset_name: str,
+    methods: Sequence[str],
+    settings: Sequence[int] = tuple(range(16)),
+    seeds: Sequence[int] = (0, 1, 2),
+    epochs: int | None = None,
+    rates: Sequence[float] | None = None,
+) -> tuple[Experiment, ...]:
+    """Every combination: cells are (data set, β); ``epochs`` None takes the preset's.
+
+    settings: of a method with the paper's 16; one that is solved has its own, and no learning rate.
+    rates: which of the preset's learning rates; None is all of them.
+    """
+    for name in methods:
+        method(name)  # says what is wrong before anything runs
+    runs = []
+    for data, beta in cells:
+        plan = preset(data, preset_name)
+        rounds = _rounds(plan, rates)
+        for seed, name in itertools.product(seeds, methods):
+            how = method(name)
+            count = len(how.spaces())
+            if how.way != "trained" and not plan.frozen:
+                raise ValueError(
+                    f"{name} is solved, on features that do not move; preset {preset_name} trains a network. "
+                    "Use preset frozen, or leave it out."
+                )
+            places: Iterable[int] = settings
+            if how.way != "trained":
+                places = range(count)
+            else:
+                places = [count * rate + place for rate in rounds for place in settings]
+            runs += [
+                Experiment(data, float(beta), preset_name, name, place, seed, epochs or plan.recipe.epochs)
+                for place in places
+            ]
+    return tuple(runs)
+
+
+def _rounds(plan: Preset, rates: Sequence[float] | None) -> list[int]:
+    """The places of these learning rates among the preset's."""
+    there = plan.learning_rates
+    unknown = [rate for rate in rates or () if rate not in there]
+    if unknown or (rates is not None and not rates):
+        got = ", ".join(f"{rate:g}" for rate in unknown) or "none"
+        raise ValueError(f"rates must be of the preset's {', '.join(f'{rate:g}' for rate in there)}; got {got}.")
+    return [k for k, rate in enumerate(there) if rates is None or rate in rates]
+
+
+def space_of(how: Method, setting: int) -> int:
+    """Which of a method's spaces a setting is."""
+    return setting % len(how.spaces())
+
+
+def rate_of(how: Method, setting: int) -> int:
+    """Which of the learning rates a setting trains at.
+
+    >>> rate_of(method("vs"), 17), space_of(method("vs"), 17)
+    (1, 1)
+    """
+    return setting // len(how.spaces())
+
+
+def trials(experiments: Iterable[Experiment]) -> tuple[Trial, ...]:
+    """The experiments as trials, in their own order."""
+    groups: dict[tuple[Any, ...], list[Experiment]] = {}
+    for experiment in experiments:
+        groups.setdefault(experiment.together, []).append(experiment)
+    return tuple(Trial(tuple(group)) for group in groups.values())

@@ -1,0 +1,93 @@
+"""What the scoreboard was asked to show, each with its number: reached, or missed by how much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lossdial_studies.scoreboard.aims import AIMS
+from lossdial_studies.scoreboard.ranks import Floats
+from lossdial_studies.scoreboard.rivals import OURS, RIVALS
+from lossdial_studies.scoreboard.table import Field
+
+__all__ = ["Check", "checks"]
+
+_BELOW_RIDGE = 0.003
+_SETTINGS = 16  # of the VS loss, which train side by side at each learning rate
+_BELOW_BOOSTING = 0.01
+_RANKING = ("auc", "average_precision")
+
+
+@dataclass(frozen=True)
+class Check:
+    """A claim, whether it holds, and the number it hangs on."""
+
+    claim: str
+    reached: bool
+    number: str
+
+    def __str__(self) -> str:
+        return f"{'reached' if self.reached else 'MISSED'}: {self.claim}. {self.number}"
+
+
+def checks(field: Field) -> tuple[Check, ...]:
+    """Those for a kind of set, as far as their rivals have played."""
+    if OURS[field.kind] not in field.rivals:
+        return ()
+    return _images(field) if field.kind == "images" else _tables(field)
+
+
+def _images(field: Field) -> tuple[Check, ...]:
+    """Of the exact path that counts, and of the one with the ridge alone."""
+    return tuple(check for path in ("exact", "exact_ridge") if path in field.rivals for check in _of_path(field, path))
+
+
+def _of_path(field: Field, path: str) -> list[Check]:
+    found, who = [], f"the {RIVALS[path].title}," if path == "exact_ridge" else "the exact path"
+    titles = {"auc": "AUC", "average_precision": "AP"}
+    if "ridge" in field.rivals:
+        for metric in _RANKING:
+            sets, gain = _gain(field, metric, path, "ridge")
+            worst = int(gain.argmin())
+            below = max(0.0, -float(gain.min()) - _BELOW_RIDGE)
+            where = f"The least is {gain.min():+.4f}, on {sets[worst]}; on average {gain.mean():+.4f}"
+            missed = f"; {(gain < -_BELOW_RIDGE).sum()} of {len(gain)} sets miss it, the worst by {below:.4f}"
+            claim = f"{who} is on no set below the ridge search by more than {_BELOW_RIDGE} {titles[metric]}"
+            found.append(Check(claim, below == 0, where + (missed if below else "")))
+    for other in ("vs", "focal", "cross_entropy"):
+        if other in field.rivals:
+            gains = [float(_gain(field, metric, path, other)[1].mean()) for metric in _RANKING]
+            claim = f"{who} is on average above {RIVALS[other].title}"
+            found.append(Check(claim, min(gains) > 0, f"AUC {gains[0]:+.4f}, AP {gains[1]:+.4f}"))
+    if "vs" in field.rivals:
+        share = field.seconds(path) / field.seconds("vs")
+        rates = field.trainings("vs") / _SETTINGS
+        claim = f"{who} takes at most half of the VS search's time, trained as stacks"
+        number = f"It takes {share:.2f} of it, and {share * rates:.2f} of the same at one learning rate"
+        found.append(Check(claim, share <= 0.5, number))
+    return found
+
+
+def _tables(field: Field) -> tuple[Check, ...]:
+    ours = OURS["table"]
+    ranks = field.mean_ranks(field.learned).mean(axis=0)
+    place, own = int((ranks < ranks[field.learned.index(ours)]).sum()) + 1, ranks[field.learned.index(ours)]
+    best = int(ranks.argmin())
+    ahead = "" if place == 1 else f"; first is {RIVALS[field.learned[best]].title} with {ranks[best]:.2f}"
+    claim = "LCTClassifier(), trained once, ranks first on average over all aims among the neural and linear rivals"
+    found = [Check(claim, place == 1, f"It is number {place} of {len(ranks)} with mean rank {own:.2f}{ahead}")]
+    if "lightgbm" in field.rivals:
+        _, gain = _gain(field, "average_precision", ours, "lightgbm")
+        kept = int((gain >= -_BELOW_BOOSTING).sum())
+        claim = f"it is within {_BELOW_BOOSTING} AP of tuned LightGBM on at least two thirds of the tables"
+        number = f"It is on {kept} of {len(gain)}; on average {gain.mean():+.4f} AP"
+        found.append(Check(claim, 3 * kept >= 2 * len(gain), number))
+    return tuple(found)
+
+
+def _gain(field: Field, metric: str, ours: str, other: str) -> tuple[list[str], Floats]:
+    """Sets, and what ours is better by on each, the mean over splits."""
+    aim = next(aim for aim in AIMS if aim.name == metric)
+    found = field.differences(ours, other, aim)
+    return list(found), np.array([d.mean() for d in found.values()])

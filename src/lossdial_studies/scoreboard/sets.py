@@ -1,0 +1,174 @@
+"""What is played on: tables as they are, and image sets at several β as features of a frozen network; five splits each.
+
+A split deals all rows of a set into train, validation and test, 60/20/20 within each class; copies of a row or a
+picture, and pictures of one lesion, stay on one side. An image set's β holds for its training rows, as in the paper;
+validation and test rows are as the data have them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from lossdial.base.names import closest
+from lossdial.data import TableEncoder, data_root, grouped_split, subsample_minority
+from lossdial.data.features.store import FeatureStore
+from lossdial.data.imbalance import CoarseGroups
+from lossdial.data.leaks import join_groups, pixel_groups, row_groups
+from lossdial.data.readers.tables import read_table, split_target
+from lossdial_studies.data_sets import ImageDataSet, data_set
+from lossdial_studies.data_sets.named_tables import TABLES, TableDataSet
+from lossdial_studies.features import LABELS
+
+__all__ = ["BOARD", "CAPS", "BoardSet", "Cell", "Part", "board_set", "deal", "load_cell"]
+
+Kind = Literal["table", "images"]
+
+#: rows at most to train, to validate and to test on; the rest is left out at random, within each class
+CAPS: Final = (50_000, 20_000, 20_000)
+_SHARES: Final = (0.2, 0.25)  # test of all, validation of what is left
+_SCHEME: Final = 1  # of the splits; another one makes other rows
+
+
+@dataclass(frozen=True)
+class BoardSet:
+    """A table, or an image set at a β."""
+
+    data: str
+    beta: float | None = None
+
+    @property
+    def kind(self) -> Kind:
+        return "table" if self.beta is None else "images"
+
+    @property
+    def name(self) -> str:
+        """
+        >>> BoardSet("wilt").name, BoardSet("aptos", 200).name
+        ('wilt', 'aptos:200')
+        """
+        return self.data if self.beta is None else f"{self.data}:{self.beta:g}"
+
+
+_IMAGES: Final = (("cifar10-auto-truck", "cifar10-auto-deer", "aptos", "ham10000-melanoma"), (10, 100, 200))
+
+#: every set of the scoreboard, the small ones first
+BOARD: Final = (
+    *(BoardSet(entry.name) for entry in sorted(TABLES, key=lambda entry: entry.rows)),
+    *(BoardSet(name, beta) for name in _IMAGES[0] for beta in _IMAGES[1]),
+)
+
+
+def board_set(name: str) -> BoardSet:
+    """The set of that name."""
+    known = {entry.name: entry for entry in BOARD}
+    if name not in known:
+        raise ValueError(f"no set of the scoreboard is called {name!r}; {closest(name, known)}")
+    return known[name]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows of one side of a split.
+
+    rows: as a user has them, a data frame, or features (n, c). x: float32 (n, d), numbers only, standardised by the
+    training rows; what rivals learn from. y: (n,) in {0, 1}. groups: (n,), who belongs together.
+    """
+
+    rows: pd.DataFrame | NDArray[np.float32]
+    x: NDArray[np.float32]
+    y: NDArray[np.int64]
+    groups: NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """One split of one set."""
+
+    set: BoardSet
+    split: int
+    train: Part
+    validation: Part
+    test: Part
+
+    @property
+    def beta(self) -> float:
+        """n₋/n₊ of the training rows."""
+        return float((self.train.y == 0).sum() / (self.train.y == 1).sum())
+
+
+def load_cell(entry: BoardSet, split: int, features: Path) -> Cell:
+    """The rows of a split; `features` is the folder with the image sets' features."""
+    rows, y, groups = _whole(entry.data, features)
+    sides = list(deal(y, groups, split))
+    if entry.beta is not None:
+        sides[0] = sides[0][subsample_minority(y[sides[0]], entry.beta, split)]
+    sides = [_capped(side, y, cap, split) for side, cap in zip(sides, CAPS, strict=True)]
+    if isinstance(rows, pd.DataFrame):
+        with warnings.catch_warnings(action="ignore"):  # what became of a column; the same on every split
+            encoder = TableEncoder().fit(rows.iloc[sides[0]])
+            encoded = [encoder.transform(rows.iloc[side]) for side in sides]
+        held: list[Any] = [rows.iloc[side].reset_index(drop=True) for side in sides]
+    else:
+        held = encoded = [rows[side] for side in sides]
+    mean, deviation = encoded[0].mean(axis=0, dtype=np.float64), encoded[0].std(axis=0, dtype=np.float64)
+    moving = deviation > 1e-8  # a column of one value tells nothing
+    parts = [
+        Part(own, ((x[:, moving] - mean[moving]) / deviation[moving]).astype(np.float32), y[side], groups[side])
+        for own, x, side in zip(held, encoded, sides, strict=True)
+    ]
+    return Cell(entry, split, *parts)
+
+
+def deal(y: NDArray[np.int64], groups: NDArray[np.intp], split: int) -> tuple[NDArray[np.intp], ...]:
+    """Indices of train, validation and test, each group in one of them; where groups are so coarse that a side
+    would lack a class, single rows are dealt."""
+    seed = 1_000 * _SCHEME + 10 * split
+    with warnings.catch_warnings(action="ignore"):  # shares that coarse groups missed by a row or two
+        try:
+            test = grouped_split(y, groups, _SHARES[0], seed)
+            rest = np.flatnonzero(~test)
+            chosen = grouped_split(y[rest], groups[rest], _SHARES[1], seed + 1)
+        except CoarseGroups:
+            test = grouped_split(y, None, _SHARES[0], seed)
+            rest = np.flatnonzero(~test)
+            chosen = grouped_split(y[rest], None, _SHARES[1], seed + 1)
+    return rest[~chosen], rest[chosen], np.flatnonzero(test)
+
+
+def _capped(side: NDArray[np.intp], y: NDArray[np.int64], cap: int, seed: int) -> NDArray[np.intp]:
+    if len(side) <= cap:
+        return side
+    return side[grouped_split(y[side], None, cap / len(side), seed)]
+
+
+@lru_cache(maxsize=1)  # of a set, its splits; of images, each β too
+def _whole(data: str, features: Path) -> tuple[pd.DataFrame | NDArray[np.float32], NDArray[np.int64], NDArray[np.intp]]:
+    """All rows of a data set, their labels and their groups."""
+    entry = data_set(data)
+    if isinstance(entry, TableDataSet):
+        frame, labels = split_target(read_table(entry._require(data_root())), entry.target, entry.drop)
+        return frame, labels.astype(np.int64), row_groups(frame)
+    if not isinstance(entry, ImageDataSet):
+        raise TypeError(f"{data} is neither a table nor images.")
+    split = entry.load(data_root(), None, 0)
+    y = np.concatenate([split.y_train, split.y_test])
+    groups = join_groups(pixel_groups(np.concatenate([split.x_train, split.x_test])), _groups(split))
+    with np.load(features / data / LABELS, allow_pickle=False) as archive:
+        known = np.concatenate([archive["y_train"], archive["y_test"]])
+    if not np.array_equal(known, y):
+        raise ValueError(f"the features in {features / data} are of other images than {data} has; embed them again.")
+    return FeatureStore.open(features / data).load(), y, np.arange(len(y)) if groups is None else groups
+
+
+def _groups(split: Any) -> NDArray[Any] | None:
+    if split.groups_train is None or split.groups_test is None:
+        return None
+    return np.concatenate([split.groups_train, split.groups_test]).astype(str)

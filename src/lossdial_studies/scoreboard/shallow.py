@@ -1,0 +1,209 @@
+"""Rivals without a network: a ridge, thresholds of scikit-learn, boosting, and imbalanced-learn.
+
+Each takes a cell and a seed, trains on its training rows alone, and hands in margins of validation and test rows.
+Packages are imported where they are used: the scoreboard leaves out what is not installed, and says so.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lossdial.dial.ranking import Counts
+from lossdial.estimator import DialedClassifier
+from lossdial_studies.scoreboard.aims import Scored, margins, objectives
+from lossdial_studies.scoreboard.sets import Cell
+
+__all__ = ["balanced_forest", "dialed", "easy_ensemble", "lightgbm", "ridge", "smote", "tuned_threshold", "xgboost"]
+
+#: of the ridge; features of a network are many and want a smaller C
+_C: Final = {"table": (1e-2, 1e-1, 1.0, 10.0), "images": (1e-4, 1e-3, 1e-2, 1e-1)}
+_ITERATIONS: Final = 500
+
+
+def ridge(cell: Cell, seed: int) -> Scored:
+    """scikit-learn's LogisticRegression at four C, plain and balanced."""
+    from sklearn.linear_model import LogisticRegression
+
+    models = [
+        LogisticRegression(C=c, class_weight=weight, max_iter=_ITERATIONS, random_state=seed)
+        for c in _C[cell.set.kind]
+        for weight in (None, "balanced")
+    ]
+    return _scored(cell, models, lambda model, x: model.decision_function(x))
+
+
+def tuned_threshold(cell: Cell, seed: int) -> Scored:
+    """scikit-learn's TunedThresholdClassifierCV, a threshold for each aim from validation rows, around its own
+    histogram boosting (tables) or logistic regression (images)."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import make_scorer
+    from sklearn.model_selection import TunedThresholdClassifierCV
+
+    table = cell.set.kind == "table"
+    model = (
+        HistGradientBoostingClassifier(random_state=seed) if table else LogisticRegression(C=1e-2, max_iter=_ITERATIONS)
+    )
+    with warnings.catch_warnings(action="ignore"):
+        model.fit(cell.train.x, cell.train.y)
+    x, y = cell.validation.x, cell.validation.y
+    thresholds = {}
+    for name, goal in _goals(float(y.mean())).items():
+        tuner = TunedThresholdClassifierCV(
+            FrozenEstimator(model), scoring=make_scorer(goal), cv="prefit", refit=False, response_method="predict_proba"
+        ).fit(x, y)
+        # It calls positive what reaches the threshold, the dial what exceeds it.
+        thresholds[name] = float(np.nextafter(margins(np.array(tuner.best_threshold_)), -np.inf))
+    validation, test = (_log_odds(model, part.x)[:, None] for part in (cell.validation, cell.test))
+    return Scored(validation, test, trainings=1, thresholds=thresholds)
+
+
+def _goals(prevalence: float) -> dict[str, Callable[[NDArray[Any], NDArray[Any]], float]]:
+    """Each aim at a threshold as a function of labels and predictions, the more the better."""
+
+    def goal(aim: Any) -> Callable[[NDArray[Any], NDArray[Any]], float]:
+        metric, bounds = aim.unfolded(prevalence)
+        sign = 1.0 if metric.greater_is_better else -1.0
+
+        def value(y: NDArray[Any], predicted: NDArray[Any]) -> float:
+            hit, positive = float((predicted * y).sum()), float(y.sum())
+            counts = Counts(np.array([hit]), np.array([predicted.sum() - hit]), positive, len(y) - positive)
+            missing = sum(max(0.0, bound - float(m.function(counts)[0])) for m, bound in bounds)
+            return -1.0 - missing if missing > 0 else sign * float(metric.function(counts)[0])
+
+        return value
+
+    ranked = ("auc", "average_precision", "brier", "log_loss")
+    return {name: goal(aim) for name, aim in objectives().items() if name not in ranked}
+
+
+def lightgbm(cell: Cell, seed: int) -> Scored:
+    """LightGBM at three weights of the positives, stopped early by validation AP."""
+    import lightgbm as lgb
+
+    def fit(weight: float) -> Any:
+        model = lgb.LGBMClassifier(
+            **_boosting(cell), subsample_freq=0, scale_pos_weight=weight, random_state=seed, n_jobs=1, verbose=-1
+        )
+        with warnings.catch_warnings(action="ignore"):  # eval_set is called otherwise from 4.7 on
+            return model.fit(
+                cell.train.x,
+                cell.train.y,
+                eval_set=[(cell.validation.x, cell.validation.y)],
+                eval_metric="average_precision",
+                callbacks=[lgb.early_stopping(_patience(cell), first_metric_only=True, verbose=False)],
+            )
+
+    def raw(model: Any, x: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(model.predict(x, raw_score=True))
+
+    return _both(cell, [fit(weight) for weight in _weights(cell)], raw)
+
+
+def xgboost(cell: Cell, seed: int) -> Scored:
+    """XGBoost at three weights of the positives, stopped early by validation AP."""
+    xgb = import_module("xgboost")
+
+    def fit(weight: float) -> Any:
+        model = xgb.XGBClassifier(
+            **_boosting(cell),
+            max_depth=6,
+            tree_method="hist",
+            scale_pos_weight=weight,
+            eval_metric="aucpr",
+            early_stopping_rounds=_patience(cell),
+            random_state=seed,
+            n_jobs=1,
+        )
+        return model.fit(cell.train.x, cell.train.y, eval_set=[(cell.validation.x, cell.validation.y)], verbose=False)
+
+    def raw(model: Any, x: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(model.predict(x, output_margin=True))
+
+    return _both(cell, [fit(weight) for weight in _weights(cell)], raw)
+
+
+def dialed(cell: Cell, seed: int) -> Scored:
+    """DialedClassifier around LightGBM: trained on training and validation rows alike, λ-free; thresholds are chosen
+    on scores of rows left out fold by fold."""
+    import lightgbm as lgb
+
+    both = (cell.train, cell.validation)
+    x, y, groups = (np.concatenate([getattr(part, name) for part in both]) for name in ("x", "y", "groups"))
+    model = lgb.LGBMClassifier(n_estimators=150, learning_rate=0.05, random_state=seed, n_jobs=1, verbose=-1)
+    with warnings.catch_warnings(action="ignore"):  # names of columns, which arrays have none of
+        clf = DialedClassifier(model, pos_label=1, random_state=seed).fit(x, y, groups=groups)
+        test = clf.decision_function(cell.test.x)
+    if clf.dial_ is None:
+        raise RuntimeError("too few positives to leave any out")
+    return Scored(np.asarray(clf.dial_.scores), test[:, None], trainings=6, y=np.asarray(clf.dial_.y, dtype=np.int64))
+
+
+def balanced_forest(cell: Cell, seed: int) -> Scored:
+    """imbalanced-learn's BalancedRandomForest."""
+    model = import_module("imblearn.ensemble").BalancedRandomForestClassifier(
+        100, sampling_strategy="all", replacement=True, bootstrap=False, random_state=seed, n_jobs=1
+    )
+    return _scored(cell, [model], _log_odds)
+
+
+def easy_ensemble(cell: Cell, seed: int) -> Scored:
+    """imbalanced-learn's EasyEnsemble: ten times AdaBoost on balanced samples."""
+    model = import_module("imblearn.ensemble").EasyEnsembleClassifier(10, random_state=seed, n_jobs=1)
+    return _scored(cell, [model], _log_odds)
+
+
+def smote(cell: Cell, seed: int) -> Scored:
+    """SMOTE, then LightGBM (tables) or logistic regression (images)."""
+    from sklearn.linear_model import LogisticRegression
+
+    neighbours = min(5, int(cell.train.y.sum()) - 1)
+    sampler = import_module("imblearn.over_sampling").SMOTE(k_neighbors=neighbours, random_state=seed)
+    x, y = sampler.fit_resample(cell.train.x, cell.train.y)
+    if cell.set.kind == "images":
+        model: Any = LogisticRegression(C=1e-2, max_iter=_ITERATIONS)
+    else:
+        import lightgbm as lgb
+
+        model = lgb.LGBMClassifier(n_estimators=150, learning_rate=0.05, random_state=seed, n_jobs=1, verbose=-1)
+    with warnings.catch_warnings(action="ignore"):
+        return _both(cell, [model.fit(x, y)], _log_odds)
+
+
+def _weights(cell: Cell) -> tuple[float, float, float]:
+    return 1.0, cell.beta**0.5, cell.beta
+
+
+def _boosting(cell: Cell) -> dict[str, Any]:
+    """Slow and careful on tables; on a thousand features of a network a tenth of them for each tree."""
+    if cell.set.kind == "table":
+        return {"n_estimators": 600, "learning_rate": 0.05}
+    return {"n_estimators": 150, "learning_rate": 0.1, "colsample_bytree": 0.1, "max_bin": 63}
+
+
+def _patience(cell: Cell) -> int:
+    return 50 if cell.set.kind == "table" else 20
+
+
+def _log_odds(model: Any, x: NDArray[Any]) -> NDArray[Any]:
+    return margins(model.predict_proba(x)[:, 1])
+
+
+def _scored(cell: Cell, models: list[Any], score: Callable[[Any, NDArray[Any]], NDArray[Any]]) -> Scored:
+    with warnings.catch_warnings(action="ignore"):  # of a solver that stopped at its limit, of labels as arrays
+        return _both(cell, [model.fit(cell.train.x, cell.train.y) for model in models], score)
+
+
+def _both(cell: Cell, models: list[Any], score: Callable[[Any, NDArray[Any]], NDArray[Any]]) -> Scored:
+    with warnings.catch_warnings(action="ignore"):
+        validation, test = (
+            np.stack([score(model, part.x) for model in models], axis=1) for part in (cell.validation, cell.test)
+        )
+    return Scored(validation, test, trainings=len(models))

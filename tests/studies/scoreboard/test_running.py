@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+
+import pytest
+
+from lossdial.cli import main
+from lossdial_studies.scoreboard import Board, Row, estimate, play, tasks
+from lossdial_studies.scoreboard import running as module
+from lossdial_studies.scoreboard.aims import AIMS
+from lossdial_studies.scoreboard.checks import checks
+from lossdial_studies.scoreboard.rivals import RIVALS
+from lossdial_studies.scoreboard.sets import BOARD
+from lossdial_studies.scoreboard.table import field
+
+needs_data = pytest.mark.skipif("LOSSDIAL_DATA" not in os.environ, reason="needs the tables in $LOSSDIAL_DATA")
+
+
+@needs_data
+def test_what_is_done_is_skipped_and_what_failed_is_tried_again(tmp_path, monkeypatch):
+    board = Board(tmp_path)
+    asked = (["keel_car_good"], ["ridge", "tuned_threshold"], 1)
+    monkeypatch.setattr(module, "_require", lambda *_: None)
+    broken = RIVALS["tuned_threshold"]
+    monkeypatch.setitem(RIVALS, "tuned_threshold", type(broken)(broken.name, "x", "trees", lambda *_: 1 / 0))
+    play(tasks(board, *asked), board, tmp_path)
+    assert {row.rival: row.status for row in board.rows()} == {"ridge": "done", "tuned_threshold": "failed"}
+    assert "ZeroDivisionError" in next(row.note for row in board.rows() if row.status == "failed")
+    monkeypatch.setitem(RIVALS, "tuned_threshold", broken)
+    (left,) = tasks(board, *asked)
+    assert left.rivals == ("tuned_threshold",)
+    play([left], board, tmp_path)
+    assert tasks(board, *asked) == ()
+    assert len(board.rows()) == 2
+    assert estimate(board, tasks(board, ["keel_car_good"], ["ridge"], 3)) > 0
+
+
+@needs_data
+def test_the_command_runs_reports_and_goes_on(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = ["scoreboard", "--sets", "keel_car_good,keel_yeast4", "--rivals", "ridge,cross_entropy", "--splits", "1"]
+    main([*command, "--store", "store", "--out", "results/board", "--page", "docs/board.md"])
+    said = capsys.readouterr().out
+    assert "0 rows are there, 4 to be made" in said
+    page = (tmp_path / "docs/board.md").read_text()
+    assert "ridge, 4 C × 2" in page
+    assert "(../results/board/ranks-tables-all.png)" in page
+    assert (tmp_path / "results/board/ranks-tables-all.png").stat().st_size > 5_000
+    main([*command, "--store", "store"])
+    assert "4 rows are there, 0 to be made" in capsys.readouterr().out
+    # the packed rows are a store too, and give the same page
+    main(["scoreboard", "--store", "results/board", "--report-only", "--out", "results/board", "--page", "docs/two.md"])
+    assert (tmp_path / "docs/two.md").read_text() == page
+
+
+@pytest.mark.parametrize("splits", ["0", "9"])
+def test_there_are_five_splits(splits, tmp_path, capsys):
+    assert main(["scoreboard", "--store", str(tmp_path), "--splits", splits]) == 2
+    assert f"--splits must be a whole number from 1 to 5; got {splits}." in capsys.readouterr().err
+
+
+def test_a_store_without_rows_cannot_be_reported(tmp_path, capsys):
+    store = tmp_path / "nowhere"
+    assert main(["scoreboard", "--store", str(store), "--report-only"]) == 2
+    assert f"--store {store} has no rows to report; leave --report-only out" in capsys.readouterr().err
+    assert not store.exists()
+
+
+def test_a_package_that_is_missing_leaves_a_rival_out_and_says_which(tiny_table, monkeypatch):
+    def gone(*_: object) -> None:
+        raise ModuleNotFoundError("No module named 'nobody'", name="nobody")
+
+    rival = RIVALS["tabm"]
+    monkeypatch.setitem(RIVALS, "tabm", type(rival)("tabm", "TabM", "neural", gone))
+    row = module._row(tiny_table, "tabm")
+    assert (row.status, row.note) == ("left out", "needs a package that is not installed: nobody")
+
+
+def test_a_line_that_was_cut_off_counts_as_missing(tmp_path):
+    board = Board(tmp_path)
+    board.add(_row("wilt", 0, "ridge", 0.5))
+    with (tmp_path / "rows.jsonl").open("a") as file:
+        file.write(json.dumps({"set": "wilt", "split": 1})[:-3])
+    assert len(board.rows()) == 1
+
+
+def _row(name: str, split: int, rival: str, value: float, seconds: float = 1.0) -> Row:
+    figures = {aim.name: value if aim.greater_is_better else 1 - value for aim in AIMS}
+    kind = next(entry.kind for entry in BOARD if entry.name == name)
+    return Row(name, kind, split, rival, RIVALS[rival].version(kind), "done", seconds, 1, 1, figures, train=(10, 1))
+
+
+def test_only_splits_that_all_rivals_have_are_compared():
+    rows = [_row("wilt", s, r, 0.5) for s in range(2) for r in ("ridge", "vs", "lct")]
+    rows += [_row("wilt", 2, "ridge", 0.9), _row("wilt", 2, "lct", 0.5)]
+    found = field(rows, "table")
+    assert sorted(found.frame["split"].unique()) == [0, 1]
+    assert found.missing[0].startswith("1 splits that not every rival has finished do not count for the ranks")
+    assert found.differences("lct", "ridge", AIMS[0])["wilt"].tolist() == pytest.approx([0, 0, -0.4])
+    assert len(found.differences("lct", "vs", AIMS[0])["wilt"]) == 2
+
+
+def test_checks_say_by_how_much_they_are_missed():
+    sets = ("aptos:100", "aptos:200")
+    values = {"exact": (0.80, 0.90), "ridge": (0.81, 0.90), "vs": (0.7, 0.7)}
+    rows = [
+        _row(name, split, rival, values[rival][i], 1.0 if rival == "exact" else 4.0)
+        for i, name in enumerate(sets)
+        for split in range(2)
+        for rival in values
+    ]
+    found = {check.claim: check for check in checks(field(rows, "images"))}
+    ridge = next(check for claim, check in found.items() if "ridge search" in claim and "AUC" in claim)
+    assert not ridge.reached
+    assert "-0.0100, on aptos:100" in ridge.number
+    assert "1 of 2 sets miss it, the worst by 0.0070" in ridge.number
+    above = next(check for claim, check in found.items() if "above VS" in claim)
+    assert above.reached
+    time = next(check for claim, check in found.items() if "half" in claim)
+    assert time.reached
+    assert re.search(r"0\.25", time.number)
+
+
+def test_checks_of_tables_name_who_is_first():
+    rows = [
+        _row(name, split, rival, value)
+        for name in ("wilt", "cover", "celeba")
+        for split in range(2)
+        for rival, value in (("lct", 0.7), ("ridge", 0.8), ("vs", 0.6), ("lightgbm", 0.705))
+    ]
+    rank, boosting = checks(field(rows, "table"))
+    assert not rank.reached
+    assert "number 2 of 3 with mean rank 2.00; first is ridge" in rank.number
+    assert boosting.reached
+    assert "3 of 3" in boosting.number

@@ -1,0 +1,36 @@
+import pytest
+
+from lossdial_studies import preset
+from lossdial_studies.data_sets import DATA_SETS, ImageDataSet
+
+
+@pytest.mark.parametrize("name", [d.name for d in DATA_SETS if isinstance(d, ImageDataSet)])
+def test_every_image_data_set_has_every_preset_with_its_run_time(name: str) -> None:
+    for kind in ("paper", "cpu", "frozen"):
+        assert preset(name, kind).run_time
+
+
+def test_the_paper_s_recipes() -> None:
+    cifar = preset("cifar10-auto-truck", "paper").recipe
+    assert (cifar.epochs, cifar.optimizer.name, cifar.clip_norm) == (500, "sgd", 0.5)
+    rates = [cifar.optimizer.lr * cifar.schedule(e, 500) for e in (0, 399.9, 400, 450)]
+    assert rates == pytest.approx([0.1, 0.1, 1e-3, 1e-5])
+
+    melanoma = preset("melanoma", "paper")
+    rates = [melanoma.recipe.optimizer.lr * melanoma.recipe.schedule(e, 10) for e in (4.9, 5)]
+    assert rates == pytest.approx([0.01, 0.001])
+    assert melanoma.recipe.augment is not None
+    assert melanoma.recipe.augment.resized_crop == (0.65, 1.0)
+    assert (melanoma.image_size, melanoma.recipe.epochs, melanoma.recipe.optimizer.weight_decay) == (256, 10, 1e-3)
+
+    assert {preset(data, "paper").recipe.lam_per for data in ("cifar10-auto-truck", "melanoma", "aptos")} == {"batch"}
+    aptos = preset("aptos", "paper")
+    assert (aptos.recipe.epochs, aptos.recipe.optimizer.lr, aptos.recipe.optimizer.name) == (35, 5e-5, "adam")
+    assert aptos.recipe.schedule(35, 35) == pytest.approx(0)
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(ValueError, match="one of paper, cpu, frozen for aptos; got 'gpu'"):
+        preset("aptos", "gpu")
+    with pytest.raises(ValueError, match="no presets for 'mammography'"):
+        preset("mammography", "cpu")
