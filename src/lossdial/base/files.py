@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["digest", "file_sha256", "read_json", "replacing", "write", "write_json"]
+__all__ = ["digest", "file_sha256", "read_json", "replacing", "sweep", "write", "write_json"]
 
 
 @contextmanager
@@ -31,6 +31,15 @@ def replacing(path: Path) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def sweep(path: Path) -> None:
+    """Remove what writers of ``path`` that were killed have left; for whoever keeps others from writing it.
+
+    Its name may hold ``*``.
+    """
+    for left in path.parent.glob(f".{path.name}-*.tmp"):
+        left.unlink(missing_ok=True)
 
 
 def write(path: Path, data: bytes | str) -> None:

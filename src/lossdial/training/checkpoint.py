@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from lossdial.base.files import replacing
+from lossdial.base.files import replacing, sweep
 
 __all__ = ["Checkpoint", "CheckpointError"]
 
@@ -50,8 +50,7 @@ class Checkpoint:
         # A shallow dict: asdict would copy every tensor.
         state = {name: getattr(self, name) for name in self.__dataclass_fields__}
         state["history"], state["identity"] = json.dumps(self.history), json.dumps(self.identity)
-        for left in run_dir.glob(f".{_NAME}-*.tmp"):  # by a run that was killed while it wrote
-            left.unlink(missing_ok=True)
+        sweep(run_dir / _NAME)
         try:
             with replacing(run_dir / _NAME) as temporary:
                 torch.save({"format": _FORMAT, **state}, temporary)
