@@ -208,3 +208,13 @@ def test_own_warnings_take_a_line_each(monkeypatch: pytest.MonkeyPatch, capsys: 
     told = capsys.readouterr()
     assert told.err == "note: 'a' is taken as positive. Pass --positive to choose.\n"
     assert told.out == "{}\n"
+
+
+@pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}])
+def test_no_output_fails_on_a_character_that_the_terminal_lacks(variables):
+    program = r"from lossdial.cli import main; main(['tune', '--help']); print('\xfc \u4eac \udcff')"
+    variables = {**os.environ, "PYTHONCOERCECLOCALE": "0", **variables}
+    done = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b"Choose lambda and threshold for an aim" in done.stdout
+    assert done.stdout.endswith(b"\\xfc \\u4eac \\udcff\n")
