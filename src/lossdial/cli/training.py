@@ -137,10 +137,12 @@ def train(
     from rich.console import Console
 
     from lossdial import LCTClassifier, Run, experiments
+    from lossdial.base.files import require_writable
     from lossdial.cli.fitting import GivenImages, images_to_fit, table_to_fit
     from lossdial.data.sources import kind_of
 
     console, folder = Console(soft_wrap=True), Path(out)
+    require_writable(folder / "bundle.json")
     there = (folder / "bundle.json").exists()
     chosen = experiments.method(method)
     classifier = LCTClassifier(
