@@ -474,3 +474,13 @@ def test_benchmarks_on_real_data_say_what_to_set(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("LOSSDIAL_DATA", "nowhere")
     with pytest.raises(SystemExit, match="LOSSDIAL_DATA names nowhere, which is no folder"):
         real_data()
+
+
+@pytest.mark.parametrize("n_positive", [1, 4])
+@pytest.mark.filterwarnings("ignore:.*so no row can be scored:UserWarning")
+def test_an_aim_with_too_few_positives_is_a_warning(n_positive: int) -> None:
+    X, y = np.random.default_rng(0).standard_normal((200, 3)), (np.arange(200) < n_positive).astype(int)
+    with pytest.warns(UserWarning, match="the aim is not tuned for, and predict stays as trained"):
+        dialed = DialedClassifier(LogisticRegression(), aim=F1, cv=2).fit(X, y)
+    assert dialed.points == {}
+    assert np.array_equal(dialed.predict(X), LogisticRegression().fit(X, y).predict(X))

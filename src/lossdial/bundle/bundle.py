@@ -40,7 +40,7 @@ from lossdial.bundle.kept import DELETE, Evidence, Training, evidence_from, trai
 from lossdial.bundle.models import model_from_json, model_to_json
 from lossdial.data.schema import schema_from_json
 from lossdial.dial import AIMS, Dial, Envelope, Estimate, Objective, OperatingPoint, Referral, Verdict, adapt
-from lossdial.dial.checks import require_positives
+from lossdial.dial.checks import TooFewPositives, require_positives
 from lossdial.losses import loss_from_recipe
 from lossdial.predictor import Predictor, class_array
 from lossdial.spaces import Lam
@@ -124,7 +124,7 @@ class Bundle:
     def held_out(self) -> Dial:
         """The dial over the samples that were held out in training."""
         if self.evidence is None:
-            raise ValueError(
+            raise TooFewPositives(
                 "there are no held-out data: training had none to spare, or the model was kept without them. "
                 "Give data that training has not seen."
             )
