@@ -2,8 +2,7 @@
 
 import json
 import os
-import subprocess
-import sys
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -421,29 +420,6 @@ def test_two_writers_lose_nothing(saved):
         Bundle.delete_point(saved, "one")
 
 
-WRITER = """
-import sys, warnings
-warnings.simplefilter("ignore")
-from lossdial import LCTClassifier
-folder, name = sys.argv[1:]
-for k in range(6):
-    clf = LCTClassifier.load(folder)
-    clf.tune(maximize="f1", name=f"{name}{k}")
-    clf.save(folder)
-"""
-
-
-def test_two_processes_write_at_once_and_lose_nothing(saved):
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(saved), name]) for name in "ab"]
-    for _ in range(200):  # a reader at any moment finds a whole bundle
-        Bundle.load(saved)
-        if all(writer.poll() is not None for writer in writers):
-            break
-    assert [writer.wait() for writer in writers] == [0, 0]
-    expected = {"default", "screening", *(f"{name}{k}" for name in "ab" for k in range(6))}
-    assert Bundle.load(saved).points.keys() == expected
-
-
 class DiskFull(OSError):
     pass
 
@@ -495,3 +471,82 @@ def test_what_cannot_be_written_is_noticed_before_anything_is(classifier, saved)
     with pytest.raises(TypeError):
         bad.save(saved)
     assert files(saved) == before
+
+
+# several at once
+
+
+def with_threshold(bundle, name, threshold):
+    return bundle.with_point(replace(bundle.points["default"], name=name, threshold=threshold))
+
+
+def test_what_others_changed_is_not_put_back(saved):
+    stale, other = Bundle.load(saved), Bundle.load(saved)
+    with_threshold(other, "default", 1.5).save(saved)
+    Bundle.delete_point(saved, "screening")
+    with_threshold(stale, "mine", 0.5).save(saved)
+    points = Bundle.load(saved).points
+    assert points.keys() == {"default", "mine"}
+    assert points["default"].threshold == 1.5
+
+
+def test_what_this_object_leaves_out_is_taken_away(saved):
+    bundle = Bundle.load(saved)
+    with_threshold(Bundle.load(saved), "another", 0.5).save(saved)
+    replace(bundle, points={"default": bundle.points["default"]}).save(saved)
+    assert Bundle.load(saved).points.keys() == {"default", "another"}
+
+
+def test_an_estimator_that_saves_twice_writes_only_what_it_changed_in_between(classifier, tmp_path):
+    for evidence in (True, False):
+        mine = LCTClassifier.from_bundle(classifier.bundle_)
+        mine.save(tmp_path / "a", evidence=evidence)
+        with_threshold(Bundle.load(tmp_path / "a"), "default", 1.5).save(tmp_path / "a")
+        mine.keep(replace(mine.points["default"], name="mine"))
+        mine = pickle.loads(pickle.dumps(mine))
+        mine.save(tmp_path / "a", evidence=evidence)
+        assert Bundle.load(tmp_path / "a").points["default"].threshold == 1.5
+        assert "mine" in Bundle.load(tmp_path / "a").points
+        assert mine.bundle_.evidence is not None
+        mine.save(tmp_path / f"elsewhere {evidence}")  # where it knows of nothing, all of it is written
+        assert Bundle.load(tmp_path / f"elsewhere {evidence}").points["default"].threshold == 0
+
+
+def test_evidence_that_another_took_away_stays_away(saved):
+    stale = Bundle.load(saved)
+    replace(Bundle.load(saved), evidence=None, seen=None).save(saved)
+    with_threshold(stale, "mine", 0.5).save(saved)
+    assert Bundle.load(saved).evidence is None
+    assert not list(saved.glob("evidence-*"))
+
+
+@pytest.mark.parametrize("look", range(1, 10))
+def test_a_reader_starts_again_where_the_model_is_replaced_under_it(classifier, saved, tmp_path, monkeypatch, look):
+    """At one of the moments at which it looks at a file of tensors, the model is another one already."""
+    trained(*table(), random_state=1).save(tmp_path / "other")
+    other, looks = Bundle.load(tmp_path / "other"), []
+
+    def late(real):
+        def method(self, *arguments, **options):
+            if self.suffix == ".safetensors" and self.parent == saved:
+                looks.append(self)
+                if len(looks) == look:
+                    other.save(saved, replace=True)
+            return real(self, *arguments, **options)
+
+        return method
+
+    for name in ("exists", "stat", "open", "read_bytes"):
+        monkeypatch.setattr(Path, name, late(getattr(Path, name)))
+    loaded = Bundle.load(saved)
+    monkeypatch.undo()
+    assert len(looks) > look
+    assert loaded.digests() in (classifier.bundle_.digests(), other.digests())  # whole, one or the other
+
+
+def test_what_killed_writers_left_is_swept_by_the_next(saved):
+    others = [".checkpoint.pt-0.tmp", ".mine.tmp"]  # of a training that goes on, and of somebody else
+    for name in (".bundle.json-0.tmp", ".weights-0123.safetensors-0.tmp", ".evidence-0.safetensors-0.tmp", *others):
+        (saved / name).write_bytes(b"half")
+    Bundle.load(saved).save(saved)
+    assert sorted(path.name for path in saved.glob(".*.tmp")) == others

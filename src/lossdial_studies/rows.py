@@ -1,4 +1,4 @@
-"""A row of results as a line of text that knows whether it was altered.
+"""A row of results, and how it is read from a line of text.
 
 Format 2, the current one, has a ``content``: the fingerprint of the data, which is part of the run's key, as are image
 size and evaluation grid. Rows of format 1 have none, and keys that cover less. They are facts of runs that took
@@ -8,19 +8,17 @@ a store has a run in both formats the newer counts.
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
+from lossdial.base.records import from_line
 from lossdial_studies.experiment import Experiment
 
-__all__ = ["FIELDS", "FORMAT", "DamagedRow", "StoreError", "check_version", "parse", "run_of", "superseded", "to_line"]
+__all__ = ["FIELDS", "FORMAT", "DamagedRow", "StoreError", "check_version", "parse", "run_of", "superseded"]
 
 FORMAT: Final = 2
-_CRC: Final = ', "crc": '
 #: what a run is, as every row says it
 FIELDS: Final = tuple(f.name for f in fields(Experiment))
 #: what every row has, whatever became of the run; in format 1 all but the content
@@ -43,24 +41,15 @@ class DamagedRow:
         return f"{self.path}:{self.line} ({self.reason})"
 
 
-def to_line(row: Mapping[str, Any]) -> str:
-    """A row as a line: JSON whose last entry is a checksum of the text before it."""
-    body = json.dumps(row)
-    return f"{body[:-1]}{_CRC}{zlib.crc32(body.encode())}}}\n"
-
-
 def parse(line: str, path: Path, number: int) -> dict[str, Any] | DamagedRow:
     """The row that a line is, in any format up to this one's."""
-    body, _, crc = line.rstrip("}\n").rpartition(_CRC)
     try:
-        row = json.loads(line)
-        known = row.keys() >= _ALWAYS and int(crc) == zlib.crc32(f"{body}}}".encode())
-    except (ValueError, AttributeError, RecursionError) as error:
-        return DamagedRow(path, number, f"not a row: {type(error).__name__}")
-    if not known:
-        return DamagedRow(path, number, "its checksum differs")
+        row = from_line(line)
+    except ValueError as error:
+        return DamagedRow(path, number, str(error))
+    if missing := sorted(_ALWAYS - row.keys()):
+        return DamagedRow(path, number, f"not a row: it lacks {missing[0]!r}")
     check_version(int(row["format"]), path)
-    del row["crc"]
     return {"content": "", **row}
 
 

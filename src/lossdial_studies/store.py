@@ -32,6 +32,7 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from lossdial.base.files import write
+from lossdial.base.records import to_line
 from lossdial_studies.experiment import Experiment, Trial
 from lossdial_studies.measuring import Measured
 from lossdial_studies.rows import (
@@ -43,7 +44,6 @@ from lossdial_studies.rows import (
     parse,
     run_of,
     superseded,
-    to_line,
 )
 
 __all__ = ["FINAL", "DamagedRow", "Ended", "Store", "StoreError", "finished"]

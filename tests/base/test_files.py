@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from lossdial.base.files import file_sha256, read_json, replacing, write, write_json
+from lossdial.base.files import file_sha256, read_json, replacing, require_writable, write, write_json
 
 
 def test_a_file_is_whole_or_as_it_was(tmp_path: Path, full_disk) -> None:
@@ -44,3 +44,18 @@ def test_what_is_not_ours(tmp_path: Path, text: str) -> None:
 def test_the_checksum_of_a_file(tmp_path: Path) -> None:
     write(tmp_path / "a", "abc")
     assert file_sha256(tmp_path / "a").startswith("ba7816bf")
+
+
+def test_what_cannot_be_written_is_known_beforehand(tmp_path: Path) -> None:
+    (tmp_path / "a file").write_text("mine")
+    for path, named in (
+        (tmp_path / "a file" / "deeper" / "model.html", tmp_path / "a file"),
+        (tmp_path, tmp_path),
+        (Path("/proc/nothing/of/ours"), Path("/proc")),
+    ):
+        with pytest.raises(OSError, match=r"nothing can be written there|is a folder") as caught:
+            require_writable(path)
+        assert caught.value.filename == str(named)
+    require_writable(tmp_path / "new" / "folder" / "model.html")
+    require_writable(tmp_path / "a file")
+    assert [path.name for path in tmp_path.iterdir()] == ["a file"]

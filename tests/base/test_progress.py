@@ -1,4 +1,4 @@
-"""The bar is there for a person at a terminal, and for nobody else."""
+"""The bar is there for a person at a terminal; a log gets a line now and then."""
 
 import os
 import sys
@@ -68,9 +68,21 @@ def test_not_when_turned_off_nor_when_the_wait_is_short(monkeypatch, enabled, de
     assert terminal.close() == ""
 
 
-def test_silent_where_there_is_no_terminal(capfd):
-    advance(enabled=True, delay=0.0)
-    assert capfd.readouterr() == ("", "")
+@pytest.mark.parametrize(
+    ("enabled", "steps", "lines"),
+    [(True, range(1, 5), []), (True, range(1, 101), [5, 35, 65, 95]), (True, [40, 41], [40]), (False, range(100), [])],
+)
+def test_a_log_gets_a_line_now_and_then(monkeypatch, capfd, enabled, steps, lines):
+    """By a clock that is at second i when step i is done."""
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    with ProgressBar("training", 1200, enabled) as bar:
+        for i in steps:
+            clock[0] = float(i)
+            bar.advance(i, {"loss": 0.5 / i if i else 0, "auc": 0.9125})
+    told = capfd.readouterr()
+    expected = [f"training: {i} of 1,200 after {i} s  loss {0.5 / i:.4g}  auc 0.9125\n" for i in lines]
+    assert told == ("", "".join(expected))
 
 
 @pytest.mark.parametrize("progress", [True, False])

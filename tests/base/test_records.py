@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from lossdial.base.records import from_json, to_json
+from lossdial.base.records import append_line, from_json, from_line, to_json, to_line
 
 
 @dataclass(frozen=True)
@@ -49,3 +49,25 @@ def test_what_is_not_known_is_refused(data, message):
 def test_what_json_cannot_hold():
     with pytest.raises(TypeError, match="cannot be kept as JSON"):
         to_json({"f": print})
+
+
+def test_a_line_knows_whether_it_was_altered():
+    line = to_line({"name": "λ", "auc": 0.93})
+    assert from_line(line) == {"name": "λ", "auc": 0.93}
+    for altered in (line.replace("0.93", "0.98"), line.replace(", ", ",", 1), line.replace('"crc": ', '"crc": 1')):
+        with pytest.raises(ValueError, match="its checksum differs"):
+            from_line(altered)
+    for other in ("", "3\n", "[1]\n", '{"auc": 1}\n', line[:-3], "[" * 100_000):
+        with pytest.raises(ValueError, match=r"not a row|differs"):
+            from_line(other)
+
+
+def test_a_line_is_not_added_behind_half_of_one(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    append_line(path, {"n": 1})
+    path.write_bytes(path.read_bytes()[:-4])
+    for n in (2, 3):
+        append_line(path, {"n": n})
+    lines = path.read_text().splitlines()
+    assert [from_line(line) for line in lines[1:]] == [{"n": 2}, {"n": 3}]
+    assert len(lines) == 3

@@ -171,7 +171,7 @@ def test_an_output_folder_that_cannot_be_made(tables: Path, tmp_path: Path, caps
     train = ["train", "--data", str(tables / "train.csv"), "--target", "state", "--epochs", "1"]
     assert main([*train, "--out", str(tmp_path / "file" / "run")]) == 2
     err = capsys.readouterr().err
-    assert f"{tmp_path / 'file' / 'run'}: Not a directory." in err.splitlines()[-1]
+    assert f"{tmp_path / 'file'}: nothing can be written there (Not a directory)." in err.splitlines()[-1]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes as in a shell")
@@ -208,3 +208,36 @@ def test_own_warnings_take_a_line_each(monkeypatch: pytest.MonkeyPatch, capsys: 
     told = capsys.readouterr()
     assert told.err == "note: 'a' is taken as positive. Pass --positive to choose.\n"
     assert told.out == "{}\n"
+
+
+@pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}])
+def test_no_output_fails_on_a_character_that_the_terminal_lacks(variables):
+    program = r"from lossdial.cli import main; main(['tune', '--help']); print('\xfc \u4eac \udcff')"
+    variables = {**os.environ, "PYTHONCOERCECLOCALE": "0", **variables}
+    done = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b"Choose lambda and threshold for an aim" in done.stdout
+    assert done.stdout.endswith(b"\\xfc \\u4eac \\udcff\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", "--data", "rows.csv", "--out", "{file}/run"],
+        ["explore", "run", "--out", "{file}/page.html"],
+        ["predict", "run", "--data", "rows.csv", "--out", "{file}/scored.csv"],
+        ["export", "run", "--card", "{file}/card.md"],
+        ["evaluate", "run", "--out", "{file}"],
+        ["evaluate", "run", "--report", "{file}/report.html"],
+        ["embed", "--data", "photos", "--out", "{file}/features"],
+        ["demo", "--out", "{file}"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_what_cannot_be_written_is_told_before_anything_is_read(words, tmp_path, capsys):
+    (tmp_path / "file").write_text("mine")
+    assert main([word.format(file=tmp_path / "file") for word in words]) == 2
+    told = capsys.readouterr()
+    assert f"{tmp_path / 'file'}: nothing can be written there (" in told.err  # not that there is no run, nor data
+    assert told.out == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -593,6 +593,20 @@ def test_an_aim_in_the_constructor_tunes_inside_fit_and_cross_validation():
     assert high > low + 0.1
 
 
+def test_an_aim_with_too_few_positives_held_out_is_a_warning(tmp_path):
+    X, y = table(300, share=0.05)
+    untuned = quick().fit(X, y)
+    with pytest.warns(UserWarning, match=r"the aim is not tuned for, .*the data to tune on have \d positives"):
+        clf = quick(aim=Objective(maximize="f1"), run__folder=tmp_path / "run").fit(X, y)
+    assert clf.points["default"] == untuned.points["default"]
+    assert np.array_equal(clf.predict(X), untuned.predict(X))
+    assert LCTClassifier.load(tmp_path / "run").points["default"] == clf.points["default"]
+    with pytest.warns(UserWarning, match=r"the aim is not tuned for, .*there are no held-out data"):
+        quick(aim=Objective(maximize="f1"), validation_fraction=0.0).fit(X, y)
+    with pytest.raises(ValueError, match="the data to tune on have"):  # who asks for it gets an error
+        clf.tune(maximize="f1")
+
+
 def test_what_is_loaded_reports_the_parameters_it_was_trained_with(tmp_path):
     X, y = table()
     settings = {

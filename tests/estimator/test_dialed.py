@@ -467,10 +467,10 @@ def test_the_benchmark_at_a_small_size() -> None:
 
 
 def test_benchmarks_on_real_data_say_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    data_dir = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "data_dir.py"))["data_dir"]
+    real_data = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "real_data.py"))["real_data"]
     monkeypatch.delenv("LOSSDIAL_DATA", raising=False)
     with pytest.raises(SystemExit, match="LOSSDIAL_DATA is not set: point it at the folder that holds tables/"):
-        data_dir()
+        real_data()
     monkeypatch.setenv("LOSSDIAL_DATA", "nowhere")
     with pytest.raises(SystemExit, match="LOSSDIAL_DATA names nowhere, which is no folder"):
-        data_dir()
+        real_data()

@@ -1,8 +1,11 @@
 """Checkpoints: what they give back, what they refuse, and what a failed write leaves."""
 
+import random
+
 import pytest
 import torch
 
+from lossdial.base.files import file_sha256
 from lossdial.training import Checkpoint, CheckpointError
 from lossdial.training.environment import get_random, set_random
 
@@ -57,7 +60,7 @@ def test_truncated(tmp_path, kept):
     make({}).save(tmp_path)
     path = tmp_path / "checkpoint.pt"
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(CheckpointError, match=r"checkpoint\.pt is damaged.*Delete .*checkpoint\.pt"):
+    with pytest.raises(CheckpointError, match=r"checkpoint\.pt is damaged.*Delete .*checkpoint\*\.pt"):
         Checkpoint.load(tmp_path, {}, CPU)
 
 
@@ -71,11 +74,54 @@ def test_damaged(tmp_path):
         Checkpoint.load(tmp_path, {}, CPU)
 
 
+def test_a_bit_that_is_flipped_anywhere_is_noticed(tmp_path):
+    """Of 100 flips torch itself notices about twenty."""
+    make({}).save(tmp_path)
+    path, rng = tmp_path / "checkpoint.pt", random.Random(0)
+    data = path.read_bytes()
+    for _ in range(100):
+        flipped = bytearray(data)
+        flipped[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        path.write_bytes(flipped)
+        with pytest.raises(CheckpointError, match=r"damaged|has format"):
+            Checkpoint.load(tmp_path, {}, CPU)
+
+
+@pytest.mark.parametrize("damage", ["flip", "remove"])
+def test_where_the_newest_is_damaged_the_one_before_goes_on(tmp_path, damage):
+    for weight in (1.0, 2.0, 3.0):
+        make({"seed": 7}, weight).save(tmp_path)
+    path = tmp_path / "checkpoint.pt"
+    if damage == "remove":  # by a kill between two renames
+        path.unlink()
+        assert Checkpoint.load(tmp_path, {"seed": 7}, CPU).model["w"][0] == 2
+    else:
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+        with pytest.warns(UserWarning, match="is damaged: this training goes on from the checkpoint before it"):
+            assert Checkpoint.load(tmp_path, {"seed": 7}, CPU).model["w"][0] == 2
+    assert Checkpoint.exists(tmp_path)
+    assert Checkpoint.identity_in(tmp_path) == {"seed": 7}
+    make({"seed": 7}, 4.0).save(tmp_path)
+    assert torch.load(tmp_path / "checkpoint-before.pt", weights_only=True)["model"]["w"][0] == 2  # not the damaged one
+    assert Checkpoint.load(tmp_path, {"seed": 7}, CPU).model["w"][0] == 4
+    with pytest.raises(CheckpointError, match="other settings"):
+        Checkpoint.load(tmp_path, {"seed": 8}, CPU)
+    Checkpoint.remove(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def write_with_checksum(state, path):
+    torch.save(state, path)
+    path.write_bytes(path.read_bytes() + file_sha256(path).encode())
+
+
 def test_a_file_of_another_kind_is_no_checkpoint(tmp_path):
-    torch.save({"format": 2, "weights": torch.ones(3)}, tmp_path / "checkpoint.pt")
+    write_with_checksum({"format": 3, "weights": torch.ones(3)}, tmp_path / "checkpoint.pt")
     with pytest.raises(CheckpointError, match="damaged: it lacks"):
         Checkpoint.load(tmp_path, {}, CPU)
-    torch.save([1, 2], tmp_path / "checkpoint.pt")
+    write_with_checksum([1, 2], tmp_path / "checkpoint.pt")
     with pytest.raises(CheckpointError, match="damaged"):
         Checkpoint.load(tmp_path, {}, CPU)
 
@@ -88,7 +134,7 @@ def test_objects_are_never_unpickled(tmp_path):
 
 def test_a_newer_format_is_named(tmp_path):
     torch.save({"format": 9, "shape of the future": 1}, tmp_path / "checkpoint.pt")
-    with pytest.raises(CheckpointError, match="has format 9; this version of lossdial reads 2"):
+    with pytest.raises(CheckpointError, match="has format 9; this version of lossdial reads 3"):
         Checkpoint.load(tmp_path, {}, CPU)
 
 
@@ -112,6 +158,7 @@ def test_a_failed_write_keeps_the_earlier_checkpoint_and_leaves_nothing_half(tmp
     assert Checkpoint.load(tmp_path, {}, CPU).model["w"][0] == 1
     make({}, weight=3.0).save(tmp_path)  # and the next one succeeds
     assert Checkpoint.load(tmp_path, {}, CPU).model["w"][0] == 3
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["checkpoint-before.pt", "checkpoint.pt"]
 
 
 def test_what_a_killed_write_left_is_written_over(tmp_path):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["digest", "file_sha256", "read_json", "replacing", "write", "write_json"]
+__all__ = ["digest", "file_sha256", "read_json", "replacing", "require_writable", "sweep", "write", "write_json"]
 
 
 @contextmanager
@@ -31,6 +33,27 @@ def replacing(path: Path) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def require_writable(path: Path) -> None:
+    """Stop before long work where the file that it is to end in, or a folder above, cannot be written."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder, and a file is to be written", str(path))
+    folder = next(above for above in path.absolute().parents if above.exists())
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise type(error)(error.errno, f"nothing can be written there ({error.strerror})", str(folder)) from None
+
+
+def sweep(path: Path) -> None:
+    """Remove what writers of ``path`` that were killed have left; for whoever keeps others from writing it.
+
+    Its name may hold ``*``.
+    """
+    for left in path.parent.glob(f".{path.name}-*.tmp"):
+        left.unlink(missing_ok=True)
 
 
 def write(path: Path, data: bytes | str) -> None:

@@ -1,12 +1,17 @@
-"""Frozen dataclasses as JSON and back: settings that are kept with what they made."""
+"""Frozen dataclasses as JSON and back, and records as lines of text that know whether they were altered."""
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
-__all__ = ["from_json", "to_json"]
+__all__ = ["append_line", "from_json", "from_line", "to_json", "to_line"]
+
+_CRC: Final = ', "crc": '
 
 
 def to_json(value: Any) -> Any:
@@ -51,3 +56,37 @@ def from_json(data: Any, kinds: Iterable[type]) -> Any:
             f"{data['kind']} has, or lacks, {', '.join(wrong)}; it consists of {', '.join(sorted(names))}."
         )
     return kind(**{key: from_json(entry, known.values()) for key, entry in data.items() if key != "kind"})
+
+
+def to_line(record: Mapping[str, Any]) -> str:
+    """A record as a line: JSON whose last entry is a checksum of the text before it."""
+    body = json.dumps(record)
+    return f"{body[:-1]}{_CRC}{zlib.crc32(body.encode())}}}\n"
+
+
+def from_line(line: str) -> dict[str, Any]:
+    """What :func:`to_line` was given; a ValueError says what is wrong with the line.
+
+    >>> from_line(to_line({"auc": 0.9}))
+    {'auc': 0.9}
+    """
+    body, _, crc = line.rstrip("}\n").rpartition(_CRC)
+    try:
+        record = json.loads(line)
+        altered = int(crc) != zlib.crc32(f"{body}}}".encode())
+        del record["crc"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ValueError(f"not a row: {type(error).__name__}") from error
+    if altered:
+        raise ValueError("its checksum differs")
+    return dict(record)
+
+
+def append_line(path: Path, record: Mapping[str, Any]) -> None:
+    """Add a record to a file, on a line of its own also where the last one was cut off; for who holds its lock."""
+    with path.open("ab+") as file:
+        if file.tell():
+            file.seek(-1, 2)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
+        file.write(to_line(record).encode())

@@ -23,14 +23,24 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from lossdial.base.files import write, write_json
+from lossdial.base.files import sweep, write, write_json
 from lossdial.base.locks import exclusive
-from lossdial.bundle.format import FORMAT, JSON, BundleError, Content, describe, read_content, read_tensors
+from lossdial.bundle.format import (
+    FORMAT,
+    JSON,
+    BundleError,
+    Content,
+    commit_of,
+    describe,
+    read_content,
+    read_tensors,
+    tensor_path,
+)
 from lossdial.bundle.kept import DELETE, Evidence, Training, evidence_from, training_from
 from lossdial.bundle.models import model_from_json, model_to_json
 from lossdial.data.schema import schema_from_json
 from lossdial.dial import AIMS, Dial, Envelope, Estimate, Objective, OperatingPoint, Referral, Verdict, adapt
-from lossdial.dial.checks import require_positives
+from lossdial.dial.checks import TooFewPositives, require_positives
 from lossdial.losses import loss_from_recipe
 from lossdial.predictor import Predictor, class_array
 from lossdial.spaces import Lam
@@ -56,6 +66,8 @@ class Bundle:
     seen: NDArray[np.uint32] | None = None
     #: referral bands; no point has the name of one
     bands: Mapping[str, Referral] = field(default_factory=dict)
+    #: the folder it was read from or written to last, and what it held then
+    _origin: tuple[Path, Mapping[str, Any]] | None = field(default=None, repr=False)
 
     def with_point(self, point: OperatingPoint) -> Bundle:
         """The same bundle with one more operating point, or another one under that name."""
@@ -112,7 +124,7 @@ class Bundle:
     def held_out(self) -> Dial:
         """The dial over the samples that were held out in training."""
         if self.evidence is None:
-            raise ValueError(
+            raise TooFewPositives(
                 "there are no held-out data: training had none to spare, or the model was kept without them. "
                 "Give data that training has not seen."
             )
@@ -137,8 +149,9 @@ class Bundle:
     def save(self, path: str | os.PathLike[str], replace: bool = False) -> None:
         """Write the bundle into the folder ``path``.
 
-        Points that someone else has given the same model there in the meantime are kept. Another model there is an
-        error, unless it is to be replaced.
+        Where it was read from, or saved to before, only what this object has added, changed or left out since then is
+        written: what others changed there in the meantime stays. Another model there is an error, unless it is to be
+        replaced.
         """
         folder = Path(path)
         if folder.exists() and not folder.is_dir():
@@ -147,30 +160,39 @@ class Bundle:
         files = {"weights": self.predictor.model.state_dict(), **self._evidence()}
         described = {kind: describe(kind, tensors) for kind, tensors in files.items()}
         with exclusive(folder):
-            before = {file.name for file in folder.iterdir()}
-            known = _kept_of(folder, described["weights"][0]["sha256"])
-            if known is None and not replace:
+            _sweep(folder)
+            present = {file.name for file in folder.iterdir()}
+            there = _content_of(folder, described["weights"][0]["sha256"])
+            if there is None and not replace:
                 raise BundleError(
                     f"{folder} holds another model; choose another folder, or save(…, replace=True) to lose that one."
                 )
-            kept = {
-                kind: {**(known or {}).get(kind, {}), **{name: item.to_json() for name, item in own.items()}}
-                for kind, own in (("points", self.points), ("bands", self.bands))
-            }
-            if both := kept["points"].keys() & kept["bands"].keys():
+            there = there or {}
+            origin = self._origin[1] if there and self._origin and self._origin[0] == folder.resolve() else {}
+            content = self._to_json() | {kind: entry for kind, (entry, _) in described.items()}
+            if origin and all(origin[name] is getattr(self, name) for name in ("evidence", "seen")):
+                described.pop("evidence", None)
+                content |= {name: there[name] for name in ("evidence", "lams")}
+            for kind in ("points", "bands"):
+                content[kind] = _merged(there.get(kind, {}), getattr(self, kind), origin.get(kind, {}))
+            if both := content["points"].keys() & content["bands"].keys():
                 raise BundleError(f"{folder} has {min(both)!r} as a point and as a referral band; rename one of them.")
-            content = self._to_json() | {kind: entry for kind, (entry, _) in described.items()} | kept
-            names = {entry["file"] for entry, _ in described.values()}
+            names = {entry["file"] for entry in (content["weights"], content["evidence"]) if entry}
             try:
                 for entry, data in described.values():
-                    if entry["file"] not in before:
+                    if entry["file"] not in present:
                         write(folder / entry["file"], data)
                 write_json(folder / JSON, content)
             except BaseException:
-                for name in names - before:
+                for name in names - present:
                     (folder / name).unlink(missing_ok=True)
                 raise
             _remove_others(folder, names)
+        object.__setattr__(self, "_origin", self._now(folder))  # no change of what it is: only of what it wrote
+
+    def _now(self, folder: Path) -> tuple[Path, Mapping[str, Any]]:
+        held = ("points", "bands", "evidence", "seen")
+        return folder.resolve(), {name: getattr(self, name) for name in held}
 
     def digests(self) -> dict[str, str]:
         """The sha256 of the weights and, where there is any, of the evidence: as ``bundle.json`` names them."""
@@ -181,15 +203,17 @@ class Bundle:
     def load(cls, path: str | os.PathLike[str], network: nn.Module | None = None) -> Bundle:
         """Read a bundle. ``network``: the module, where the model was trained with one of the user's own."""
         folder = Path(path)
-        for last in (False, True):
+        while True:
             content = read_content(folder)
             try:
-                return cls._read(folder, content, network)
-            except BundleError:
-                # Another process may have committed a new bundle between the JSON and the files it names.
-                if last or read_content(folder).data == content.data:
+                bundle = cls._read(folder, content, network)
+            except (BundleError, FileNotFoundError):
+                # Another process may have put another model there, and removed the files that this JSON names.
+                if commit_of(folder) == content.commit:
                     raise
-        raise AssertionError("unreachable")
+            else:
+                object.__setattr__(bundle, "_origin", bundle._now(folder))
+                return bundle
 
     @classmethod
     def _read(cls, folder: Path, content: Content, network: nn.Module | None) -> Bundle:
@@ -252,6 +276,7 @@ class Bundle:
         """Take one operating point, or referral band, out of the bundle in a folder."""
         folder = Path(path)
         with exclusive(folder):
+            _sweep(folder)
             content = read_content(folder)
             kept = {kind: dict(content.data.get(kind, {})) for kind in ("points", "bands")}
             if name == "default":
@@ -264,15 +289,27 @@ class Bundle:
             write_json(folder / JSON, {**content.data, **kept})
 
 
-def _kept_of(folder: Path, weights: str) -> dict[str, dict[str, Any]] | None:
-    """Points and bands, as JSON, of the bundle that is there; None where it is of another network."""
+def _content_of(folder: Path, weights: str) -> Mapping[str, Any] | None:
+    """What the JSON of the bundle that is there holds; empty where there is none, None where it is of another model."""
     if not (folder / JSON).exists():
         return {}
     with suppress(BundleError):
         content = read_content(folder)
         if content.part("weights").get("sha256", str) == weights:
-            return {kind: dict(content.data.get(kind, {})) for kind in ("points", "bands")}
+            return content.data
     return None
+
+
+def _merged(there: Mapping[str, Any], own: Mapping[str, Any], origin: Mapping[str, Any]) -> dict[str, Any]:
+    """Points or bands, as JSON: those on disk, with what was added, changed or left out since `origin` was read."""
+    changed = {name: item.to_json() for name, item in own.items() if item is not origin.get(name)}
+    return {name: item for name, item in there.items() if name in own or name not in origin} | changed
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what writers that were killed have left; only whoever holds the lock writes these."""
+    for name in (JSON, "weights-*.safetensors", "evidence-*.safetensors"):
+        sweep(folder / name)
 
 
 def _remove_others(folder: Path, names: set[str]) -> None:
@@ -297,13 +334,19 @@ def _items(content: Content, key: str, what: str, read: Callable[[Any], T]) -> d
 def _optional_tensors(folder: Path, content: Content, key: str) -> dict[str, Tensor] | None:
     """The tensors of a file that predictions can do without: one that was removed is no error."""
     entry = content.optional(key)
-    if entry is None or not (folder / Path(entry.get("file", str)).name).exists():
+    if entry is None:
         return None
+    damage = None
     try:
-        return read_tensors(folder, entry, DELETE)
+        if tensor_path(folder, entry).exists():
+            return read_tensors(folder, entry, DELETE)
     except BundleError as error:
-        warnings.warn(f"{error} Predictions are not touched.", UserWarning, stacklevel=4)
-        return None
+        damage = error
+    if commit_of(folder) != content.commit:
+        raise BundleError(f"{folder} was replaced while it was read.")
+    if damage is not None:
+        warnings.warn(f"{damage} Predictions are not touched.", UserWarning, stacklevel=4)
+    return None
 
 
 def _classes(content: Content) -> tuple[Any, Any]:

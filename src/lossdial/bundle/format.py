@@ -15,7 +15,17 @@ from torch import Tensor
 
 from lossdial.base.files import digest
 
-__all__ = ["JSON", "BundleError", "Content", "describe", "read_content", "read_tensors", "shapes", "tensor_path"]
+__all__ = [
+    "JSON",
+    "BundleError",
+    "Content",
+    "commit_of",
+    "describe",
+    "read_content",
+    "read_tensors",
+    "shapes",
+    "tensor_path",
+]
 
 FORMAT: Final = 2
 JSON: Final = "bundle.json"
@@ -40,8 +50,8 @@ class BundleError(ValueError):
 class Content:
     """An object of JSON whose entries are asked for by name and type; what is wrong is said with the place."""
 
-    def __init__(self, data: Mapping[str, Any], place: str) -> None:
-        self.data, self.place = data, place
+    def __init__(self, data: Mapping[str, Any], place: str, commit: tuple[int, ...] = ()) -> None:
+        self.data, self.place, self.commit = data, place, commit
 
     def get(self, key: str, *kinds: type[T]) -> T:
         """The entry ``key``, which must be of one of the kinds; a whole number may stand for a number."""
@@ -69,7 +79,7 @@ class Content:
 
 def read_content(folder: Path) -> Content:
     """``bundle.json`` of a folder: there, of a sane size, JSON, unaltered, and of a format that is known."""
-    path = folder / JSON
+    path, commit = folder / JSON, commit_of(folder)
     if not folder.exists():
         raise BundleError(
             f"{folder} does not exist; a model is the folder that `lossdial train --out` or save() wrote."
@@ -107,7 +117,16 @@ def read_content(folder: Path) -> Content:
         raise BundleError(f"{path} is nested too deeply to be a bundle. It is not lossdial's.") from None
     if stated != actual:
         raise BundleError(f"{path} was altered after it was written: its checksum does not match. {_AGAIN}")
-    return Content(content, str(path))
+    return Content(content, str(path), commit)
+
+
+def commit_of(folder: Path) -> tuple[int, ...]:
+    """What tells one commit of a bundle from the next, whatever is in it; empty where there is none."""
+    try:
+        file = (folder / JSON).stat()
+    except OSError:
+        return ()
+    return file.st_ino, file.st_size, file.st_mtime_ns
 
 
 def describe(kind: str, tensors: Mapping[str, Tensor]) -> tuple[dict[str, Any], bytes]:

@@ -63,10 +63,12 @@ def embed(
     """
     from rich.console import Console
 
+    from lossdial.base.files import require_writable
     from lossdial.data.sources import training_images
     from lossdial.models import EfficientNetLite0, FrozenEncoder, TimmBackbone
 
     console, folder = Console(soft_wrap=True), Path(out)
+    require_writable(folder / "contact_sheet.png")
     if encoder == "efficientnet_lite0":
         frozen = FrozenEncoder(EfficientNetLite0())
     else:

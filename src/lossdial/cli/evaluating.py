@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lossdial.base.files import write
+from lossdial.base.files import require_writable, write
 from lossdial.cli.values import UsageError
 
 if TYPE_CHECKING:
@@ -89,6 +89,9 @@ def evaluate(
         raise ValueError(f"report must end in .html; got {report!r}.")
     if purpose is not None and report is None:
         raise UsageError("--purpose goes with --report.")
+    folder = Path(out) if out is not None else Path(run) / "evaluation" / _place(data)
+    for file in (folder / "evaluation.json", *([] if report is None else [Path(report)])):
+        require_writable(file)
     wanted = Wanted(run, data, tuple(certify or ()), confidence, by, against, cost_fn, cost_fp)
     bundle = Bundle.load(run)
     dial, points, inputs = judging(bundle, data, target, group, path_column)
@@ -103,7 +106,6 @@ def evaluate(
     verdict = reason if reason is not None else str(bundle.verdict(dial))
     notes = _notes(dial, points, data)
     sheets = [*_sheets(found, counts, notes), *_bands(bands), *extra.sheets]
-    folder = Path(out) if out is not None else Path(run) / "evaluation" / _place(data)
     content = {
         "data": data,
         "n_positive": counts[0],

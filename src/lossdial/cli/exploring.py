@@ -58,9 +58,11 @@ def explore(
     from rich.console import Console
 
     from lossdial import Bundle
+    from lossdial.base.files import require_writable
 
     if Path(out).suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"out must end in .html; got {out!r}.")
+    require_writable(Path(out))
     page_of(Bundle.load(run), run, data, Columns(target, group, path_column), noun, thumbnails).write(out)
     console = Console(soft_wrap=True, highlight=False)
     console.print(f"look at: {out} ({Path(out).stat().st_size / 1e6:.1f} MB)", markup=False)

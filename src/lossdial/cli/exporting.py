@@ -39,7 +39,7 @@ def export(
     from rich.console import Console
 
     from lossdial import Bundle
-    from lossdial.base.files import write
+    from lossdial.base.files import require_writable, write
     from lossdial.base.names import closest
     from lossdial.cli.inputs import Columns, read_inputs
     from lossdial.cli.values import UsageError
@@ -48,6 +48,8 @@ def export(
         raise UsageError("give --onnx FILE for the model, --card FILE for its card, or both.")
     if card is not None and Path(card).suffix.lower() != ".md":
         raise ValueError(f"card must end in .md; got {card!r}.")
+    if card is not None:
+        require_writable(Path(card))
     bundle = Bundle.load(run)
     if point not in bundle.points:
         if point in bundle.bands:

@@ -12,7 +12,7 @@ from lossdial.base.names import closest
 from lossdial.cli.commands import OWN, Command, commands
 from lossdial.cli.grammar import parse, print_config
 from lossdial.cli.helping import help_of_command, help_of_settings, overview
-from lossdial.cli.wording import in_words, told
+from lossdial.cli.wording import in_words, speak_plainly, told
 
 __all__ = ["main"]
 
@@ -20,6 +20,7 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line. The exit code: 0; 2 after a mistake, told in a line; 130 where it was interrupted."""
     words = [*(sys.argv[1:] if argv is None else argv)]
+    speak_plainly()
     try:
         code = _run(words)
         sys.stdout.flush()

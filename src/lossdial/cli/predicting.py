@@ -53,6 +53,7 @@ def predict(
     from rich.console import Console
 
     from lossdial import Bundle
+    from lossdial.base.files import require_writable
     from lossdial.base.names import closest
     from lossdial.cli.inputs import Columns, read_inputs
     from lossdial.cli.questions import amounts_of
@@ -63,6 +64,7 @@ def predict(
         raise ValueError(f"out must end in .csv or .parquet; got {out!r}.")
     if target.exists() and Path(data).exists() and target.samefile(data):
         raise ValueError(f"out must be another file than data; got {out!r} for both.")
+    require_writable(target)
     bundle = Bundle.load(run)
     if point not in bundle.points and point not in bundle.bands:
         raise ValueError(f"{run} has no operating point {point!r}; {closest(point, [*bundle.points, *bundle.bands])}")

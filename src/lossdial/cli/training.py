@@ -136,10 +136,12 @@ def train(
     from rich.console import Console
 
     from lossdial import LCTClassifier, Run
+    from lossdial.base.files import require_writable
     from lossdial.cli.fitting import GivenImages, images_to_fit, table_to_fit
     from lossdial.data.sources import kind_of
 
     console, folder = Console(soft_wrap=True), Path(out)
+    require_writable(folder / "bundle.json")
     there = (folder / "bundle.json").exists()
     family: Literal["vs", "focal"] = "vs" if method.startswith("vs") else "focal"
     sam, lct = "sam" in method, "lct" in method

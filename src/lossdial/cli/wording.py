@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import codecs
 import re
+import sys
 from collections.abc import Callable, Iterable
 from importlib.metadata import PackageNotFoundError, requires
 from typing import Final
 
 from lossdial.cli.values import UsageError, dashed
 
-__all__ = ["in_words", "told"]
+__all__ = ["in_words", "speak_plainly", "told"]
 
 #: arguments that an option goes by another name for
 _RENAMED: Final = {
@@ -40,6 +42,11 @@ _PHRASES: Final = {
 _NO_PROSE: Final = frozenset(("maximize", "minimize"))
 #: a coordinate of a space by itself, as in "add gamma=Constant(0)"; not among those of a whole Space(…)
 _COORDINATE: Final = re.compile(r"(?<![\w(])(?<!, )(\w+)=(?:Constant|Linear)\(([^()]*)\)")
+#: our own characters, each with what is printed where a terminal or a log has no code for it
+_PLAIN: Final = (
+    "αalpha βbeta γgamma ηeta θtheta λlambda μmu νnu πpi ρrho σsigma τtau φphi ΔDelta ΣSum "
+    "₀0 ₁1 ₂2 ₊+ ₋- –- —- −- ’' ‘' ·* ×x …... ≥>= ≤<= ±+/- ½1/2 ²^2 ∞inf"
+)
 _CLAIM: Final = r"(?= (?:must|cannot|needs?|takes?|has to|is needed|is not|should)\b)"
 
 
@@ -117,3 +124,19 @@ def _told_module(error: ModuleNotFoundError) -> str | None:
         if match := re.match(rf"{package}(?![\w]).*extra == ['\"](\w+)['\"]", entry.replace("-", "_")):
             return f"this needs {error.name}, which is not installed: pip install 'lossdial[{match[1]}]'"
     return None
+
+
+def speak_plainly() -> None:
+    """Let no output fail on a character that a terminal's or a log's encoding lacks: λ is then lambda, ü is \\xfc."""
+    codecs.register_error("lossdial.plain", _plain)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="lossdial.plain")
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    plain = {pair[0]: pair[1:] for pair in _PLAIN.split()}
+    found = error.object[error.start : error.end]
+    return "".join(plain.get(c) or c.encode("ascii", "backslashreplace").decode() for c in found), error.end

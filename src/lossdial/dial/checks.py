@@ -14,6 +14,10 @@ FEWEST_POSITIVES = 5
 FEW_POSITIVES = 50
 
 
+class TooFewPositives(ValueError):
+    """Data that hold too few positives to choose anything on."""
+
+
 def as_labels(y: ArrayLike) -> BoolArray:
     """Labels (n,) in {0, 1} as booleans, True for the positive class."""
     labels = np.asarray(y)
@@ -119,7 +123,7 @@ def require_costs(cost_fn: float, cost_fp: float) -> None:
 def require_positives(n_positive: int, what: str = "positives", stacklevel: int = 2) -> None:
     """Refuse to choose on fewer than 5 positives (or groups that have one, as `what` says), and warn below 50."""
     if n_positive < FEWEST_POSITIVES:
-        raise ValueError(
+        raise TooFewPositives(
             f"the data to tune on have {n_positive} {what}; at least {FEWEST_POSITIVES} are needed, because each "
             "is worth a fifth of the recall or more and an interval from them would be meaningless. Use more data."
         )

@@ -186,7 +186,7 @@ class LCTClassifier(TrainedClassifier):
             bundle = self._train(rows, seed, identity, run) if done is None else done
             self._take(bundle)
             if done is None and self.aim is not None:
-                self.tune(aim=self.aim)
+                self._tune_if_enough(self.aim)
             if done is None and run.path is not None:
                 self.save(run.path)
                 Checkpoint.remove(run.path)

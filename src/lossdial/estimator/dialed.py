@@ -25,7 +25,7 @@ from sklearn.utils.validation import (
 from lossdial.base.labels import positive_class
 from lossdial.dial import Declined, Dial, Estimate, Objective, OperatingPoint, Referral, estimate_prevalence
 from lossdial.dial.cases import both_costs, no_costs, worth_an_alert
-from lossdial.dial.checks import FloatArray
+from lossdial.dial.checks import FloatArray, TooFewPositives
 from lossdial.estimator.crossfitting import CannotSplit, Metadata, cross_fitted, folds, margins, routed
 from lossdial.estimator.turning import DialMixin
 
@@ -136,7 +136,7 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
         self._trained_on = None if self._prefit else joblib.hash(X)
         self.dial_ = self._evidence(X, y, sample_weight, groups, given)
         if self.aim is not None:
-            self.tune(aim=self.aim, calibration=self.calibration)
+            self._tune_if_enough(self.aim, self.calibration)
         return self
 
     @property
@@ -172,7 +172,7 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
             raise ValueError("pass X and y together, or neither to use the cross-fitted scores of fit.")
         if X is None:
             if self.dial_ is None:
-                raise ValueError(
+                raise TooFewPositives(
                     "fit had too few rows of a class to score any by a model that has not seen them. Pass X and y that "
                     "training has not seen."
                 )

@@ -243,6 +243,8 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
         check_is_fitted(self)
         bundle = self.bundle_ if evidence else dataclasses.replace(self.bundle_, evidence=None, seen=None)
         bundle.save(path, replace=replace)
+        # the same model, which now knows what it wrote where
+        self.bundle_ = dataclasses.replace(bundle, evidence=self.bundle_.evidence, seen=self.bundle_.seen)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], network: nn.Module | None = None) -> Self:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lossdial.base.names import closest
 from lossdial.dial import AIMS, Dial, Estimate, Objective, OperatingPoint, Price, Referral, Verdict, Watch
+from lossdial.dial.checks import TooFewPositives
 from lossdial.dial.evidence import require_fresh
 from lossdial.dial.objectives import Target
 
@@ -74,6 +75,15 @@ class DialMixin:
             by=by,
         )
         return self.keep(point)
+
+    def _tune_if_enough(self, aim: Objective, calibration: str | None = "auto") -> None:
+        """What ``fit`` does for its aim: too few positives to tune on are a warning, since the model is whole."""
+        try:
+            self.tune(aim=aim, calibration=calibration)
+        except TooFewPositives as reason:
+            warnings.warn(
+                f"the aim is not tuned for, and predict stays as trained: {reason}", UserWarning, stacklevel=3
+            )
 
     def adapt(
         self,

@@ -1,8 +1,15 @@
-"""A checkpoint is everything a run needs to go on as if it had never stopped."""
+"""A checkpoint is everything a run needs to go on as if it had never stopped.
+
+It is a file of torch's with its SHA-256 in hexadecimal behind it, since torch itself reads one with other bits.
+The one before is kept too, for a run whose newest is damaged.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,12 +18,14 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from lossdial.base.files import replacing
+from lossdial.base.files import file_sha256, replacing, sweep
 
 __all__ = ["Checkpoint", "CheckpointError"]
 
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 _NAME: Final = "checkpoint.pt"
+_BEFORE: Final = "checkpoint-before.pt"
+_DIGEST: Final = 64  # characters behind what torch wrote
 
 
 class CheckpointError(ValueError):
@@ -43,18 +52,24 @@ class Checkpoint:
     @staticmethod
     def exists(run_dir: Path) -> bool:
         """Whether a run in this folder has kept anything to go on from."""
-        return (run_dir / _NAME).exists()
+        return (run_dir / _NAME).exists() or (run_dir / _BEFORE).exists()
 
     def save(self, run_dir: Path) -> None:
-        """Write to a temporary name, then rename: whatever happens here, the earlier checkpoint stays readable."""
+        """Write to a temporary name, then rename: whatever happens here, the earlier checkpoint stays readable.
+
+        That one is kept, unless it is damaged: then the one before it is.
+        """
         # A shallow dict: asdict would copy every tensor.
         state = {name: getattr(self, name) for name in self.__dataclass_fields__}
         state["history"], state["identity"] = json.dumps(self.history), json.dumps(self.identity)
-        for left in run_dir.glob(f".{_NAME}-*.tmp"):  # by a run that was killed while it wrote
-            left.unlink(missing_ok=True)
+        sweep(run_dir / _NAME)
         try:
             with replacing(run_dir / _NAME) as temporary:
                 torch.save({"format": _FORMAT, **state}, temporary)
+                digest = file_sha256(temporary)
+                with temporary.open("ab") as file:
+                    file.write(digest.encode())
+                _keep(run_dir / _NAME)
         except RuntimeError as error:  # torch's own word for a write that fails
             raise OSError(f"{run_dir / _NAME} cannot be written, perhaps for want of space ({error})") from error
 
@@ -62,8 +77,8 @@ class Checkpoint:
     def load(cls, run_dir: Path, identity: Mapping[str, Any], device: torch.device) -> Checkpoint | None:
         """The checkpoint in ``run_dir``, or None where there is none; it must be of the run described."""
         path = run_dir / _NAME
-        remedy = f"Delete {path} to train from the start, or train into another folder."
-        found = _read(path, device, remedy)
+        remedy = f"Delete {path.with_stem('checkpoint*')} to train from the start, or train into another folder."
+        found = _newest(run_dir, device, remedy)
         if found is None:
             return None
         wanted = json.loads(json.dumps(dict(identity)))
@@ -80,14 +95,61 @@ class Checkpoint:
     def identity_in(run_dir: Path) -> dict[str, Any] | None:
         """The settings of the run whose checkpoint lies in ``run_dir``; None where there is none to be read."""
         try:
-            found = _read(run_dir / _NAME, torch.device("cpu"), "")
+            found = _newest(run_dir, torch.device("cpu"), "", warn=False)
         except CheckpointError:  # load() will say so
             return None
         return None if found is None else found.identity
 
     @staticmethod
     def remove(run_dir: Path) -> None:
-        (run_dir / _NAME).unlink(missing_ok=True)
+        for name in (_NAME, _BEFORE):
+            (run_dir / name).unlink(missing_ok=True)
+
+
+def _newest(run_dir: Path, device: torch.device, remedy: str, warn: bool = True) -> Checkpoint | None:
+    """The checkpoint of a folder; the one before where it is damaged, or was being renamed when the run was killed."""
+    try:
+        found, damage = _read(run_dir / _NAME, device, remedy), None
+    except CheckpointError as error:
+        found, damage = None, error
+    if found is not None:
+        return found
+    try:
+        found = _read(run_dir / _BEFORE, device, remedy)
+    except CheckpointError as error:
+        damage = damage or error
+    if found is None and damage is not None:
+        raise damage
+    if found is not None and damage is not None and warn:
+        warnings.warn(
+            f"{run_dir / _NAME} is damaged: this training goes on from the checkpoint before it, at epoch "
+            f"{found.epoch + 1}.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return found
+
+
+def _keep(path: Path) -> None:
+    """The checkpoint that is there as the one before, under both names until it is replaced."""
+    if not path.exists() or not _unaltered(path):
+        return
+    linked = path.with_name(f".{_NAME}-linked.tmp")
+    try:
+        os.link(path, linked)
+    except OSError:  # a file system without links
+        linked = path
+    linked.replace(path.with_name(_BEFORE))
+
+
+def _unaltered(path: Path) -> bool:
+    """Whether a file ends in the checksum of what comes before, read in parts."""
+    sha256, left = hashlib.sha256(), path.stat().st_size - _DIGEST
+    with path.open("rb") as file:
+        while left > 0 and (part := file.read(min(left, 2**20))):
+            sha256.update(part)
+            left -= len(part)
+        return file.read() == sha256.hexdigest().encode()
 
 
 def _read(path: Path, device: torch.device, remedy: str) -> Checkpoint | None:
@@ -100,6 +162,8 @@ def _read(path: Path, device: torch.device, remedy: str) -> Checkpoint | None:
         raise CheckpointError(f"{path} is damaged and cannot be read ({type(error).__name__}). {remedy}") from error
     if version != _FORMAT:
         raise CheckpointError(f"{path} has format {version}; this version of lossdial reads {_FORMAT}. {remedy}")
+    if not _unaltered(path):
+        raise CheckpointError(f"{path} is damaged: its checksum does not match. {remedy}")
     try:
         state["history"], state["identity"] = json.loads(state["history"]), json.loads(state["identity"])
         return Checkpoint(**state)

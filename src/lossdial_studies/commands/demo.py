@@ -64,6 +64,7 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
     from rich.console import Console
     from threadpoolctl import threadpool_limits
 
+    from lossdial.base.files import require_writable
     from lossdial.cli.report import write_report
     from lossdial_studies.commands.two_kinds import KINDS_AIMS, drawn, lines, one_solve, searches
 
@@ -71,6 +72,7 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
     threadpool_limits(1)  # and so are a few hundred rows; on a busy machine threads would wait for each other
     console = Console(soft_wrap=True, highlight=False)
     folder = Path(out)
+    require_writable(folder / "report.html")
     digits = _digits(seed)
     console.print(
         f"Is it an 8? Training on {len(digits.train)} images, {digits.y_train.sum()} of them positive; "

@@ -52,12 +52,16 @@ def scoreboard(
     """
     from rich.console import Console
 
+    from lossdial.base.files import require_writable
     from lossdial_studies.scoreboard import Board, estimate, play, report, tasks
 
     console = Console(soft_wrap=True)
     board = Board(store)
     if report_only and not board.rows():
         raise UsageError(f"--store {store} has no rows to report; leave --report-only out to make them.")
+    for file in (None if out is None else Path(out) / "rows.jsonl.gz", None if page is None else Path(page)):
+        if file is not None:
+            require_writable(file)
     if not report_only:
         left = tasks(board, sets, rivals, splits)
         count, seconds = sum(len(task.rivals) for task in left), estimate(board, left)

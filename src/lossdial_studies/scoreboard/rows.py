@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from filelock import FileLock
 
 from lossdial.base.files import write
+from lossdial.base.records import append_line, from_line, to_line
 
 __all__ = ["PACKED", "Board", "Row"]
 
@@ -50,16 +51,15 @@ class Board:
     def add(self, row: Row) -> None:
         """Append a row."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        line = json.dumps(_rounded(asdict(row)), ensure_ascii=False)
-        with FileLock(self.folder / ".rows.lock"), (self.folder / _NAME).open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        with FileLock(self.folder / ".rows.lock"):
+            append_line(self.folder / _NAME, _rounded(asdict(row)))
 
     def rows(self) -> tuple[Row, ...]:
-        """The last row of each rival, version and split; a line that was cut off counts as missing."""
+        """The last row of each rival, version and split; a line that was cut off or altered counts as missing."""
         found: dict[tuple[Any, ...], Row] = {}
         for line in self._lines():
             try:
-                read = json.loads(line)
+                read = from_line(line) if '"crc"' in line else json.loads(line)  # rows of 0.1 have no checksum
                 row = Row(**{**read, "train": tuple(read["train"])})
             except (ValueError, TypeError, KeyError):
                 continue
@@ -79,8 +79,8 @@ class Board:
 
     def pack(self, folder: Path, rows: Iterable[Row]) -> None:
         """The rows as one small file, the same bytes for the same rows."""
-        lines = [json.dumps(_rounded(asdict(row)), ensure_ascii=False) for row in sorted(rows, key=lambda row: row.key)]
-        write(folder / PACKED, gzip.compress("".join(line + "\n" for line in lines).encode(), mtime=0))
+        lines = [to_line(_rounded(asdict(row))) for row in sorted(rows, key=lambda row: row.key)]
+        write(folder / PACKED, gzip.compress("".join(lines).encode(), mtime=0))
 
 
 def _rounded(content: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from dataclasses import asdict
 
 import pytest
 
@@ -83,6 +84,26 @@ def test_a_line_that_was_cut_off_counts_as_missing(tmp_path):
     board.add(_row("wilt", 0, "ridge", 0.5))
     with (tmp_path / "rows.jsonl").open("a") as file:
         file.write(json.dumps({"set": "wilt", "split": 1})[:-3])
+    assert len(board.rows()) == 1
+    board.add(_row("wilt", 1, "ridge", 0.5))  # not behind what was cut off
+    assert {row.split for row in board.rows()} == {0, 1}
+
+
+def test_after_a_full_disk_no_row_is_lost_but_the_one_that_failed(tmp_path, full_disk):
+    board = Board(tmp_path)
+    board.add(_row("wilt", 0, "ridge", 0.5))
+    with full_disk((tmp_path / "rows.jsonl").stat().st_size + 40), pytest.raises(OSError, match="too large"):
+        board.add(_row("wilt", 1, "ridge", 0.5))
+    board.add(_row("wilt", 2, "ridge", 0.5))
+    assert {row.split for row in board.rows()} == {0, 2}
+
+
+def test_a_row_with_another_digit_counts_as_missing_and_one_without_a_checksum_is_read(tmp_path):
+    board, path = Board(tmp_path), tmp_path / "rows.jsonl"
+    board.add(_row("wilt", 0, "ridge", 0.5))
+    path.write_text(path.read_text().replace("0.5", "0.6", 1))
+    assert not board.rows()
+    path.write_text(json.dumps(asdict(_row("wilt", 0, "ridge", 0.5))) + "\n")  # as 0.1 wrote them
     assert len(board.rows()) == 1
 
 
