@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+_LONGEST: Final = 2_000  # characters of a message
+
+
+def shortened(message: str) -> str:
+    """A message as it is answered: what strangers wrote comes back in part."""
+    return message if len(message) <= _LONGEST else message[:_LONGEST] + "…"
 
 
 @dataclass(frozen=True)
