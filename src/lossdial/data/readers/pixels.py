@@ -6,11 +6,11 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image, ImageFile, ImageOps
 
 __all__ = ["WHITE", "FileFacts", "open_image", "pixels_of", "read_pixels", "white_of"]
 
@@ -35,7 +35,7 @@ class FileFacts:
     colour_peak: int | None = None
 
 
-def open_image(path: str | Path | BinaryIO) -> Image.Image:
+def open_image(path: str | Path | BinaryIO) -> ImageFile.ImageFile:
     """An image file of a format that is taken, opened: its header is read, its pixels not yet."""
     return Image.open(path, formats=_FORMATS)
 
@@ -113,7 +113,8 @@ def _to_rgb(image: Image.Image, white: int) -> tuple[Image.Image, int | None]:
     if image.mode == "I" or image.mode.startswith("I;16"):
         grey = image.convert("I")
         scale = np.rint(np.minimum(np.arange(WHITE + 1), white) * (255 / white)).astype(int).tolist()
-        return grey.point(scale, "L").convert("RGB"), grey.getextrema()[1]
+        _, peak = cast("tuple[int, int]", grey.getextrema())
+        return grey.point(scale, "L").convert("RGB"), peak
     if image.has_transparency_data:
         laid = Image.new("RGB", image.size)
         rows = max(1, _BAND // image.width)
