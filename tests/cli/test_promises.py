@@ -185,6 +185,21 @@ def test_the_page_for_those_who_decide(own: Path, run: Path, files: Path, tmp_pa
     assert "over run;" in told  # no gain over the same network
 
 
+def test_one_price_for_all_cases_is_one_line(own: Path, files: Path, tmp_path: Path, capsys) -> None:
+    assert main(["tune", str(own), "--data", str(files / "val.csv"), *FLOOR, "--name", "screening"]) == 0
+    capsys.readouterr()
+    out = tmp_path / "e"
+    words = ["evaluate", str(own), "--data", str(files / "test.csv"), "--out", str(out)]
+    assert main([*words, "--cost-fn", "500", "--cost-fp", "2"]) == 0
+    told = capsys.readouterr().out
+    assert "a threshold per case" not in told
+    line = next(line for line in told.splitlines() if line.startswith("money"))
+    assert line.startswith("money a case, at 500 for a missed positive and 2 for a false alarm: default ")
+    counts = json.loads((out / "evaluation.json").read_text())["points"]["screening"]["counts"]
+    cost = (500 * counts["fn"] + 2 * counts["fp"]) / sum(counts.values())
+    assert f"screening {cost:.4g}" in line
+
+
 def test_the_parts_count_groups(own: Path, files: Path, tmp_path: Path, capsys) -> None:
     words = ["evaluate", str(own), "--data", str(files / "test.csv"), "--by", "site", "--out", str(tmp_path / "e")]
     assert main(words) == 0

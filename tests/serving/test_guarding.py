@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import socket
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -193,3 +194,56 @@ def test_too_many_connections_are_told(serving: Serving) -> None:
 def test_a_limit_is_positive(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must be greater than 0; got 0"):
         Limits(**{name: 0})
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost.", "127.0.0.1.", "127.1", "2130706433", "0x7f.1", "[::ffff:8.8.8.8]", "[::1%25x]"]
+)
+def test_odd_spellings_are_other_names(client: Client, host: str) -> None:
+    assert client.get("/points", Host=host).status == 403
+
+
+@pytest.mark.parametrize("path", ["/points/", "/nowhere"])
+def test_a_malformed_host_is_no_failure_of_ours(serving: Serving, path: str) -> None:
+    """With a token no name is looked at, but the framework made an address of it for a redirect, or a message."""
+    client = serving(token=TOKEN)
+    for host in ("[", "http://[", "a b", "evil.example"):
+        answer = client.get(path, Host=host, Authorization=f"Bearer {TOKEN}")
+        assert answer.status in (400, 404), (host, answer)
+
+
+def test_bodies_count_until_they_are_answered(serving: Serving) -> None:
+    """What waits to be scored is held in memory, too."""
+    client = serving(limits=Limits(body=100_000, rows=2_000))
+    body = json.dumps({"rows": ROWS + [ROWS[0]] * 700})
+    assert 60_000 < len(body) < 100_000
+    with ThreadPoolExecutor(40) as pool:
+        answers = list(pool.map(lambda _: client.post("/predict", body), range(120)))
+    assert {answer.status for answer in answers} == {200, 503}
+    assert any("too many large bodies at once" in answer.error for answer in answers if answer.status == 503)
+    assert client.post("/predict", body).status == 200
+
+
+def test_what_takes_too_long_is_given_up(serving: Serving) -> None:
+    """Requests behind a slow pass get a 503 in time, and others are answered meanwhile."""
+    client = serving(limits=Limits(seconds=1.0))
+    batcher, passed = client.server.service.batcher, threading.Event()
+    slow = batcher._pool.submit(passed.wait, 30)  # the one thread that scores is busy
+    rows = as_json(inputs(300, 4))
+    try:
+        with ThreadPoolExecutor(5) as pool:
+            waiting = [pool.submit(client.post, "/predict", {"rows": rows}) for _ in range(5)]
+            while not all(request.done() for request in waiting):
+                started = time.perf_counter()
+                assert client.get("/health").status == 200
+                assert time.perf_counter() - started < 5
+                time.sleep(0.05)
+        answers = [request.result() for request in waiting]
+    finally:
+        passed.set()
+        slow.result()
+    assert {answer.status for answer in answers} == {503}
+    assert "there was no answer within 1 s" in answers[0].error
+    assert answers[0].headers["retry-after"] == "5"
+    assert batcher.rows == 0
+    assert client.post("/predict", {"rows": rows}).status == 200

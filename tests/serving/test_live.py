@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 
 from lossdial import Bundle, LCTClassifier, Recipe
+from lossdial.base.files import read_json, write_json
 from lossdial.serving import Limits
 from lossdial.serving.live import Live
 from tests.serving.conftest import Serving, as_json, inputs, make_rows
@@ -98,3 +99,24 @@ def test_a_point_of_another_model_is_refused(serving: Serving, fitted: LCTClassi
     assert "its format is 'x'" in client.post("/points", {"format": "x", "points": [entry]}).error
     assert client.post("/points", {"format": "lossdial points 1", "points": []}).status == 400
     assert client.post("/points", {"format": "lossdial points 1", "points": [3]}).status == 400
+
+
+def test_whatever_lies_there_the_next_good_model_is_served(serving: Serving, run: Path) -> None:
+    """A signed bundle whose λ are numbers raised AttributeError, which ended the watch for good."""
+    client, new = serving(), other()
+    content = read_json(run / "bundle.json")
+    write_json(run / "bundle.json", {**content, "lams": [1, *content["lams"][1:]]})
+    wait_until(lambda: client.get("/ready").json["note"])
+    assert "cannot be read; the one before it is served. 'int' object has no" in client.get("/ready").json["note"]
+    assert client.post("/predict", {"rows": ROWS}).status == 200
+    new.save(run, replace=True)
+    after = new.predict_proba(inputs(5, 3))[:, 0].tolist()
+    wait_until(lambda: client.post("/predict", {"rows": ROWS}).json["probability"] == after)
+    assert client.get("/ready").json["note"] == ""
+
+
+def test_why_a_model_cannot_be_read_is_no_stranger_s_business(serving: Serving, run: Path) -> None:
+    client = serving(token="a-token-of-some-length")
+    (run / "bundle.json").write_text("{")
+    wait_until(lambda: client.get("/ready").json["note"])
+    assert client.get("/ready").json["note"].endswith("the one before it is served.")

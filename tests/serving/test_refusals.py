@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 
+from lossdial.data.encoder.rows import RowCoder
+from lossdial.serving import reading
 from tests.serving.conftest import HTML, Client, as_json, inputs
 
 ROW = as_json(inputs(1, 3))[0]
@@ -146,3 +149,46 @@ def test_without_held_out_rows_the_page_and_adapt_say_so(serving: Any, fitted: A
     assert "there are no held-out data" in page.error
     assert "there are no held-out data" in adapted.error
     assert client.post("/predict", {"rows": [ROW]}).status == 200
+
+
+LONG = "x" * 3_000_000
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/predict", {"rows": [ROW], "lam": {f"k{i}": 1 for i in range(200_000)}}, 413),
+        ("/predict", {"rows": [ROW], "lam": "a=1," * 200_000}, 413),
+        ("/predict", {"rows": [ROW], "threshold": "1" * 3_000_000}, 400),
+        ("/predict", {"rows": [ROW | {"age": LONG}]}, 200),
+        ("/predict", {"rows": [ROW | {"since": "may " * 700_000}]}, 200),
+        ("/predict", {"rows": [ROW | {"town": LONG}]}, 200),
+        ("/predict", {"rows": [ROW | {LONG: 1}]}, 400),
+        ("/predict", {"rows": [ROW], "point": LONG}, 400),
+        ("/decide", {"scores": [LONG]}, 400),
+    ],
+)
+def test_what_is_large_is_answered_in_little(client: Client, path: str, body: Any, status: int) -> None:
+    answer = client.post(path, body)
+    assert (answer.status, len(answer.body) < 3_000) == (status, True)
+
+
+def test_large_bodies_are_read_off_the_event_loop(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+    parse, encode = reading.parse_json, RowCoder.encode
+
+    def here() -> None:
+        threads.append(threading.current_thread().name.partition("_")[0])
+
+    monkeypatch.setattr("lossdial.serving.app.parse_json", lambda body: (here(), parse(body))[1])
+    monkeypatch.setattr(RowCoder, "encode", lambda *what: (here(), encode(*what))[1])
+    assert client.post("/predict", {"rows": [ROW | {"town": "x" * 100_000}]}).status == 200
+    assert threads == ["reading", "scoring"]
+
+
+def test_a_csv_with_long_names_is_answered_in_little(client: Client) -> None:
+    names = ",".join(ROW)
+    cells = "54,Ulm,1,2024-03-05,0.1"
+    answer = client.post("/predict", f"{names},{LONG}\n{cells},1\n", Content_Type="text/csv")
+    assert (answer.status, len(answer.body) < 3_000) == (200, True)
+    assert answer.json["notes"][0].startswith("not used: 'xxx")

@@ -72,7 +72,7 @@ def evaluate(
     against
         Another model, the folder that `lossdial train` wrote: what this one gains over it on the same samples.
     cost_fn
-        What missing a case costs, a number or a column of --data: is a threshold per case worth it?
+        What missing a case costs: a number, or a column of --data, by which a threshold per case is judged.
     cost_fp
         With --cost-fn: what a false alarm costs, a number or a column.
     """

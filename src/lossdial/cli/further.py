@@ -66,11 +66,16 @@ def further(
         parts = column_of(table, wanted.by, "--by", wanted.data).to_numpy()
         sheets += [_parts(dial, point, parts, wanted.by) for point in points]
     if wanted.cost_fn is not None and wanted.cost_fp is not None:
+        import numpy as np
+
         from lossdial.cli.questions import amounts_of
 
         miss = amounts_of(table, wanted.cost_fn, "--cost-fn", wanted.data)
         alarm = amounts_of(table, wanted.cost_fp, "--cost-fp", wanted.data)
-        lines += [f"money, at the λ of {point.name}: {dial.case_costs(miss, alarm, point)}." for point in points]
+        if np.ptp(miss) or np.ptp(alarm):
+            lines += [f"money, at the λ of {point.name}: {dial.case_costs(miss, alarm, point)}." for point in points]
+        else:
+            lines.append(_money(dial, points, float(miss[0]), float(alarm[0])))
     if wanted.against is not None:
         lines.append(_against(wanted.against, bundle, dial, inputs))
     return Found(sheets, lines, certified)
@@ -110,6 +115,17 @@ def _told(point: OperatingPoint, before: OperatingPoint) -> list[str]:
                 f"{value:.4g} is."
             )
     return lines
+
+
+def _money(dial: Dial, points: Sequence[OperatingPoint], miss: float, alarm: float) -> str:
+    """What each point costs where every case costs the same, so that no case has a threshold of its own."""
+    from lossdial.dial.evaluation import confusion
+
+    surface = dial.surface
+    found = [(point.name, confusion(surface.at(surface.column(point.lam)), point.threshold)) for point in points]
+    n = sum(surface.samples.totals)
+    costs = (f"{name} {(miss * counts.fn + alarm * counts.fp) / n:.4g}" for name, counts in found)
+    return f"money a case, at {miss:g} for a missed positive and {alarm:g} for a false alarm: {', '.join(costs)}."
 
 
 def _parts(dial: Dial, point: OperatingPoint, parts: ArrayLike, by: str) -> Sheet:

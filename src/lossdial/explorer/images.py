@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lossdial.data.readers.pixels import open_image
 from lossdial.dial.checks import BoolArray, FloatArray
 
 SHOWN = 12
@@ -76,7 +77,7 @@ def _open(image: Any) -> Any:
         return image
     if isinstance(image, str | Path):
         try:
-            return Image.open(image)
+            return open_image(image)
         except (OSError, UnidentifiedImageError):
             return None
     array = np.asarray(image)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
@@ -20,7 +21,7 @@ from lossdial.serving.choosing import SETTINGS, Chosen, Setting, read_setting
 from lossdial.serving.describing import docs_page, openapi
 from lossdial.serving.guarding import Bodies, Guard, Receive, Scope, Send, refuse
 from lossdial.serving.inputs import Inputs
-from lossdial.serving.limits import Limits, Refused
+from lossdial.serving.limits import Limits, Refused, shortened
 from lossdial.serving.live import Live, PageOf, Served
 from lossdial.serving.measuring import Metrics
 from lossdial.serving.multipart import form_files
@@ -30,7 +31,10 @@ from lossdial.serving.reading import parse_json, query, with_keys
 
 __all__ = ["Service"]
 
+T = TypeVar("T")
+
 _JSON: Final = "application/json"
+_LARGE: Final = 2**16  # bytes of a body that is not read on the event loop
 _ENCODE: Final = json.JSONEncoder(allow_nan=False).encode
 #: what a page saves, and what GET /points answers
 _POINT_KEYS: Final = ("format", "points", "title", "evidence", "bands", "others")
@@ -53,10 +57,18 @@ class Service:
         self.watches = Watches(self.live.run if self.allow_save else None)
         self.questions = Questions(self.live, self.limits, self.watches, self.allow_save)
         self.ready = False
+        self._reading = ThreadPoolExecutor(1, thread_name_prefix="reading")
 
     def app(self) -> Guard:
         """The whole of it, guarded."""
-        app = FastAPI(title="lossdial", lifespan=self._lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+        app = FastAPI(
+            title="lossdial",
+            lifespan=self._lifespan,
+            docs_url=None,
+            redoc_url=None,
+            openapi_url=None,
+            redirect_slashes=False,
+        )
         routes: dict[str, dict[str, Callable[[Request], Awaitable[Response]]]] = {
             "/": {"GET": self.page},
             "/predict": {"POST": self.predict},
@@ -76,7 +88,7 @@ class Service:
 
         async def unknown(request: Request, error: Exception) -> Response:
             status = error.status_code if isinstance(error, HTTPException) else 500
-            path = request.url.path
+            path = request.scope["path"]  # not of request.url, into which a Host header goes that may be malformed
             if status == 405:
                 methods = " or ".join(routes.get(path, {}))
                 headers = {"Allow": ", ".join(routes.get(path, {}))}
@@ -102,6 +114,7 @@ class Service:
         with suppress(asyncio.CancelledError):
             await looking
         self.batcher.close()
+        self._reading.shutdown()
 
     # --- questions about rows and scores
 
@@ -111,15 +124,17 @@ class Service:
         try:
             given = query(request.scope["query_string"], SETTINGS)
             kind = _content_type(request)
-            body = await self.bodies.read(request.receive)
-            inputs, also = self._inputs(served, kind, body, request)
-            if also:
-                for name in given.keys() & also.keys():
-                    raise Refused(400, f"{name} is given in the query and in the body; give it once.")
-                given |= also
-            chosen = served.choose(read_setting(given) if given else _DEFAULT)
-            decided = await self.batcher.decide(served.bundle.predictor, chosen, inputs)
-            return _answer(served, chosen, decided)
+            async with self.bodies.read(request.receive) as body:
+                inputs, also = await self._apart(body, lambda: self._inputs(served, kind, body, request))
+                if also:
+                    for name in given.keys() & also.keys():
+                        raise Refused(400, f"{name} is given in the query and in the body; give it once.")
+                    given |= also
+                chosen = served.choose(read_setting(given) if given else _DEFAULT)
+                if len(body) > _LARGE:
+                    inputs = replace(inputs, quick=False)
+                decided = await self.batcher.decide(served.bundle.predictor, chosen, inputs)
+                return _answer(served, chosen, decided)
         except Refused as refusal:
             return Refusal(refusal)
         except ValueError as error:
@@ -210,9 +225,11 @@ class Service:
         """Whether requests are taken, and whether the model on disk is the one that is served."""
         if not self.ready:
             return Refusal(Refused(503, "the server is starting, or shutting down.", {"Retry-After": "1"}))
-        trouble = (
-            "the model on disk changed and cannot be read; the one before it is served." if self.live.trouble else ""
-        )
+        trouble = ""
+        if self.live.trouble:
+            trouble = "the model on disk changed and cannot be read; the one before it is served."
+            if self.token is None:  # else whoever asks may be a stranger; the log has it
+                trouble += f" {shortened(self.live.trouble)}"
         return await self._told(
             request, lambda: {"status": "ready", "waiting_rows": self.batcher.rows, "note": trouble}
         )
@@ -238,6 +255,12 @@ class Service:
 
     # --- how all of them answer
 
+    async def _apart(self, body: bytes, read: Callable[[], T]) -> T:
+        """What a body says: a large one is read in a thread, one at a time, since it becomes many times as large."""
+        if len(body) <= _LARGE:
+            return read()
+        return await asyncio.get_running_loop().run_in_executor(self._reading, read)
+
     async def _told(self, request: Request, make: Callable[[], Any], media_type: str = _JSON) -> Response:
         try:
             query(request.scope["query_string"], ())
@@ -260,8 +283,9 @@ class Service:
             kind = _content_type(request)
             if kind != _JSON:
                 raise Refused(415, f"the Content-Type must be {_JSON}; got {kind[:60]!r}.")
-            given = with_keys(parse_json(await self.bodies.read(request.receive)), keys)
-            return _respond(await asyncio.to_thread(answer, {**given, **also}))
+            async with self.bodies.read(request.receive) as body:
+                given = await self._apart(body, lambda: with_keys(parse_json(body), keys))
+                return _respond(await asyncio.to_thread(answer, {**given, **also}))
         except Refused as refusal:
             return Refusal(refusal)
         except ValueError as error:
@@ -292,7 +316,7 @@ def _answer(served: Served, chosen: Chosen, decided: Decided) -> Response:
         "probability": decided.probability.tolist(),
         "score": decided.score.tolist(),
     }
-    notes = json.dumps(decided.notes) if decided.notes else "[]"
+    notes = json.dumps([shortened(note) for note in decided.notes])
     return Response(f'{_ENCODE(rows)[:-1]}, {chosen.written}, "notes": {notes}}}'.encode(), media_type=_JSON)
 
 

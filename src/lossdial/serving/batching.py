@@ -85,7 +85,11 @@ class Batcher:
                 if not self._busy:
                     self._busy = True
                     self._passing = loop.create_task(self._pass_slow())
-            return await job.future
+            async with asyncio.timeout(self._limits.seconds):
+                return await job.future
+        except TimeoutError:
+            text = f"there was no answer within {self._limits.seconds:g} s; send fewer at once, or try again later."
+            raise Refused(503, text, {"Retry-After": "5"}) from None
         finally:
             self.rows -= inputs.n
 
@@ -125,11 +129,11 @@ class Batcher:
 
 
 def _taken(jobs: Sequence[_Job]) -> list[_Job]:
-    """The first jobs that one pass takes."""
+    """The first jobs that one pass takes: one of images, or several of rows."""
     total, count = 0, 0
     for job in jobs:
         total += job.inputs.n
-        if count and total > _PASS:
+        if count and (job.inputs.alone or jobs[0].inputs.alone or total > _PASS):
             break
         count += 1
     return list(jobs[:count])
@@ -137,15 +141,16 @@ def _taken(jobs: Sequence[_Job]) -> list[_Job]:
 
 def _score(jobs: Sequence[_Job]) -> None:
     """Encode what is not yet, then pass together what has one network; a job's error is its own."""
-    groups: dict[tuple[int, int], list[_Job]] = {}
-    for i, job in enumerate(jobs):
+    groups: dict[int, list[_Job]] = {}
+    for job in jobs:
+        if job.future.cancelled():  # nobody waits for it any more
+            continue
         try:
             job.encoded = job.encoded or job.inputs.encode()
         except Exception as error:
             job.outcome = error
             continue
-        alone = i if job.encoded.matrix.ndim > 2 else -1
-        groups.setdefault((id(job.predictor), alone), []).append(job)
+        groups.setdefault(id(job.predictor), []).append(job)
     for group in groups.values():
         try:
             _decide(group)

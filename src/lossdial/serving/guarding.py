@@ -9,11 +9,12 @@ import hmac
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from typing import Any, Final
 
-from lossdial.serving.limits import Limits, Refused
+from lossdial.serving.limits import Limits, Refused, shortened
 
 __all__ = ["Bodies", "Guard", "Receive", "Scope", "Send", "error_body", "is_loopback", "refuse"]
 
@@ -41,34 +42,37 @@ def is_loopback(host: str) -> bool:
 
 
 class Bodies:
-    """Reads bodies; together they hold no more than eight of the largest."""
+    """Reads bodies; those of all requests that are not answered yet are together no more than eight of the largest."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits, self._held = limits, 0
 
-    async def read(self, receive: Receive) -> bytes:
-        """The body of a request: of the size that is taken, and in time."""
+    @asynccontextmanager
+    async def read(self, receive: Receive) -> AsyncIterator[bytes]:
+        """The body of a request, of the size that is taken and in time, held until it is answered."""
         parts: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(self._limits.seconds):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise Refused(400, "the connection was closed before the body was complete.")
-                    part: bytes = message.get("body", b"")
-                    parts.append(part)
-                    size += len(part)
-                    self._held += len(part)
-                    if size > self._limits.body:
-                        raise too_large(self._limits)
-                    if self._held > 8 * self._limits.body:
-                        raise Refused(503, "too many large bodies at once; try again.", {"Retry-After": "1"})
-                    if not message.get("more_body", False):
-                        return parts[0] if len(parts) == 1 else b"".join(parts)
-        except TimeoutError:
-            text = f"the body did not arrive within {self._limits.seconds:g} s."
-            raise Refused(408, text, {"Connection": "close"}) from None
+            try:
+                async with asyncio.timeout(self._limits.seconds):
+                    while True:
+                        message = await receive()
+                        if message["type"] == "http.disconnect":
+                            raise Refused(400, "the connection was closed before the body was complete.")
+                        part: bytes = message.get("body", b"")
+                        parts.append(part)
+                        size += len(part)
+                        self._held += len(part)
+                        if size > self._limits.body:
+                            raise too_large(self._limits)
+                        if self._held > 8 * self._limits.body:
+                            raise Refused(503, "too many large bodies at once; try again.", {"Retry-After": "1"})
+                        if not message.get("more_body", False):
+                            break
+            except TimeoutError:
+                text = f"the body did not arrive within {self._limits.seconds:g} s."
+                raise Refused(408, text, {"Connection": "close"}) from None
+            yield parts[0] if len(parts) == 1 else b"".join(parts)
         finally:
             self._held -= size
 
@@ -165,7 +169,7 @@ def _host(header: str) -> str:
 
 def error_body(message: str) -> bytes:
     """Every error: an object with one message."""
-    return json.dumps({"error": message}).encode()
+    return json.dumps({"error": shortened(message)}).encode()
 
 
 async def refuse(refusal: Refused, receive: Receive, send: Send) -> None:

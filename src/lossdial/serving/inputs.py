@@ -35,11 +35,13 @@ class Encoded:
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """At most `n` rows, and how they are encoded; `quick` where that takes less than a millisecond."""
+    """At most `n` rows, and how they are encoded; `quick` where that takes less than a millisecond, `alone` where they
+    share no pass with others."""
 
     n: int
     encode: Callable[[], Encoded]
     quick: bool = False
+    alone: bool = False
 
 
 class Reader:
@@ -84,7 +86,7 @@ class Reader:
             raise Refused(400, "images must be a list of one or more files; got none.")
         self._require_few(len(files), "images")
         schema = self._schema
-        return Inputs(len(files), lambda: _with_notes(lambda: schema.encode(schema.read_bytes(files))))
+        return Inputs(len(files), lambda: _with_notes(lambda: schema.encode(schema.read_bytes(files))), alone=True)
 
     def base64(self, images: Any) -> Inputs:
         """Images as a list of texts in base64."""

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+_LONGEST: Final = 2_000  # characters of a message
+
+
+def shortened(message: str) -> str:
+    """A message as it is answered: what strangers wrote comes back in part."""
+    return message if len(message) <= _LONGEST else message[:_LONGEST] + "…"
 
 
 @dataclass(frozen=True)
 class Limits:
     """Bounds on what strangers can make a server hold or wait for.
 
-    body: bytes of one request; all bodies that are being read together may have eight times as many.
+    body: bytes of one request; those of all that are not answered yet may together have eight times as many.
     rows: rows, images or scores of one request.
     queue: rows that are waited for at once.
-    seconds: for a request to arrive, and for an answer to be taken; an idle connection is closed after them, too.
+    seconds: for a request to arrive, for its rows to be scored, and for an answer to be taken; an idle connection is
+        closed after them, too.
     connections: open at once.
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ from lossdial.serving.limits import Limits, Refused
 
 __all__ = ["Live", "PageOf", "Served", "require_own_lam"]
 
+_LOG: Final = logging.getLogger("uvicorn.error")
 _SETTINGS: Final = 256  # by hand, remembered
 PageOf = Callable[[Bundle], Page]
 
@@ -79,7 +81,7 @@ class Live:
         self.now = self._served(Bundle.load(run))
         #: why what lies in the folder now is not what is served; empty where it is
         self.trouble = ""
-        self.taken = self.failed = 0
+        self.taken = 0
         self._saving = threading.Lock()
 
     def _served(self, bundle: Bundle) -> Served:
@@ -98,9 +100,10 @@ class Live:
             return False
         try:
             served = self._served(Bundle.load(self.run))
-        except (ValueError, OSError) as error:
-            self.failed += not self.trouble
-            self.trouble = str(error)
+        except Exception as error:  # whatever lies there, the next good one must be found
+            if not self.trouble:
+                _LOG.warning("the model on disk changed and cannot be read: %s", error, exc_info=error)
+            self.trouble = str(error) or type(error).__name__
             return False
         self.now, self._signature, self.trouble = served, signature, ""
         self.taken += 1

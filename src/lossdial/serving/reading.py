@@ -82,12 +82,10 @@ def shown(value: Any) -> str:
 
 def number(value: Any, name: str) -> float:
     """A finite number of JSON, or the text of one in a query."""
-    found = math.nan
-    if isinstance(value, (int, float, str)) and not isinstance(value, bool):
-        try:
-            found = float(value)
-        except (ValueError, OverflowError):
-            found = math.nan
+    try:
+        found = math.nan if isinstance(value, bool) or (isinstance(value, str) and len(value) > 200) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
     if not math.isfinite(found):
         raise Refused(400, f"{name} must be a finite number; got {shown(value)}.")
     return found
@@ -122,6 +120,8 @@ def numbers(value: Any, name: str, most: int) -> NDArray[np.float64]:
 
 def mapping(value: Any, name: str) -> Mapping[str, float]:
     """Names and numbers: an object of JSON, or `gamma=0.1,tau=2` in a query."""
+    if isinstance(value, (str, dict)) and len(value) > 2_000:
+        raise Refused(413, f"{name} is too long; it names a handful of numbers.")
     if isinstance(value, str):
         pairs = [part.partition("=") for part in value.split(",")]
         if not all(equals for _, equals, _ in pairs) or len({key for key, _, _ in pairs}) < len(pairs):

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+
+from lossdial.data.readers.pixels import open_image
 
 __all__ = ["read_mosaic", "read_mosaic_set"]
 
@@ -16,7 +17,7 @@ __all__ = ["read_mosaic", "read_mosaic_set"]
 def read_mosaic(path: Path, side: int, count: int | None = None) -> NDArray[np.uint8]:
     """The first `count` tiles (None: all) of a sheet, as uint8 (count, 3, side, side)."""
     try:
-        with Image.open(path) as image:
+        with open_image(path) as image:
             sheet = np.asarray(image.convert("RGB"))
     except OSError as error:
         raise ValueError(f"{path} is truncated or not an image ({error}); copy it again") from error

@@ -1,5 +1,6 @@
 """Cell by cell, or as a data frame: the same matrix, the same remarks, the same errors."""
 
+import tracemalloc
 import warnings
 from typing import Any
 
@@ -102,3 +103,21 @@ def test_a_row_does_not_depend_on_its_neighbours(coder: TableCoder) -> None:
     together = RowCoder(coder).encode(rows).matrix
     for i, row in enumerate(rows):
         assert_array_equal(RowCoder(coder).encode([row]).matrix[0], together[i])
+
+
+@pytest.mark.parametrize("name", ["age", "price", "smoker", "since"])
+def test_long_text_is_not_looked_into_nor_kept(coder: TableCoder, name: str) -> None:
+    rows = RowCoder(coder)
+    before = rows.encode([ROW | {name: None}]).matrix
+    tracemalloc.start()
+    for i in range(20):
+        found = rows.encode([ROW | {name: f"{i:03d}" + "may " * 250_000}])  # a megabyte each
+        assert_array_equal(found.matrix, before)
+    del found
+    kept = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert kept < 500_000
+    ours, theirs = both(coder, [ROW, ROW | {name: "9" * 1_000_000}])
+    assert not isinstance(ours, str), "refused"
+    assert_array_equal(ours[0], theirs[0])
+    assert all(len(note) < 600 for note in (*ours[1], *theirs[1]))

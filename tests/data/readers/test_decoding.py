@@ -1,6 +1,10 @@
 """Decoding image files: every mode, odd sizes, rotation, damage, and worker processes."""
 
+import io
+import struct
+import tracemalloc
 import warnings
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -250,3 +254,59 @@ def test_contents_that_are_no_image_are_told(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(decoding, "_MOST_PIXELS", 3999)
     with pytest.raises(ValueError, match="image 1 has 4,000 pixels; at most 3,999"):
         decode_bytes([good], 16)
+
+
+def test_the_pixels_of_all_contents_are_bounded_before_any_is_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Image.fromarray(ramp(40, 100)).save(tmp_path / "a.png")
+    good = (tmp_path / "a.png").read_bytes()
+    monkeypatch.setattr(decoding, "_MOST_PIXELS", 4000)
+    assert len(decode_bytes([good] * 2, 16)) == 2
+    monkeypatch.setattr(decoding, "read_pixels", None)  # nothing may come that far
+    with pytest.raises(ValueError, match="the first 3 images have 12,000 pixels; at most 8,000 are taken at once"):
+        decode_bytes([good] * 100, 16)
+
+
+def test_a_tile_larger_than_its_image_is_counted() -> None:
+    """A TIFF of 16 pixels a side with one tile of 2^14: libtiff would make room for all of it."""
+    side, data = 2**14, zlib.compress(bytes(1000))
+    tags = [(256, 16), (257, 16), (258, 8), (259, 8), (262, 1), (277, 1), (322, side), (323, side), (324, 134)]
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in [*tags, (325, len(data))])
+    tiff = b"II*\0" + struct.pack("<IH", 8, len(tags) + 1) + entries + bytes(4) + data
+    with Image.open(io.BytesIO(tiff)) as opened:
+        assert opened.size == (16, 16)
+    with pytest.raises(ValueError, match="image 1 has 268,435,456 pixels"):
+        decode_bytes([tiff], 16)
+
+
+@pytest.mark.parametrize("depth", ["I;16", "I"])
+def test_sixteen_bits_need_few_bytes_a_pixel(tmp_path: Path, depth: str) -> None:
+    """8 MB of pixels must not become many times as much in arrays of float64."""
+    Image.new(depth, (2000, 2000), 4000).save(tmp_path / "a.tif")
+    tracemalloc.start()
+    found = decode_file(tmp_path / "a.tif", 16, 4095)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (found == 249).all()
+    assert peak < 12_000_000
+
+
+def test_transparency_is_laid_on_white_alike_in_bands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (37, 50, 4)).astype(np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    whole = decode_file(tmp_path / "a.png", 16)
+    monkeypatch.setattr("lossdial.data.readers.pixels._BAND", 130)  # two rows, and one at the end
+    np.testing.assert_array_equal(decode_file(tmp_path / "a.png", 16), whole)
+
+
+def test_no_file_is_handed_to_another_program(folder: list[Path], tmp_path: Path) -> None:
+    """Pillow runs Ghostscript on EPS, whatever the file's name."""
+    eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n"
+    (tmp_path / "x.png").write_bytes(eps)
+    with Image.open(tmp_path / "x.png") as opened:
+        assert opened.format == "EPS"
+    with pytest.raises(ValueError, match="image 1 cannot be read; PNG, JPEG"):
+        decode_bytes([eps], 16)
+    with pytest.warns(UserWarning, match="not an image, or of a kind that is not known"):
+        decode_images([*folder[:3], tmp_path / "x.png"], 16, max_corrupt=0.5)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pandas.api import types
 
 from lossdial.data.encoder.dates import ISO, days_since, is_date_type, read_dates, to_dates
-from lossdial.data.encoder.numbers import NumberFormat, is_placeholder
+from lossdial.data.encoder.numbers import LONGEST, NumberFormat, is_placeholder
 
 __all__ = [
     "DAYS",
@@ -77,7 +77,7 @@ class NumericColumn:
             return float(cell)
         if isinstance(cell, Real | Decimal):
             return float(cell) if self.format.suffix != DAYS else None
-        if not isinstance(cell, str):
+        if not isinstance(cell, str) or len(cell) > LONGEST:
             return None
         if is_placeholder(cell):
             return np.nan

@@ -10,6 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api import types
 
+from lossdial.data.encoder.numbers import LONGEST
+
 __all__ = ["ISO", "choose_date_format", "days_since", "is_date_like", "is_date_type", "read_dates", "to_dates"]
 
 #: the format that is always understood: 2020-01-31, 2020-01, 2020-01-31 12:30, 2020-01-31T12:30:00.5+01:00
@@ -114,5 +116,7 @@ def days_since(dates: pd.Series[Any], origin: str) -> NDArray[np.float64]:
 
 
 def _written(text: str) -> str:
-    """One spelling: single spaces, and a month's name by its number, as in '31-m01-2020'."""
+    """One spelling: single spaces, and a month's name by its number, as in '31-m01-2020'; too long a text is none."""
+    if len(text) > LONGEST:
+        return ""
     return _MONTH.sub(lambda m: f"m{_MONTHS.index(m[0][:3].lower()) + 1:02d}", " ".join(text.split()))

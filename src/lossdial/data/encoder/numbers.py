@@ -7,8 +7,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["PLACEHOLDERS", "Cell", "NumberFormat", "choose_format", "is_placeholder", "number_like", "split_cell"]
+__all__ = [
+    "LONGEST",
+    "PLACEHOLDERS",
+    "Cell",
+    "NumberFormat",
+    "choose_format",
+    "is_placeholder",
+    "number_like",
+    "split_cell",
+]
 
+#: characters of a cell that may be a number or a date; longer text is not looked into
+LONGEST: Final = 200
 # fmt: off
 #: words that stand for an empty cell among numbers and dates, compared without regard to case
 PLACEHOLDERS: Final = frozenset({
@@ -110,12 +121,12 @@ def is_placeholder(text: str) -> bool:
     >>> is_placeholder(" N/A "), is_placeholder("12")
     (True, False)
     """
-    return text.strip().casefold() in PLACEHOLDERS
+    return len(text) <= LONGEST and text.strip().casefold() in PLACEHOLDERS
 
 
 def split_cell(text: str) -> Cell | None:
     """A text taken apart as sign, currency, digits, exponent and unit; None where it cannot be a number."""
-    found = _CELL.fullmatch(text.translate(_SAME).strip())
+    found = _CELL.fullmatch(text.translate(_SAME).strip()) if len(text) <= LONGEST else None
     if found is None:
         return None
     signs = [s for s in (found["sign"], found["inner"]) if s]

@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lossdial.data.encoder.columns import CategoryColumn, Column, DateColumn, NumericColumn, written
+from lossdial.data.encoder.numbers import LONGEST
 from lossdial.data.encoder.table import TableCoder, about_absent, about_gaps, about_new, about_odd
 
 __all__ = ["EncodedRows", "RowCoder"]
@@ -167,4 +168,4 @@ def _days(column: DateColumn) -> Callable[[object], float | None]:
         reading = column.read(pd.Series([text], dtype=object))
         return None if reading.odd[0] else float(reading.values[0])
 
-    return lambda cell: of_text(cell) if isinstance(cell, str) else None
+    return lambda cell: of_text(cell) if isinstance(cell, str) and len(cell) <= LONGEST else None

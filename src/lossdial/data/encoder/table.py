@@ -220,7 +220,7 @@ def about_absent(absent: Sequence[str], there: Iterable[object]) -> str:
 
 def about_odd(name: str, note: str, count: int, filled: int, n: int, shown: Sequence[object]) -> str:
     """What to say of cells that cannot be read as in training; an error where they are most of the `filled` ones."""
-    examples = ", ".join(map(repr, shown))
+    examples = ", ".join(f"{value!r:.60}" for value in shown)
     if count >= _SEVERAL and 2 * count > filled:
         raise ValueError(
             f"column {name!r} cannot be read as in training in {count:,} of {n:,} rows, for example "
@@ -246,7 +246,7 @@ def about_new(column: CategoryColumn, count: int, n: int, shown: Sequence[object
     """Much text that training has not seen: another spelling, another column."""
     if count <= _MANY * n:
         return None
-    examples = ", ".join(map(repr, shown))
+    examples = ", ".join(f"{value!r:.60}" for value in shown)
     seen = ", ".join(repr(value) for value in column.categories[:_SHOWN])
     return (
         f"column {column.name!r}: {count:,} of {n:,} cells hold text that training has not seen, for "

@@ -18,15 +18,15 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import UnidentifiedImageError
 
 from lossdial.base.progress import ProgressBar
-from lossdial.data.readers.pixels import WHITE, FileFacts, read_pixels, white_of
+from lossdial.data.readers.pixels import WHITE, FileFacts, open_image, pixels_of, read_pixels, white_of
 
 __all__ = ["Decoded", "decode_bytes", "decode_file", "decode_images"]
 
 CHUNK: Final = 32  # images per message from a worker: large enough to hide its cost, small enough for a smooth bar
-_MOST_PIXELS: Final = 50_000_000  # of an image that a stranger sent
+_MOST_PIXELS: Final = 50_000_000  # of an image that a stranger sent; all that came together have twice as many
 BAR_AFTER = 2.0  # seconds before a progress bar appears
 
 START: Final = "fork" if sys.platform == "linux" else "spawn"  # a forked worker starts at once and needs no import
@@ -64,25 +64,39 @@ def decode_bytes(files: Sequence[bytes], size: int, white: int = WHITE) -> NDArr
 
     They come from somebody else: the first that cannot be read, or is too large, is an error that says which.
     """
+    total = 0
+    for i, data in enumerate(files):
+        with _told(i), open_image(io.BytesIO(data)) as opened:  # the header alone
+            pixels = pixels_of(opened)
+        total += pixels
+        if pixels > _MOST_PIXELS:
+            raise ValueError(f"image {i + 1} has {pixels:,} pixels; at most {_MOST_PIXELS:,} are taken.")
+        if total > 2 * _MOST_PIXELS:
+            raise ValueError(
+                f"the first {i + 1} images have {total:,} pixels; at most {2 * _MOST_PIXELS:,} are taken at once. "
+                "Send fewer, or smaller ones."
+            )
     images = np.empty((len(files), 3, size, size), dtype=np.uint8)
     facts = []
     for i, data in enumerate(files):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Pillow's remarks on odd metadata
-                with Image.open(io.BytesIO(data)) as opened:  # the header alone
-                    pixels = opened.width * opened.height
-                if pixels <= _MOST_PIXELS:
-                    images[i], found = read_pixels(io.BytesIO(data), size, white)
-        except Exception as error:  # as in `_fill`
-            reason = "" if isinstance(error, UnidentifiedImageError) else f" ({error})"
-            raise ValueError(f"image {i + 1} cannot be read{reason}; PNG, JPEG and the like are.") from error
-        if pixels > _MOST_PIXELS:
-            raise ValueError(f"image {i + 1} has {pixels:,} pixels; at most {_MOST_PIXELS:,} are taken.")
+        with _told(i):
+            images[i], found = read_pixels(io.BytesIO(data), size, white)
         facts.append(found)
     white_of([fact.peak for fact in facts if fact.peak is not None], white)
     _warn_of_deep_colour(facts)
     return images
+
+
+@contextmanager
+def _told(i: int) -> Iterator[None]:
+    """An error of a decoder, which may be any, as one that says which image it is about."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow's remarks on odd metadata
+            yield
+    except Exception as error:
+        reason = "" if isinstance(error, UnidentifiedImageError) else f" ({error})"
+        raise ValueError(f"image {i + 1} cannot be read{reason}; PNG, JPEG and the like are.") from error
 
 
 def decode_images(

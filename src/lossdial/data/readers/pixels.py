@@ -6,15 +6,19 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image, ImageFile, ImageOps
 
-__all__ = ["WHITE", "FileFacts", "read_pixels", "white_of"]
+__all__ = ["WHITE", "FileFacts", "open_image", "pixels_of", "read_pixels", "white_of"]
 
+_TILE_WIDTH, _TILE_LENGTH = 322, 323  # tags of TIFF
 WHITE: Final = 65535  # of 16 bits
+#: what is opened as an image; the rest of what Pillow knows hands files to other programs, or reads them slowly
+_FORMATS: Final = ("PNG", "JPEG", "WEBP", "TIFF", "GIF", "BMP", "PPM")
+_BAND: Final = 2**22  # pixels that are laid on white at a time
 _DEPTHS: Final = (8, 10, 12, 14, 16)
 
 
@@ -31,6 +35,17 @@ class FileFacts:
     colour_peak: int | None = None
 
 
+def open_image(path: str | Path | BinaryIO) -> ImageFile.ImageFile:
+    """An image file of a format that is taken, opened: its header is read, its pixels not yet."""
+    return Image.open(path, formats=_FORMATS)
+
+
+def pixels_of(opened: Image.Image) -> int:
+    """The pixels that an opened file has to decode at once: of the image, or of a tile of TIFF, which may be larger."""
+    tags = getattr(opened, "tag_v2", {})
+    return max(opened.width * opened.height, tags.get(_TILE_WIDTH, 0) * tags.get(_TILE_LENGTH, 0))
+
+
 def read_pixels(path: str | Path | BinaryIO, size: int, white: int = WHITE) -> tuple[NDArray[np.uint8], FileFacts]:
     """One image file as uint8 (3, size, size): its centre square, scaled with an antialiasing bilinear filter.
 
@@ -38,7 +53,7 @@ def read_pixels(path: str | Path | BinaryIO, size: int, white: int = WHITE) -> t
     greyscale and palette become RGB; transparent pixels are laid on white; of 16 bits, `white` becomes 255 and what
     is above it too. A large JPEG is decoded at a half, quarter or eighth of its scale as long as twice `size` remains.
     """
-    with Image.open(path) as opened:
+    with open_image(path) as opened:
         kind, dimensions = opened.format or "unknown", opened.size
         deep_colour = opened.mode in ("RGB", "RGBA") and any(";16" in str(tile) for tile in opened.tile)
         opened.draft(None, (2 * size, 2 * size))
@@ -96,10 +111,15 @@ def _to_rgb(image: Image.Image, white: int) -> tuple[Image.Image, int | None]:
     if image.mode == "F":
         raise ValueError("floating-point pixels have no agreed white; save the image with 8 or 16 bits")
     if image.mode == "I" or image.mode.startswith("I;16"):
-        grey = np.asarray(image, dtype=np.int64)
-        scaled = np.rint(np.clip(grey, 0, white) * (255 / white)).astype(np.uint8)
-        return Image.fromarray(scaled).convert("RGB"), int(grey.max())
+        grey = image.convert("I")
+        scale = np.rint(np.minimum(np.arange(WHITE + 1), white) * (255 / white)).astype(int).tolist()
+        _, peak = cast("tuple[int, int]", grey.getextrema())
+        return grey.point(scale, "L").convert("RGB"), peak
     if image.has_transparency_data:
-        image = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB"), None
+        laid = Image.new("RGB", image.size)
+        rows = max(1, _BAND // image.width)
+        for top in range(0, image.height, rows):
+            band = image.crop((0, top, image.width, min(top + rows, image.height))).convert("RGBA")
+            laid.paste(Image.alpha_composite(Image.new("RGBA", band.size, "white"), band).convert("RGB"), (0, top))
+        return laid, None
     return image.convert("RGB"), None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import lzma
+import re
 import warnings
 import zipfile
 import zlib
@@ -135,7 +135,7 @@ def _read_csv(path: Path | _Content) -> pd.DataFrame:
     # pandas fills a short last row with missing values; a file cut in mid-row would pass unseen.
     if frame.iloc[-1:, -1].isna().any():
         last = _lines(path, last=True)
-        fields = len(next(csv.reader([last], delimiter=separator), []))
+        fields = _fields(last, separator)
         if last.count('"') % 2 == 0 and fields < frame.shape[1]:
             raise ValueError(
                 f"{path} is truncated: its last row has {fields} of {frame.shape[1]} columns; copy it again"
@@ -145,7 +145,12 @@ def _read_csv(path: Path | _Content) -> pd.DataFrame:
 
 def _separator(header: str) -> str:
     """The mark that splits the header into most columns; names in quotes may hold the others."""
-    return max(",;\t", key=lambda mark: len(next(csv.reader([header], delimiter=mark), [])))
+    return max(",;\t", key=lambda mark: _fields(header, mark))
+
+
+def _fields(line: str, mark: str) -> int:
+    """The fields of a line; a mark in quotes separates none."""
+    return re.sub(rf'(^|{mark})"(?:[^"]|"")*"', r"\1", line).count(mark) + 1
 
 
 def _with_thousands_as_text(path: Path | _Content, separator: str, frame: pd.DataFrame) -> pd.DataFrame:
