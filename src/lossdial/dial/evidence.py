@@ -1,19 +1,133 @@
 """The rows that certify: independent draws of either class, and what they may not have been used for."""
 
+import base64
 import hashlib
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import chdtr
 
 from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_both_classes, require_finite
+
+NOTABLE = 0.01
+"""A share of copies above which rows are no fresh evidence."""
+_KEPT = 256
+"""Cells of a sketch that a point keeps: under three kilobytes of text."""
+_LOOKED_AT = 1000
+_FILLED = 50
+_CHANCE = 1e-6
+"""How likely independent rows are refused, at most."""
+_NARROW = 16
+"""Cells between one value and the next, typically: this many times fewer independent values share one by chance."""
 
 
 class NotCertified(ValueError):
     """What was asked for cannot be certified on these rows; the message says why, and what can."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """Which values there were: how many lay in each cell of a line, the cells (k,) told by a hash, ascending.
+
+    A cell is `width` wide, a sixteenth of the usual distance to the next value, so that values that are rounded, or
+    stored in float32, mostly stay in theirs. Where `whole` is False only the cells of the smallest hashes are kept.
+    """
+
+    width: float
+    cells: NDArray[np.uint32]
+    counts: NDArray[np.uint32]
+    whole: bool = True
+
+    @classmethod
+    def of(cls, values: ArrayLike, most: int | None = None) -> "Sketch":
+        """The sketch of values (n,), of at most so many cells."""
+        array = np.asarray(values, dtype=np.float64)
+        spread = float(np.subtract(*np.quantile(array, (0.75, 0.25)))) or float(np.ptp(array)) or 1.0
+        unit = 1e-9 * max(spread, 1e-200)  # less apart is the same value, computed twice
+        steps = np.diff(np.unique(np.rint(array / unit)))
+        width = unit * float(np.median(steps)) / _NARROW if steps.size else spread
+        cells, counts = _cells(array, width)
+        return cls(width, cells[:most], counts[:most], most is None or cells.size < most)
+
+    def share_of(self, values: ArrayLike) -> float:
+        """About which share of values (m,) are copies of the sketched ones; 0 where chance explains it.
+
+        Ties, and rows that are frequent by nature, are no sign of copies: both tests hold for any two independent
+        samples, whatever their laws, and either is passed by chance once in a million times at most.
+        """
+        if not np.size(values) or not self.cells.size:
+            return 0.0
+        cells, counts = _cells(np.asarray(values, dtype=np.float64), self.width)
+        if not self.whole:
+            cells, counts = (part[cells <= self.cells[-1]] for part in (cells, counts))
+        union = np.union1d(self.cells, cells)
+        mine, theirs = np.zeros((2, union.size), dtype=np.int64)
+        mine[np.searchsorted(union, self.cells)] = self.counts
+        theirs[np.searchsorted(union, cells)] = counts
+        rng = np.random.default_rng(0)
+        if min(_by_chance(_thinned(mine, rng), _thinned(theirs, rng)), _as_even(mine, theirs)) > _CHANCE:
+            return 0.0
+        once, twice = (np.count_nonzero(mine == times) for times in (1, 2))
+        if not once:  # few levels
+            return float(theirs[mine > 0].sum() / theirs.sum())
+        met = theirs[mine == 1].sum() / max(theirs[mine <= 1].sum(), 1)
+        by_chance = 2 * twice / (once + 2 * twice)  # Good and Turing's estimate
+        return float(max(met - by_chance, 0) / (1 - by_chance))
+
+    def to_text(self) -> str:
+        """One word, from which `from_text` rebuilds the same sketch."""
+        packed = np.stack([self.cells, self.counts]).astype("<u4").tobytes()
+        return f"{self.width.hex()}:{'all' if self.whole else 'part'}:{base64.b64encode(packed).decode()}"
+
+    @classmethod
+    def from_text(cls, text: str) -> "Sketch":
+        """The sketch that `to_text` wrote."""
+        try:
+            width, extent, packed = text.split(":")
+            cells, counts = np.frombuffer(base64.b64decode(packed, validate=True), "<u4").reshape(2, -1)
+            return cls(float.fromhex(width), cells.astype(np.uint32), counts.astype(np.uint32), extent == "all")
+        except ValueError as error:
+            raise ValueError(f"a sketch of rows is damaged ({error}); tune the point again.") from None
+
+
+def _cells(values: FloatArray, width: float) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """Which cells values (n,) lie in, by their hashes, ascending; and how many lie there."""
+    bits = (np.rint(values / width) + 0.0).view(np.uint64)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64 (Steele et al. 2014)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    cells, counts = np.unique((bits >> np.uint64(32)).astype(np.uint32), return_counts=True)
+    return cells, counts.astype(np.uint32)
+
+
+def _thinned(counts: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """A random part of the values where most come several times, so that a copied cell has about one."""
+    usual = float(np.median(counts[counts > 0])) if counts.any() else 1.0
+    return counts if usual < 2 else rng.binomial(counts, 1 / usual)
+
+
+def _by_chance(mine: NDArray[np.int64], theirs: NDArray[np.int64]) -> float:
+    """The probability that two independent samples share so many cells (k,), or a bound on it.
+
+    Given t values in a cell, all are of one sample with probability 2^(1-t) at least, whatever the two laws.
+    """
+    several = np.flatnonzero(mine + theirs > 1)[:_LOOKED_AT]
+    law = np.ones(1)  # of the number of cells that both share
+    for count in (mine + theirs)[several]:
+        law = np.convolve(law, (0.5 ** (count - 1), 1 - 0.5 ** (count - 1)))
+    return float(law[np.count_nonzero((mine > 0)[several] & (theirs > 0)[several]) :].sum())
+
+
+def _as_even(mine: NDArray[np.int64], theirs: NDArray[np.int64]) -> float:
+    """The probability that two independent samples fill well-filled cells as evenly: chi-square's lower tail."""
+    total, ratio = mine + theirs, math.sqrt(max(theirs.sum(), 1) / max(mine.sum(), 1))
+    filled = total >= _FILLED
+    apart = np.abs(mine * ratio - theirs / ratio) + max(ratio, 1 / ratio)  # a step more: counts are whole
+    return float(chdtr(filled.sum() - 1, (apart**2 / np.maximum(total, 1))[filled].sum())) if filled.sum() > 1 else 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,3 +222,35 @@ def digest_of(labels: BoolArray, score: FloatArray) -> str:
     order = np.lexsort((labels, values))
     packed = values[order].tobytes() + np.asarray(labels, dtype=np.uint8)[order].tobytes()
     return hashlib.sha256(packed).hexdigest()
+
+
+def trained_on(seen: Sketch, numbers: FloatArray) -> str:
+    """Why rows (n,), each as a number, are no evidence of what was trained on the rows of a sketch; else empty."""
+    share = seen.share_of(numbers)
+    if share <= NOTABLE:
+        return ""
+    return f"about {round(share * numbers.size):,} of these {numbers.size:,} samples ({share:.0%}) were trained on"
+
+
+def sketches(labels: ArrayLike | None, score: ArrayLike) -> str:
+    """What a point keeps of the rows (n,) that made it: a word for the scores of each class, or one for all (None)."""
+    values = np.asarray(score, dtype=np.float64)
+    sides = {"all": np.ones(values.size, dtype=np.bool_)}
+    if labels is not None:
+        sides = {"positive": as_labels(labels), "negative": ~as_labels(labels)}
+    return " ".join(f"{name}:{Sketch.of(values[at], _KEPT).to_text()}" for name, at in sides.items() if at.any())
+
+
+def are_known(spent: Iterable[str], labels: ArrayLike, score: ArrayLike) -> bool:
+    """Whether rows (n,) are among those that made a point, by the digests and sketches that it keeps of them.
+
+    A digest knows the very rows; a sketch knows them where some were left out, added, repeated or rounded, too.
+    """
+    y, values = as_labels(labels), np.asarray(score, dtype=np.float64)
+    sides = {"positive": y, "negative": ~y, "all": np.ones_like(y)}
+    digests = {digest_of(y, values), digest_of(np.zeros_like(y), values)}  # unlabelled, as a cap on alerts knows them
+    for word in spent:
+        side, _, sketch = word.partition(":")
+        if word in digests or (side in sides and Sketch.from_text(sketch).share_of(values[sides[side]]) > NOTABLE):
+            return True
+    return False

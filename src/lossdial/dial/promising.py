@@ -12,7 +12,7 @@ from lossdial.dial.adapt import adapt
 from lossdial.dial.cases import CaseCosts, case_costs
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.envelope import envelope
-from lossdial.dial.evidence import digest_of, require_fresh, sample
+from lossdial.dial.evidence import require_fresh, sample, sketches
 from lossdial.dial.objectives import Objective
 from lossdial.dial.parts import Parts, by_part
 from lossdial.dial.points import Estimate, OperatingPoint
@@ -189,8 +189,7 @@ class Promising:
         if confidence is None:
             found = adapt(envelope(self._surface), share, cost_fn, cost_fp, name)
             column = self._surface.column(found.lam, f"point {name!r}")
-            digest = digest_of(self._surface.labels, self._surface.score(column))
-            found = replace(found, chosen_on=digest)
+            found = replace(found, chosen_on=sketches(self._surface.labels, self._surface.score(column)))
         else:
             self._require_fresh()
             found = adapted_point(self._surface, share, (cost_fn, cost_fp), confidence, name)
