@@ -26,11 +26,12 @@ from torch import Tensor, nn
 from lossdial.base.files import write, write_json
 from lossdial.base.locks import exclusive
 from lossdial.bundle.format import FORMAT, JSON, BundleError, Content, describe, read_content, read_tensors
-from lossdial.bundle.kept import DELETE, Evidence, Training, evidence_from, training_from
+from lossdial.bundle.kept import DELETE, Evidence, Training, evidence_from, seen_from, seen_to, training_from
 from lossdial.bundle.models import model_from_json, model_to_json
 from lossdial.data.schema import schema_from_json
 from lossdial.dial import AIMS, Dial, Envelope, Estimate, Objective, OperatingPoint, Referral, Verdict, adapt
 from lossdial.dial.checks import require_positives
+from lossdial.dial.evidence import Sketch, trained_on
 from lossdial.losses import loss_from_recipe
 from lossdial.predictor import Predictor, class_array
 from lossdial.spaces import Lam
@@ -39,7 +40,6 @@ __all__ = ["Bundle", "Evidence", "Training"]
 
 T = TypeVar("T")
 _LIBRARIES: Final = ("lossdial", "torch", "numpy", "scikit-learn", "safetensors")
-_NOTABLE: Final = 0.01  # share of samples that training has seen, above which figures are not to be trusted
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +52,8 @@ class Bundle:
     #: what adapting to other costs and prevalences needs, where held-out samples gave it
     envelope: Envelope | None = None
     evidence: Evidence | None = None
-    #: hashes of the training rows, sorted
-    seen: NDArray[np.uint32] | None = None
+    #: which rows were trained on
+    seen: Sketch | None = None
     #: referral bands; no point has the name of one
     bands: Mapping[str, Referral] = field(default_factory=dict)
 
@@ -128,11 +128,7 @@ class Bundle:
 
     def trained_on(self, X: Any) -> str:
         """Why raw rows are no evidence, where training has seen them; else empty."""
-        prints = self.predictor.schema.fingerprints(X)
-        share = 0.0 if self.seen is None else float(np.isin(prints, self.seen).mean())
-        if share <= _NOTABLE:
-            return ""
-        return f"{round(share * len(prints)):,} of these {len(prints):,} samples ({share:.0%}) were trained on"
+        return "" if self.seen is None else trained_on(self.seen, self.predictor.schema.numbers(X))
 
     def save(self, path: str | os.PathLike[str], replace: bool = False) -> None:
         """Write the bundle into the folder ``path``.
@@ -205,7 +201,7 @@ class Bundle:
                 bands=_items(content, "bands", "referral band", Referral.from_json),
                 envelope=None if envelope is None else Envelope.from_json(envelope.data),
                 evidence=None if tensors is None or "y" not in tensors else evidence_from(tensors, content),
-                seen=None if tensors is None or "seen" not in tensors else tensors["seen"].numpy().astype(np.uint32),
+                seen=None if tensors is None else seen_from(tensors),
             )
         except BundleError:
             raise
@@ -222,7 +218,7 @@ class Bundle:
             if self.evidence.sample_weight is not None:
                 tensors["sample_weight"] = self.evidence.sample_weight
         if self.seen is not None:
-            tensors["seen"] = self.seen.astype(np.int64)
+            tensors |= seen_to(self.seen)
         return (
             {"evidence": {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in tensors.items()}} if tensors else {}
         )
