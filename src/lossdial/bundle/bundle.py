@@ -128,7 +128,10 @@ class Bundle:
 
     def trained_on(self, X: Any) -> str:
         """Why raw rows are no evidence, where training has seen them; else empty."""
-        return "" if self.seen is None else trained_on(self.seen, self.predictor.schema.numbers(X))
+        if self.seen is None:
+            return ""
+        schema = self.predictor.schema
+        return trained_on(self.seen, schema.numbers(X) if self.seen.width else schema.fingerprints(X))
 
     def save(self, path: str | os.PathLike[str], replace: bool = False) -> None:
         """Write the bundle into the folder ``path``.

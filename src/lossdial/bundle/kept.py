@@ -99,10 +99,12 @@ def seen_to(seen: Sketch) -> dict[str, NDArray[Any]]:
 
 
 def seen_from(tensors: Mapping[str, Tensor]) -> Sketch | None:
-    """What `seen_to` wrote; None of a model that was kept without, or by a version that knew exact copies only."""
-    if not tensors.keys() >= {"seen", "seen_counts", "seen_width"}:
+    """What `seen_to` wrote; None where it was not kept. In models of 0.1 they are hashes of rows, of no width."""
+    if "seen" not in tensors:
         return None
-    cells, counts, width = (tensors[name].numpy() for name in ("seen", "seen_counts", "seen_width"))
-    if cells.ndim != 1 or cells.shape != counts.shape or width.shape != (1,) or not width[0] > 0:
+    cells = tensors["seen"].numpy()
+    counts = tensors["seen_counts"].numpy() if "seen_counts" in tensors else np.ones_like(cells)
+    width = tensors["seen_width"].numpy() if "seen_width" in tensors else np.zeros(1)
+    if cells.ndim != 1 or cells.shape != counts.shape or width.shape != (1,) or not width[0] >= 0:
         raise BundleError(f"the evidence has a damaged sketch of the training rows. {DELETE}")
     return Sketch(float(width[0]), cells.astype(np.uint32), counts.astype(np.uint32))

@@ -97,10 +97,14 @@ class Sketch:
 
 def _cells(values: FloatArray, width: float) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     """Which cells values (n,) lie in, by their hashes, ascending; and how many lie there."""
-    bits = (np.rint(values / width) + 0.0).view(np.uint64)
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64 (Steele et al. 2014)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    cells, counts = np.unique((bits >> np.uint64(32)).astype(np.uint32), return_counts=True)
+    if not width:  # of a model of 0.1: the values are hashes of rows
+        hashes = values.astype(np.uint32)
+    else:
+        bits = (np.rint(values / width) + 0.0).view(np.uint64)
+        bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64 (Steele et al. 2014)
+        bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        hashes = (bits >> np.uint64(32)).astype(np.uint32)
+    cells, counts = np.unique(hashes, return_counts=True)
     return cells, counts.astype(np.uint32)
 
 
