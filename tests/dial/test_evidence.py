@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -159,3 +161,22 @@ def test_rows_are_known_by_class_by_digest_or_unlabelled():
     assert are_known(sketches(y, score).split(), y, np.where(y, score, fresh))  # the positives alone
     assert not are_known(sketches(y, score).split(), ~y, score)
     assert len(sketches(y, rng.standard_normal(500))) < 7000
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_copies_without_groups_are_warned_of_and_ties_are_not(law):
+    rng = np.random.default_rng(4)
+    y = np.arange(600) < 200
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(100):
+            sample(y, LAWS[law](rng, 600))
+    twice, score = np.repeat(y, 2), np.repeat(LAWS[law](rng, 600), 2)
+    if law != "30 levels":  # of which every one comes often
+        with pytest.warns(UserWarning, match=r"\d+ of \d+ (posi|nega)tives have a score that comes 2 times exactly"):
+            sample(twice, score)
+        with pytest.warns(UserWarning, match="Give groups, or keep one row of each"):
+            sample(twice[:-100], score[:-100])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sample(twice, score, groups=np.repeat(np.arange(600), 2))

@@ -205,7 +205,7 @@ def _notes(dial: Dial, points: Sequence[OperatingPoint], data: str | None) -> li
     for point in points if data is not None else ():
         score = surface.score(surface.column(point.lam, f"point {point.name!r}"))
         if are_known(point.chosen_on.split(), surface.labels, score):
-            notes.append(f"{point.name} was chosen on these samples, or on some of them: its figures flatter.")
+            notes.append(f"{point.name} was chosen on these samples, or some of them: its figures flatter.")
     return notes + [
         f"{point.name} is made for prevalence {point.prevalence:g}; its figures are restated there, counts are not."
         for point in points

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import math
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Real
@@ -203,6 +204,8 @@ def sample(
         )
     digest = digest_of(y, values)
     if groups is None:
+        _warn_of_copies(values[y], "positives")
+        _warn_of_copies(values[~y], "negatives")
         return Sample(np.sort(values[y]), np.sort(values[~y]), digest)
     names = np.asarray(groups)
     if names.shape != y.shape:
@@ -210,6 +213,26 @@ def sample(
     parts = [one_of_each(names, members, seed, turn) for turn, members in enumerate((y, ~y))]
     paired = np.intersect1d(names[parts[0]], names[parts[1]]).size > 0
     return Sample(np.sort(values[parts[0]]), np.sort(values[parts[1]]), digest, "group", paired)
+
+
+def _warn_of_copies(values: FloatArray, what: str) -> None:
+    """Warn where scores (n,) of a class come k times more often than any law of independent rows has it.
+
+    Of N_k values that come k times each: N_k² <= (k + 1)/k · N_(k-1) · N_(k+1) on average, for every law with ties or
+    without (Poisson mixtures; Cauchy and Schwarz). Beyond twice as many, and four standard deviations, they are copies.
+    """
+    times = np.bincount(np.bincount(np.unique(values, return_inverse=True)[1])) + 0.0
+    n = np.append(times, 0.0)
+    for k in range(2, times.size):
+        expected = math.sqrt((k + 1) / k * (n[k - 1] + 1) * (n[k + 1] + 1))
+        if n[k] >= 20 and k * n[k] > 0.05 * values.size and n[k] > 2 * expected + 4 * math.sqrt(expected):
+            warnings.warn(
+                f"{k * n[k]:.0f} of {values.size} {what} have a score that comes {k} times exactly, so they look like "
+                "copies: counted as independent they promise too much. Give groups, or keep one row of each.",
+                UserWarning,
+                stacklevel=2,
+            )
+            return
 
 
 def one_of_each(groups: NDArray[Any], members: BoolArray, seed: int, turn: int = 0) -> NDArray[np.intp]:
