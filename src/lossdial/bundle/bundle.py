@@ -99,7 +99,8 @@ class Bundle:
         lams: an even grid over the trained range unless given. features: of X, where they are known already.
         """
         labels = self.predictor.labels(y)
-        spent = self.trained_on(X)
+        rows = self.predictor.schema.numbers(X)
+        spent = self.trained_on(X, rows)
         if spent:
             warnings.warn(
                 f"{spent}: figures will be too good, and choices wrong. Give samples that training has not seen.",
@@ -107,7 +108,9 @@ class Bundle:
                 stacklevel=3,
             )
         scores = self.predictor.scores(self.predictor.features(X) if features is None else features, lams)
-        return Dial(labels, scores, scores.lams, groups, sample_weight, spent, self.plain)
+        found = Dial(labels, scores, scores.lams, groups, sample_weight, spent, self.plain)
+        found.rows = rows
+        return found
 
     def held_out(self) -> Dial:
         """The dial over the samples that were held out in training."""
@@ -126,12 +129,14 @@ class Bundle:
             return adapt(self.envelope, float(prevalence), cost_fn, cost_fp, name)
         return self.held_out().adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name)
 
-    def trained_on(self, X: Any) -> str:
-        """Why raw rows are no evidence, where training has seen them; else empty."""
+    def trained_on(self, X: Any, numbers: NDArray[np.float64] | None = None) -> str:
+        """Why raw rows are no evidence, where training has seen them; else empty. `numbers`: theirs, where known."""
         if self.seen is None:
             return ""
         schema = self.predictor.schema
-        return trained_on(self.seen, schema.numbers(X) if self.seen.width else schema.fingerprints(X))
+        if not self.seen.width:
+            return trained_on(self.seen, schema.fingerprints(X))
+        return trained_on(self.seen, schema.numbers(X) if numbers is None else numbers)
 
     def save(self, path: str | os.PathLike[str], replace: bool = False) -> None:
         """Write the bundle into the folder ``path``.

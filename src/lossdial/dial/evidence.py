@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import chdtr
+from scipy.special import chdtr, chdtrc
 
 from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_both_classes, require_finite
 
@@ -20,7 +20,7 @@ NOTABLE = 0.01
 _KEPT = 256
 """Cells of a sketch that a point keeps: under three kilobytes of text."""
 _LOOKED_AT = 1000
-_FILLED = 50
+_FILLED = 10
 _CHANCE = 1e-6
 """How likely independent rows are refused, at most."""
 _NARROW = 16
@@ -55,23 +55,19 @@ class Sketch:
         cells, counts = _cells(array, width)
         return cls(width, cells[:most], counts[:most], most is None or cells.size < most)
 
-    def share_of(self, values: ArrayLike) -> float:
-        """About which share of values (m,) are copies of the sketched ones; 0 where chance explains it.
+    def chance_of(self, values: ArrayLike) -> float:
+        """A bound on how likely values (m,), if independent of the sketched ones, are as much like them.
 
-        Ties, and rows that are frequent by nature, are no sign of copies: both tests hold for any two independent
-        samples, whatever their laws, and either is passed by chance once in a million times at most.
+        Ties, and rows that are frequent by nature, are no sign of copies: it holds for any two laws, with ties or not.
         """
-        if not np.size(values) or not self.cells.size:
-            return 0.0
-        cells, counts = _cells(np.asarray(values, dtype=np.float64), self.width)
-        if not self.whole:
-            cells, counts = (part[cells <= self.cells[-1]] for part in (cells, counts))
-        union = np.union1d(self.cells, cells)
-        mine, theirs = np.zeros((2, union.size), dtype=np.int64)
-        mine[np.searchsorted(union, self.cells)] = self.counts
-        theirs[np.searchsorted(union, cells)] = counts
+        mine, theirs = self._beside(values)
         rng = np.random.default_rng(0)
-        if min(_by_chance(_thinned(mine, rng), _thinned(theirs, rng)), _as_even(mine, theirs)) > _CHANCE:
+        return min(1.0, 2 * min(_by_chance(_thinned(mine, rng), _thinned(theirs, rng)), _as_even(mine, theirs)))
+
+    def share_of(self, values: ArrayLike) -> float:
+        """About which share of values (m,) are copies of the sketched ones; 0 where chance explains it."""
+        mine, theirs = self._beside(values)
+        if self.chance_of(values) > _CHANCE:
             return 0.0
         once, twice = (np.count_nonzero(mine == times) for times in (1, 2))
         if not once:  # few levels
@@ -79,6 +75,17 @@ class Sketch:
         met = theirs[mine == 1].sum() / max(theirs[mine <= 1].sum(), 1)
         by_chance = 2 * twice / (once + 2 * twice)  # Good and Turing's estimate
         return float(max(met - by_chance, 0) / (1 - by_chance))
+
+    def _beside(self, values: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """How many of the sketched values, and of these, lie in each cell that either is in."""
+        cells, counts = _cells(np.asarray(values, dtype=np.float64), self.width)
+        if not self.whole:
+            cells, counts = (part[cells <= self.cells[-1]] for part in (cells, counts))
+        union = np.union1d(self.cells, cells)
+        mine, theirs = np.zeros((2, union.size), dtype=np.int64)
+        mine[np.searchsorted(union, self.cells)] = self.counts
+        theirs[np.searchsorted(union, cells)] = counts
+        return mine, theirs
 
     def to_text(self) -> str:
         """One word, from which `from_text` rebuilds the same sketch."""
@@ -251,7 +258,7 @@ def digest_of(labels: BoolArray, score: FloatArray) -> str:
     return hashlib.sha256(packed).hexdigest()
 
 
-def trained_on(seen: Sketch, numbers: FloatArray) -> str:
+def trained_on(seen: Sketch, numbers: NDArray[Any]) -> str:
     """Why rows (n,), each as a number, are no evidence of what was trained on the rows of a sketch; else empty."""
     share = seen.share_of(numbers)
     if share <= NOTABLE:
@@ -268,16 +275,28 @@ def sketches(labels: ArrayLike | None, score: ArrayLike) -> str:
     return " ".join(f"{name}:{Sketch.of(values[at], _KEPT).to_text()}" for name, at in sides.items() if at.any())
 
 
-def are_known(spent: Iterable[str], labels: ArrayLike, score: ArrayLike) -> bool:
+def sketch_of_rows(rows: FloatArray) -> str:
+    """The word of raw rows (n,), each as a number."""
+    return f"rows:{Sketch.of(rows, _KEPT).to_text()}"
+
+
+def are_known(spent: Iterable[str], labels: ArrayLike, score: ArrayLike, rows: FloatArray | None = None) -> bool:
     """Whether rows (n,) are among those that made a point, by the digests and sketches that it keeps of them.
 
-    A digest knows the very rows; a sketch knows them where some were left out, added, repeated or rounded, too.
+    A digest knows the very rows; a sketch knows them where some were left out, added, repeated or rounded, too. `rows`
+    (n,) are numbers of the raw rows, where these are at hand: they tell rows apart whose scores are tied.
     """
     y, values = as_labels(labels), np.asarray(score, dtype=np.float64)
     sides = {"positive": y, "negative": ~y, "all": np.ones_like(y)}
-    digests = {digest_of(y, values), digest_of(np.zeros_like(y), values)}  # unlabelled, as a cap on alerts knows them
-    for word in spent:
-        side, _, sketch = word.partition(":")
-        if word in digests or (side in sides and Sketch.from_text(sketch).share_of(values[sides[side]]) > NOTABLE):
-            return True
-    return False
+    words = frozenset(spent)
+    if words & {digest_of(y, values), digest_of(np.zeros_like(y), values)}:  # unlabelled, as a cap on alerts knows them
+        return True
+    chances: dict[str, list[float]] = {"labelled": [1.0], "all": [1.0]}
+    for side, _, sketch in (word.partition(":") for word in words):
+        if side == "rows" and rows is not None:
+            chances["all"].append(Sketch.from_text(sketch).chance_of(rows))
+        elif side in sides:
+            chance = Sketch.from_text(sketch).chance_of(values[sides[side]])
+            chances["all" if side == "all" else "labelled"].append(chance)
+    fisher = chdtrc(2 * len(chances["labelled"]) - 2, -2 * np.log(np.maximum(chances["labelled"], 1e-300)).sum())
+    return bool(min(float(fisher) if len(chances["labelled"]) > 1 else 1.0, *chances["all"]) <= _CHANCE)

@@ -13,6 +13,7 @@ from lossdial.dial.calibrating import calibrations
 from lossdial.dial.calibration import AUTO, KINDS, require_kind
 from lossdial.dial.certificates import Bound, Certificate, at_threshold
 from lossdial.dial.certifying import certified_choice, parts
+from lossdial.dial.checks import FloatArray
 from lossdial.dial.envelope import envelope
 from lossdial.dial.estimate import Estimate
 from lossdial.dial.evidence import NotCertified, Sample, are_known, digest_of, sample, sketches
@@ -85,10 +86,12 @@ def adapted_point(
     return replace(point, certificate=certificate, chosen_on=sketches(surface.labels, score))
 
 
-def certify_point(surface: Surface, point: OperatingPoint, confidence: float, seed: int = 0) -> OperatingPoint:
+def certify_point(
+    surface: Surface, point: OperatingPoint, confidence: float, seed: int = 0, rows: FloatArray | None = None
+) -> OperatingPoint:
     """The same point with a certificate of recall and FPR from rows that had no part in choosing it."""
     score = surface.score(surface.column(point.lam, f"point {point.name!r}"))
-    if are_known(point.spent, surface.labels, score):
+    if are_known(point.spent, surface.labels, score, rows):
         raise NotCertified(
             f"these rows chose point {point.name!r}, or certified it (data {digest_of(surface.labels, score)[:12]}), "
             "or some of them did: they cannot certify it. Bring rows that took no part, or tune with confidence=0.95, "
@@ -99,8 +102,8 @@ def certify_point(surface: Surface, point: OperatingPoint, confidence: float, se
             f"point {point.name!r} does not tell which rows chose it (one of a page does not), so none can be known "
             "to be fresh. Tune one for the same aim with confidence=0.95: it chooses and certifies on rows of its own."
         )
-    rows = sample_of(surface, score, seed)
-    return replace(point, certificate=at_threshold(rows, point.threshold, confidence), holding="")
+    certifying = sample_of(surface, score, seed)
+    return replace(point, certificate=at_threshold(certifying, point.threshold, confidence), holding="")
 
 
 def sample_of(surface: Surface, score: ArrayLike, seed: int = 0) -> Sample:

@@ -12,7 +12,7 @@ from lossdial.dial.adapt import adapt
 from lossdial.dial.cases import CaseCosts, case_costs
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.envelope import envelope
-from lossdial.dial.evidence import require_fresh, sample, sketches
+from lossdial.dial.evidence import require_fresh, sample, sketch_of_rows, sketches
 from lossdial.dial.objectives import Objective
 from lossdial.dial.parts import Parts, by_part
 from lossdial.dial.points import Estimate, OperatingPoint
@@ -38,6 +38,7 @@ class Promising:
     scores: FloatArray | Scores
     groups: NDArray[Any] | None
     spent: str
+    rows: FloatArray | None
     _surface: Surface
     _points: dict[str, OperatingPoint]
     _bands: dict[str, Referral]
@@ -45,7 +46,7 @@ class Promising:
     def certify(self, point: str | OperatingPoint, confidence: float = 0.95) -> OperatingPoint:
         """A point with the recall and FPR that these rows, which had no part in choosing it, certify."""
         self._require_fresh()
-        found = certify_point(self._surface, self._point(point), confidence)
+        found = certify_point(self._surface, self._point(point), confidence, rows=self.rows)
         self._points[found.name] = found
         return found
 
@@ -193,8 +194,14 @@ class Promising:
         else:
             self._require_fresh()
             found = adapted_point(self._surface, share, (cost_fn, cost_fp), confidence, name)
-        self._points[name] = found
-        return found
+        return self._kept(found)
+
+    def _kept(self, point: OperatingPoint) -> OperatingPoint:
+        """A point that these rows chose, under its name, with a sketch of the raw rows where they are at hand."""
+        if self.rows is not None:
+            point = replace(point, chosen_on=f"{point.chosen_on} {sketch_of_rows(self.rows)}")
+        self._points[point.name] = point
+        return point
 
     def _require_fresh(self) -> None:
         require_fresh(self.spent)

@@ -178,7 +178,8 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
                     "training has not seen."
                 )
             return self.dial_
-        spent = self._spent(X)
+        rows = row_numbers(X)
+        spent = "" if self._trained_on is None else trained_on(self._trained_on, rows)
         if spent:
             warnings.warn(
                 f"{spent}: figures will be too good, and what is chosen by them wrong. Pass other data, or none to use "
@@ -187,7 +188,7 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
                 stacklevel=3,
             )
         found = Dial.of(self.estimator_, X, y, groups=groups, sample_weight=sample_weight, pos_label=self.pos_label_)
-        found.spent = spent
+        found.spent, found.rows = spent, rows
         return found
 
     def predict(
