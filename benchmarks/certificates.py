@@ -13,12 +13,13 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from certificate_fresh import chosen, trained
 from certificate_laws import LAWS
 from certificate_money import money
 from certificate_page import page
@@ -38,6 +39,14 @@ def law_block(number: int, start: int, draws: int) -> dict[str, float]:
     for index in range(start, start + draws):
         for claim, what, amount in trial(LAWS[number], number, index):
             sums[f"{claim}: {what}"] += amount  # type: ignore[assignment]
+    return dict(sums)
+
+
+def fresh_block(one: Callable[[int], Iterator[tuple[str, str, float]]], start: int, draws: int) -> dict[str, float]:
+    sums: Counter[str] = Counter()
+    for index in range(start, start + draws):
+        for rows, what, amount in one(index):
+            sums[f"{rows}: {what}"] += amount  # type: ignore[assignment]
     return dict(sums)
 
 
@@ -77,6 +86,9 @@ def jobs(draws: int) -> dict[str, tuple[Callable[[int, int], dict[str, float]], 
     for recall in (0.93, 0.9, 0.85, 0.8):
         for good in (0, 2000):
             found[f"watch: {recall:g} after {good}"] = (partial(alarm_block, recall, 2000, good), max(draws // 10, 1))
+    found["fresh: chose λ and threshold, continuous scores"] = (partial(fresh_block, partial(chosen, 0)), few // 2)
+    found["fresh: chose λ and threshold, 30 levels"] = (partial(fresh_block, partial(chosen, 30)), few // 2)
+    found["fresh: trained a tree"] = (partial(fresh_block, trained), max(draws // 10, 1))
     for order in ORDERS:
         found[f"sorted: {order}"] = (_shares(partial(sorted_alarm, order)), max(draws // 4, 1))
     for n_positive, m, noise in ((50, 20, 0.3), (100, 60, 0.3), (100, 20, 1.0)):

@@ -1,3 +1,4 @@
+import re
 import shutil
 from pathlib import Path
 
@@ -54,7 +55,8 @@ def test_command_and_library_agree(own: Path, tables: Path) -> None:
 
 def test_tuning_on_the_training_table_is_noticed(own: Path, tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", str(own), "--data", str(tables / "train.csv"), "--maximize", "f1"]) == 0
-    assert "961 of these 1,200 samples (80%) were trained on" in capsys.readouterr().err.replace("\n", " ")
+    told = capsys.readouterr().err.replace("\n", " ")
+    assert re.search(r"about 9\d\d of these 1,200 samples \((79|80|81)%\) were trained on", told)
 
 
 @pytest.mark.parametrize(

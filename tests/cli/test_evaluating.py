@@ -70,5 +70,5 @@ def test_a_point_that_was_chosen_on_these_samples_is_told(
     capsys.readouterr()
     assert main(["evaluate", str(own), *data]) == 0
     told = capsys.readouterr().out.replace("\n", " ")
-    assert "here was chosen on these very samples: its figures flatter." in told
-    assert "risk was chosen on these very samples" not in told  # on those held out in training
+    assert "here was chosen on these samples, or some of them: its figures flatter." in told
+    assert "risk was chosen on these samples" not in told  # on those held out in training

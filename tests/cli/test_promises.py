@@ -112,7 +112,7 @@ def test_budgets_on_labelled_and_unlabelled_cases(own: Path, files: Path, tables
     assert points["labelled"].certificate.bound("alert_rate") == points["free"].certificate.bound("alert_rate") == 0.1
     train = str(tables / "train.csv")
     assert main(["tune", str(own), "--unlabelled", train, *budget, "--name", "trained"]) == 2
-    assert re.search(r"these rows cannot certify: [\d,]+ of these 1,200 samples .* were trained on", err(capsys))
+    assert re.search(r"these rows cannot certify: about [\d,]+ of these 1,200 samples .* were trained on", err(capsys))
     assert "trained" not in Bundle.load(own).points
     main(["adapt", str(own), "--unlabelled", train, "--name", "trained"])  # declines or not, it tells
     assert "were trained on, so their scores are not those of new cases" in err(capsys)

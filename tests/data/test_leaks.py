@@ -91,14 +91,17 @@ def test_copies_and_groups_stay_on_one_side(seed: int) -> None:
     assert split.test[~y].mean() == pytest.approx(0.25, abs=0.01)
 
 
-def test_rows_that_repeat_by_nature_are_counted_in_a_warning() -> None:
+def test_rows_that_repeat_by_nature_are_no_copies_and_no_warning_counts_them() -> None:
     x = np.arange(400).reshape(-1, 1) % 4
     y = np.arange(400) % 7 == 0
-    with pytest.warns(
-        UserWarning, match=r"79 of 79 held-out rows are exact copies of training rows \(in training itself 99%"
-    ):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         split = split_rows(x, y, None, 0.2, 0)
+        assert count_copies(x[:300], x[300:]) == 0
     assert split.test.sum() == 79
+    train, other = np.r_[np.zeros(300), np.arange(1, 40)][:, None], np.r_[np.zeros(97), 5, 6, 99][:, None]
+    with pytest.warns(UserWarning, match="2 of 100 held-out rows are exact copies"):
+        assert count_copies(train, other, "held-out rows") == 2
     few = np.arange(24).reshape(-1, 1) % 6  # groups of four, all too coarse for three positives of one row each
     with pytest.warns(UserWarning, match="held-out rows are exact copies"):
         assert split_rows(few, few[:, 0] == 0, None, 0.25, 0).test.sum() == 6

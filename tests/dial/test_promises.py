@@ -85,6 +85,30 @@ def test_fresh_rows_certify_and_the_choosing_ones_do_not():
         dial.certify(certified)
 
 
+@pytest.mark.parametrize("levels", [0, 40])
+def test_rows_that_chose_cannot_certify_once_they_are_changed_a_little(levels):
+    def drawn(seed):
+        y, scores, lams = data(seed, m=20)
+        return y, scores if not levels else np.floor(scores * levels / 8) * 8 / levels, lams
+
+    y, scores, lams = drawn(0)
+    point = Dial(y, scores, lams).tune(**FLOOR)
+    other = drawn(1)
+    half = np.random.default_rng(0).permutation(y.size) % 2 == 0
+    changed = {
+        "plus a row": (np.append(y, other[0][:1]), np.vstack([scores, other[1][:1]])),
+        "less a row": (y[1:], scores[1:]),
+        "rounded": (y, scores.round(6)),
+        "float32": (y, scores.astype(np.float32)),
+        "each twice": (np.repeat(y, 2), np.repeat(scores, 2, axis=0)),
+    } | ({} if levels else {"half": (y[half], scores[half])})
+    for labels, values in changed.values():
+        with pytest.raises(NotCertified, match=r"these rows chose point 'default', .* or some of them did"):
+            Dial(labels, values, lams).certify(point)
+    for seed in range(1, 20):  # fresh rows share levels with them, and certify
+        Dial(*drawn(seed)).certify(point)
+
+
 def test_spent_rows_are_refused_with_the_reason():
     dial = Dial(*data(0), spent="their scores are those of five models, each fitted on the other folds")
     for ask in (lambda: dial.tune(**FLOOR, confidence=0.95), lambda: dial.certify(dial.tune(**FLOOR))):

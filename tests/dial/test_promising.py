@@ -137,3 +137,18 @@ def test_new_rows_are_compared_at_a_lam_that_the_dial_has():
     assert dial.probe(elsewhere).lam == {"tau": 0.0}
     here = OperatingPoint("default", {"tau": 1.0}, 0.0, "untuned", {}, 0, 0)
     assert dial.probe(here) is here
+
+
+def test_raw_rows_tell_copies_apart_from_ties():
+    rng = np.random.default_rng(0)
+    y, rows = np.repeat([1, 0], [100, 600]), rng.standard_normal(700)
+    score = np.rint(2 * rng.standard_normal(700) + 3 * y)  # of so few levels that half of them are like others
+    half = rng.permutation(700) % 2 == 0
+    dial, same, other = Dial(y, score), Dial(y[half], score[half]), Dial(y[half], score[half])
+    dial.rows, same.rows, other.rows = rows, rows[half].round(6), rng.standard_normal(350)
+    dial.tune(maximize="f1", name="f1")
+    dial.adapt(prevalence=0.1, cost_fn=5, cost_fp=1, name="there")
+    for point in dial.points.values():
+        other.certify(point)
+        with pytest.raises(NotCertified, match="these rows chose point"):
+            same.certify(point)

@@ -1,6 +1,7 @@
 """What both estimators promise: bands, budgets, certificates, watches; kept, saved, and declined where nothing fits."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
@@ -114,6 +115,29 @@ def test_rows_that_trained_cannot_certify(fitted):
         fitted.cap_alerts(X, rate=0.2, X=held[0], y=held[1])
     with pytest.warns(UserWarning, match=r"X_new: .* trained on, so their scores are not those of new cases"):
         fitted.adapt(*held, X_new=X, cost_fn=5, cost_fp=1, name="trained")
+
+
+CHANGES = {
+    "less a row": lambda X, y: (X[1:], y[1:]),
+    "reversed": lambda X, y: (X[::-1], y[::-1]),
+    "float64": lambda X, y: (X.astype(np.float64), y),
+    "rounded": lambda X, y: (X.round(6), y),
+    "half": lambda X, y: (X[::2], y[::2]),
+    "each row twice": lambda X, y: (np.repeat(X, 2, axis=0), np.repeat(y, 2)),
+    "a list": lambda X, y: (X.tolist(), y),
+    "a frame": lambda X, y: (pd.DataFrame(X), y),
+    "with as many others": lambda X, y: (np.vstack([X, rows(1500, 5)[0]]), np.append(y, rows(1500, 5)[1])),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.filterwarnings("ignore:.*(trained on|feature names|copies).*:UserWarning")
+def test_rows_that_trained_cannot_certify_once_they_are_changed_a_little(fitted, change):
+    if isinstance(fitted, DialedClassifier) and fitted.cv == "prefit":
+        pytest.skip("nobody knows what a fitted estimator was fitted on")
+    X, y = CHANGES[change](*rows(1500, 0))
+    with pytest.raises(NotCertified, match=r"cannot certify: about .* trained on"):
+        fitted.certify(X, y)
 
 
 def test_watch_sees_margins_and_breaks(fitted):

@@ -164,7 +164,7 @@ def test_tuning_never_calls_the_backbone_on_held_out_data(fitted):
 
 def test_tuning_on_the_training_data_is_warned_of(clf):
     X, y = table()
-    with pytest.warns(UserWarning, match=r"480 of these 600 samples \(80%\) were trained on"):
+    with pytest.warns(UserWarning, match=r"about 4\d\d of these 600 samples \((79|80|81)%\) were trained on"):
         clf.tune(X, y, maximize="f1")
     with pytest.warns(UserWarning, match="trained on"):  # whatever they are held in
         clf.tune(X.astype(np.float64).tolist(), y.tolist(), maximize="f1")

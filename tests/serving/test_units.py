@@ -48,7 +48,10 @@ def test_scores_are_read_as_the_file_of_the_point_says(serving: Serving, scored:
     again = client.post("/outcomes", {"point": "trees", "scores": scored.p.tolist(), "outcomes": scored.y.tolist()})
     assert again.status == 400  # they are the rows that made the point
     assert "bounds" not in again.json
-    later = scored[scored.index % 3 > 0]
+    part = scored[scored.index % 3 > 0]
+    again = client.post("/outcomes", {"point": "trees", "scores": part.p.tolist(), "outcomes": part.y.tolist()})
+    assert again.status == 400  # nor are some of them news
+    later = scored.assign(p=scored.p + 0.02 * scored.p * (1 - scored.p) * np.random.default_rng(1).normal(size=2000))
     seen = client.post("/outcomes", {"point": "trees", "scores": later.p.tolist(), "outcomes": later.y.tolist()})
     assert seen.json["bounds"]["recall"]["seen"] == pytest.approx((later.p > cut)[later.y == 1].mean())
     assert client.post("/outcomes", {"point": "trees", "scores": [-2.0], "outcomes": [0]}).status == 400

@@ -36,11 +36,12 @@ from lossdial.bundle.format import (
     read_tensors,
     tensor_path,
 )
-from lossdial.bundle.kept import DELETE, Evidence, Training, evidence_from, training_from
+from lossdial.bundle.kept import DELETE, Evidence, Training, evidence_from, seen_from, seen_to, training_from
 from lossdial.bundle.models import model_from_json, model_to_json
 from lossdial.data.schema import schema_from_json
 from lossdial.dial import AIMS, Dial, Envelope, Estimate, Objective, OperatingPoint, Referral, Verdict, adapt
 from lossdial.dial.checks import TooFewPositives, require_positives
+from lossdial.dial.evidence import Sketch, trained_on
 from lossdial.losses import loss_from_recipe
 from lossdial.predictor import Predictor, class_array
 from lossdial.spaces import Lam
@@ -49,7 +50,6 @@ __all__ = ["Bundle", "Evidence", "Training"]
 
 T = TypeVar("T")
 _LIBRARIES: Final = ("lossdial", "torch", "numpy", "scikit-learn", "safetensors")
-_NOTABLE: Final = 0.01  # share of samples that training has seen, above which figures are not to be trusted
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +62,8 @@ class Bundle:
     #: what adapting to other costs and prevalences needs, where held-out samples gave it
     envelope: Envelope | None = None
     evidence: Evidence | None = None
-    #: hashes of the training rows, sorted
-    seen: NDArray[np.uint32] | None = None
+    #: which rows were trained on
+    seen: Sketch | None = None
     #: referral bands; no point has the name of one
     bands: Mapping[str, Referral] = field(default_factory=dict)
     #: the folder it was read from or written to last, and what it held then
@@ -111,7 +111,8 @@ class Bundle:
         lams: an even grid over the trained range unless given. features: of X, where they are known already.
         """
         labels = self.predictor.labels(y)
-        spent = self.trained_on(X)
+        rows = self.predictor.schema.numbers(X)
+        spent = self.trained_on(X, rows)
         if spent:
             warnings.warn(
                 f"{spent}: figures will be too good, and choices wrong. Give samples that training has not seen.",
@@ -119,7 +120,9 @@ class Bundle:
                 stacklevel=3,
             )
         scores = self.predictor.scores(self.predictor.features(X) if features is None else features, lams)
-        return Dial(labels, scores, scores.lams, groups, sample_weight, spent, self.plain)
+        found = Dial(labels, scores, scores.lams, groups, sample_weight, spent, self.plain)
+        found.rows = rows
+        return found
 
     def held_out(self) -> Dial:
         """The dial over the samples that were held out in training."""
@@ -138,13 +141,14 @@ class Bundle:
             return adapt(self.envelope, float(prevalence), cost_fn, cost_fp, name)
         return self.held_out().adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name)
 
-    def trained_on(self, X: Any) -> str:
-        """Why raw rows are no evidence, where training has seen them; else empty."""
-        prints = self.predictor.schema.fingerprints(X)
-        share = 0.0 if self.seen is None else float(np.isin(prints, self.seen).mean())
-        if share <= _NOTABLE:
+    def trained_on(self, X: Any, numbers: NDArray[np.float64] | None = None) -> str:
+        """Why raw rows are no evidence, where training has seen them; else empty. `numbers`: theirs, where known."""
+        if self.seen is None:
             return ""
-        return f"{round(share * len(prints)):,} of these {len(prints):,} samples ({share:.0%}) were trained on"
+        schema = self.predictor.schema
+        if not self.seen.width:
+            return trained_on(self.seen, schema.fingerprints(X))
+        return trained_on(self.seen, schema.numbers(X) if numbers is None else numbers)
 
     def save(self, path: str | os.PathLike[str], replace: bool = False) -> None:
         """Write the bundle into the folder ``path``.
@@ -229,7 +233,7 @@ class Bundle:
                 bands=_items(content, "bands", "referral band", Referral.from_json),
                 envelope=None if envelope is None else Envelope.from_json(envelope.data),
                 evidence=None if tensors is None or "y" not in tensors else evidence_from(tensors, content),
-                seen=None if tensors is None or "seen" not in tensors else tensors["seen"].numpy().astype(np.uint32),
+                seen=None if tensors is None else seen_from(tensors),
             )
         except BundleError:
             raise
@@ -246,7 +250,7 @@ class Bundle:
             if self.evidence.sample_weight is not None:
                 tensors["sample_weight"] = self.evidence.sample_weight
         if self.seen is not None:
-            tensors["seen"] = self.seen.astype(np.int64)
+            tensors |= seen_to(self.seen)
         return (
             {"evidence": {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in tensors.items()}} if tensors else {}
         )

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from lossdial.bundle.format import BundleError, Content
 from lossdial.dial import Dial, statable
+from lossdial.dial.evidence import Sketch
 
-__all__ = ["DELETE", "Evidence", "Training", "evidence_from", "training_from"]
+__all__ = ["DELETE", "Evidence", "Training", "evidence_from", "seen_from", "seen_to", "training_from"]
 
 DELETE: Final = "Delete that file: only tuning without data needs it."
 
@@ -40,7 +41,7 @@ class Training:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What held-out samples say of every λ, and short hashes of the training rows: no sample can be had from it."""
+    """What held-out samples say of every λ: no sample can be had from it."""
 
     y: NDArray[np.uint8]
     scores: NDArray[np.float32]  # (n, m)
@@ -86,3 +87,24 @@ def evidence_from(tensors: Mapping[str, Tensor], content: Content) -> Evidence:
         None if groups is None else groups.numpy(),
         None if weight is None else weight.numpy(),
     )
+
+
+def seen_to(seen: Sketch) -> dict[str, NDArray[Any]]:
+    """The sketch of the training rows as tensors: short hashes, and no row can be had from them."""
+    return {
+        "seen": seen.cells.astype(np.int64),
+        "seen_counts": seen.counts.astype(np.int64),
+        "seen_width": np.array([seen.width], dtype=np.float64),
+    }
+
+
+def seen_from(tensors: Mapping[str, Tensor]) -> Sketch | None:
+    """What `seen_to` wrote; None where it was not kept. In models of 0.1 they are hashes of rows, of no width."""
+    if "seen" not in tensors:
+        return None
+    cells = tensors["seen"].numpy()
+    counts = tensors["seen_counts"].numpy() if "seen_counts" in tensors else np.ones_like(cells)
+    width = tensors["seen_width"].numpy() if "seen_width" in tensors else np.zeros(1)
+    if cells.ndim != 1 or cells.shape != counts.shape or width.shape != (1,) or not width[0] >= 0:
+        raise BundleError(f"the evidence has a damaged sketch of the training rows. {DELETE}")
+    return Sketch(float(width[0]), cells.astype(np.uint32), counts.astype(np.uint32))

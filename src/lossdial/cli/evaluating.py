@@ -200,14 +200,14 @@ def _sheets(found: Sequence[Evaluation], counts: tuple[int, int], notes: Sequenc
 
 def _notes(dial: Dial, points: Sequence[OperatingPoint], data: str | None) -> list[str]:
     """What a reader must know of these figures."""
-    from lossdial.dial.evidence import digest_of
+    from lossdial.dial.evidence import are_known
 
     notes = ["These samples may have been tuned on: the figures flatter."] if data is None else []
     surface = dial.surface
     for point in points if data is not None else ():
         score = surface.score(surface.column(point.lam, f"point {point.name!r}"))
-        if digest_of(surface.labels, score) in point.chosen_on.split():
-            notes.append(f"{point.name} was chosen on these very samples: its figures flatter.")
+        if are_known(point.chosen_on.split(), surface.labels, score):
+            notes.append(f"{point.name} was chosen on these samples, or some of them: its figures flatter.")
     return notes + [
         f"{point.name} is made for prevalence {point.prevalence:g}; its figures are restated there, counts are not."
         for point in points

@@ -71,11 +71,17 @@ def row_groups(x: Rows, largest: float = 0.05) -> NDArray[np.intp]:
     """
     if isinstance(x, pd.DataFrame):
         x = x.loc[:, [not is_identifier(x.iloc[:, i]) for i in range(x.shape[1])]]
-    codes, uniques = pd.factorize(row_digests(x))
-    common = np.bincount(codes, minlength=len(uniques)) > max(5, largest * len(codes))
-    alone = np.flatnonzero(common[codes])
+    digests = row_digests(x)
+    codes, uniques = pd.factorize(digests)
+    alone = np.flatnonzero(_by_nature(digests, largest))
     codes[alone] = len(uniques) + np.arange(len(alone))
     return np.asarray(pd.factorize(codes)[0], dtype=np.intp)
+
+
+def _by_nature(digests: NDArray[np.uint64], largest: float = 0.05) -> NDArray[np.bool_]:
+    """Which rows (n,) make up more than a share of them all: what the data are made of, and no copies."""
+    codes, uniques = pd.factorize(digests)
+    return np.asarray((np.bincount(codes, minlength=len(uniques)) > max(5, largest * len(codes)))[codes])
 
 
 def join_groups(*groups: ArrayLike | None) -> NDArray[np.intp] | None:
@@ -128,7 +134,10 @@ def split_rows(x: Rows, y: NDArray[Any], groups: ArrayLike | None, share: float,
 
 
 def count_copies(train: Rows, other: Rows, what: str = "test images") -> int:
-    """How many rows (or images) of `other` are exact copies of training rows; warned of where there are any."""
+    """How many rows (or images) of `other` are exact copies of training rows; warned of where there are any.
+
+    As in :func:`row_groups`, a row that makes up a large share of all of them is no copy.
+    """
     if isinstance(train, pd.DataFrame) and isinstance(other, pd.DataFrame):
         names = [name for name in train.columns if name in other.columns and not is_identifier(train[name])]
         train, other = train[names], other[names]
@@ -184,7 +193,9 @@ def _distance(a: NDArray[Any], b: NDArray[Any]) -> float:
 
 
 def _warn_of_copies(train: NDArray[np.uint64], other: NDArray[np.uint64], what: str) -> int:
-    copies = int(np.isin(other, train).sum())
+    rare = ~_by_nature(np.concatenate([train, other]))
+    train, other_rare = train[rare[: len(train)]], other[rare[len(train) :]]
+    copies = int(np.isin(other_rare, train).sum())
     if copies:
         repeated = 1 - len(np.unique(train)) / len(train)
         itself = f" (in training itself {repeated:.0%} of the rows repeat others)" if repeated > 0.01 else ""

@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lossdial.data.encoder.table import TableCoder
+from lossdial.data.fingerprints import row_numbers
 from lossdial.data.leaks import row_digests
 from lossdial.data.readers.decoding import Decoded, decode_bytes, decode_images
 from lossdial.data.readers.pixels import WHITE
@@ -72,8 +73,12 @@ class Schema(ABC):
         return X
 
     def fingerprints(self, X: Any) -> NDArray[np.uint32]:
-        """A short hash of each row, (n,): equal rows have equal ones, so that rows of the training can be known."""
+        """A short hash of each row, (n,): equal rows have equal ones."""
         return (row_digests(self._identifying(X)) >> np.uint64(32)).astype(np.uint32)
+
+    def numbers(self, X: Any) -> NDArray[np.float64]:
+        """A number for each row, (n,), by which a sketch knows rows of the training: see ``row_numbers``."""
+        return row_numbers(self._identifying(X))
 
     def _identifying(self, X: Any) -> NDArray[Any]:
         """What tells one row from another."""
@@ -160,6 +165,10 @@ class ImageSchema(Schema):
 
     def readable(self, X: Any) -> Any:
         return self.read(list(X), max_corrupt=0.0).x if are_paths(X) else X
+
+    def numbers(self, X: Any) -> NDArray[np.float64]:
+        """A number for each row, (n,), by which a sketch knows rows of the training: see ``row_numbers``."""
+        return row_numbers(self._identifying(X))
 
     def _identifying(self, X: Any) -> NDArray[Any]:
         return X.images if isinstance(X, ImageRows) else self.encode(X)

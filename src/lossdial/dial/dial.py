@@ -64,6 +64,7 @@ class Dial(Promising):
         if isinstance(kept, np.ndarray) and kept.size and not np.isfinite([kept.min(), kept.max()]).all():
             require_finite(kept.T)
         self.spent = spent
+        self.rows: FloatArray | None = None  # a number for each raw row, where a face has them
         self._points: dict[str, OperatingPoint] = {}
         self._bands: dict[str, Referral] = {}
 
@@ -143,8 +144,7 @@ class Dial(Promising):
             raise ValueError("`by` asks for a certified floor in each part: give confidence too; to look, use by_part.")
         else:
             point = told(self._surface, aim, choose(self._surface, aim, name, calibration=calibration))
-        self._points[name] = point
-        return point
+        return self._kept(point)
 
     def envelope(self) -> Envelope:
         """The ROC envelope over every λ and threshold: all that adapting needs."""

@@ -57,9 +57,9 @@ class OperatingPoint:
     says what could not be met where `feasible` is False, and `missed` what was met where it was chosen, but not on
     the halves that took no part in choosing.
 
-    `certificate` is what holds on new data, where the point was certified; `chosen_on` are the digests of the rows that
-    chose it (all that were given, and their parts, a space between), which cannot certify it. Where it was not
-    certified, `holding` says how likely a floor or cap holds.
+    `certificate` is what holds on new data, where the point was certified; `chosen_on` are sketches of the rows that
+    chose it (words, a space between), which cannot certify it. Where it was not certified, `holding` says
+    how likely a floor or cap holds.
 
     Its probability is sigmoid(calibration(score) + shift): `shift` moves the log-odds from the prevalence of the data
     to `prevalence`, where the point was made for one.
@@ -123,7 +123,7 @@ class OperatingPoint:
 
     @property
     def spent(self) -> frozenset[str]:
-        """The digests of the rows that chose or certified it: they are no fresh evidence of it."""
+        """Sketches and digests of the rows that chose or certified it: they are no fresh evidence of it."""
         return frozenset([*self.chosen_on.split(), *([] if self.certificate is None else [self.certificate.data])])
 
     def margin(self, score: ArrayLike) -> FloatArray:

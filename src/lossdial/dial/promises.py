@@ -13,9 +13,10 @@ from lossdial.dial.calibrating import calibrations
 from lossdial.dial.calibration import AUTO, KINDS, require_kind
 from lossdial.dial.certificates import Bound, Certificate, at_threshold
 from lossdial.dial.certifying import certified_choice, parts
+from lossdial.dial.checks import FloatArray
 from lossdial.dial.envelope import envelope
 from lossdial.dial.estimate import Estimate
-from lossdial.dial.evidence import NotCertified, Sample, digest_of, sample
+from lossdial.dial.evidence import NotCertified, Sample, are_known, digest_of, sample, sketches
 from lossdial.dial.intervals import estimates
 from lossdial.dial.kinds import Metric
 from lossdial.dial.objectives import Objective
@@ -62,9 +63,7 @@ def certified_point(
         shift=0.0 if objective.prevalence is None else log_odds(objective.prevalence) - log_odds(surface.prevalence),
         aim=None if objective.to_json() is None else objective,
         certificate=found.certificate,
-        chosen_on=_all_of(
-            digest_of(surface.labels, surface.score(found.index)), found.chosen_on, found.certificate.data
-        ),
+        chosen_on=sketches(surface.labels, surface.score(found.index)),
     )
 
     def figures() -> dict[str, Estimate]:
@@ -84,36 +83,27 @@ def adapted_point(
     score = surface.score(surface.column(point.lam, f"point {name!r}"))
     rows = sample_of(surface.take(certifying), score[certifying], seed)
     certificate = at_threshold(rows, point.threshold, confidence)
-    chose = digest_of(surface.labels[choosing], score[choosing])
-    return replace(
-        point,
-        certificate=certificate,
-        chosen_on=_all_of(digest_of(surface.labels, score), chose, certificate.data),
-    )
+    return replace(point, certificate=certificate, chosen_on=sketches(surface.labels, score))
 
 
-def _all_of(*digests: str) -> str:
-    """Digests as a point keeps them, each once."""
-    return " ".join(dict.fromkeys(digest for digest in digests if digest))
-
-
-def certify_point(surface: Surface, point: OperatingPoint, confidence: float, seed: int = 0) -> OperatingPoint:
+def certify_point(
+    surface: Surface, point: OperatingPoint, confidence: float, seed: int = 0, rows: FloatArray | None = None
+) -> OperatingPoint:
     """The same point with a certificate of recall and FPR from rows that had no part in choosing it."""
     score = surface.score(surface.column(point.lam, f"point {point.name!r}"))
-    digest = digest_of(surface.labels, score)
-    unlabelled = digest_of(np.zeros_like(surface.labels), score)  # as a cap on alerts knows them
-    if point.spent & {digest, unlabelled}:
+    if are_known(point.spent, surface.labels, score, rows):
         raise NotCertified(
-            f"these rows chose point {point.name!r}, or certified it (data {digest[:12]}): they cannot certify it. "
-            "Bring rows that took no part, or tune with confidence=0.95, which sets some aside."
+            f"these rows chose point {point.name!r}, or certified it (data {digest_of(surface.labels, score)[:12]}), "
+            "or some of them did: they cannot certify it. Bring rows that took no part, or tune with confidence=0.95, "
+            "which sets some aside."
         )
     if not point.chosen_on and point.certificate is None and point.n_positive:
         raise NotCertified(
             f"point {point.name!r} does not tell which rows chose it (one of a page does not), so none can be known "
             "to be fresh. Tune one for the same aim with confidence=0.95: it chooses and certifies on rows of its own."
         )
-    rows = sample_of(surface, score, seed)
-    return replace(point, certificate=at_threshold(rows, point.threshold, confidence), holding="")
+    certifying = sample_of(surface, score, seed)
+    return replace(point, certificate=at_threshold(certifying, point.threshold, confidence), holding="")
 
 
 def sample_of(surface: Surface, score: ArrayLike, seed: int = 0) -> Sample:
@@ -122,7 +112,7 @@ def sample_of(surface: Surface, score: ArrayLike, seed: int = 0) -> Sample:
 
 
 def told(surface: Surface, objective: Objective, point: OperatingPoint) -> OperatingPoint:
-    """An uncertified point with the digest of what chose it, and how likely its floor or cap holds on new data.
+    """An uncertified point with sketches of what chose it, and how likely its floor or cap holds on new data.
 
     A threshold next to the k-th smallest of n positives has a recall that is Beta(n-k+1, k) over samples. Where λ was
     chosen as well, or rows come in groups, it holds less often still.
@@ -143,7 +133,7 @@ def told(surface: Surface, objective: Objective, point: OperatingPoint) -> Opera
         sign = ">=" if metric.greater_is_better else "<="
         lines.append(f"{metric.name} {sign} {value:g} holds on new data with probability {likely:.2f}{chosen}")
     holding = f"{'; '.join(lines)} (confidence=0.95 makes sure)" if lines else ""
-    return replace(point, holding=holding, chosen_on=digest_of(surface.labels, score))
+    return replace(point, holding=holding, chosen_on=sketches(surface.labels, score))
 
 
 def priced(surface: Surface, recall: float, confidence: float, prevalence: float | None = None) -> Price:
@@ -229,7 +219,7 @@ def capped_point(
         aim=aim,
         missed=(),
         certificate=certificate,
-        chosen_on=_all_of(*point.chosen_on.split(), found.data),
+        chosen_on=" ".join([point.chosen_on, sketches(None, score if score_new is None else score_new)]).strip(),
         holding="",
     )
     if capped.calibration is None:

@@ -12,7 +12,7 @@ from lossdial.dial.adapt import adapt
 from lossdial.dial.cases import CaseCosts, case_costs
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.envelope import envelope
-from lossdial.dial.evidence import digest_of, require_fresh, sample
+from lossdial.dial.evidence import require_fresh, sample, sketch_of_rows, sketches
 from lossdial.dial.objectives import Objective
 from lossdial.dial.parts import Parts, by_part
 from lossdial.dial.points import Estimate, OperatingPoint
@@ -38,6 +38,7 @@ class Promising:
     scores: FloatArray | Scores
     groups: NDArray[Any] | None
     spent: str
+    rows: FloatArray | None
     _surface: Surface
     _points: dict[str, OperatingPoint]
     _bands: dict[str, Referral]
@@ -45,7 +46,7 @@ class Promising:
     def certify(self, point: str | OperatingPoint, confidence: float = 0.95) -> OperatingPoint:
         """A point with the recall and FPR that these rows, which had no part in choosing it, certify."""
         self._require_fresh()
-        found = certify_point(self._surface, self._point(point), confidence)
+        found = certify_point(self._surface, self._point(point), confidence, rows=self.rows)
         self._points[found.name] = found
         return found
 
@@ -189,13 +190,18 @@ class Promising:
         if confidence is None:
             found = adapt(envelope(self._surface), share, cost_fn, cost_fp, name)
             column = self._surface.column(found.lam, f"point {name!r}")
-            digest = digest_of(self._surface.labels, self._surface.score(column))
-            found = replace(found, chosen_on=digest)
+            found = replace(found, chosen_on=sketches(self._surface.labels, self._surface.score(column)))
         else:
             self._require_fresh()
             found = adapted_point(self._surface, share, (cost_fn, cost_fp), confidence, name)
-        self._points[name] = found
-        return found
+        return self._kept(found)
+
+    def _kept(self, point: OperatingPoint) -> OperatingPoint:
+        """A point that these rows chose, under its name, with a sketch of the raw rows where they are at hand."""
+        if self.rows is not None:
+            point = replace(point, chosen_on=f"{point.chosen_on} {sketch_of_rows(self.rows)}")
+        self._points[point.name] = point
+        return point
 
     def _require_fresh(self) -> None:
         require_fresh(self.spent)

@@ -13,7 +13,7 @@ from lossdial.base.files import read_json, write_json
 from lossdial.dial.betting import Bet
 from lossdial.dial.certificates import Certificate
 from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_finite
-from lossdial.dial.evidence import NotCertified, digest_of, require_confidence
+from lossdial.dial.evidence import NotCertified, are_known, digest_of, require_confidence
 from lossdial.dial.points import OperatingPoint
 from lossdial.dial.reading import Reader, encode_float
 from lossdial.dial.travel import precision_at
@@ -33,8 +33,8 @@ class Watch:
     The certificate is called broken where it holds, ever, with probability 1 - `confidence` at most. Calls are looked
     at in their order, the outcomes within one in a random order, so that a sorted file does no harm. Outcomes are to be
     independent: of a patient with several rows give one. `seen` are the digests of what was shown, so that nobody
-    shows the same outcomes twice; `made_on` those of the rows that made the point, of which a certificate holds anyway.
-    `unwatched` are figures that the certificate bounds and outcomes alone do not tell, such as the recall of a part.
+    shows the same outcomes twice; `made_on` sketches of the rows that made the point, of which a certificate holds
+    anyway. `unwatched` are figures that the certificate bounds and outcomes alone do not tell, such as a part's recall.
     """
 
     threshold: float
@@ -141,10 +141,10 @@ class Watch:
     def require_new(self, labels: ArrayLike, score: ArrayLike) -> None:
         """Stop where labels (n,) and scores (n,) are those of the rows that chose the point or made its certificate."""
         values = np.asarray(score, dtype=np.float64)
-        if digest_of(as_labels(labels), values) in self.made_on:
+        if are_known(self.made_on, labels, values):
             raise ValueError(
-                f"these {values.size} rows chose this point or made its certificate: they are no outcomes that came "
-                "since. Show those that did."
+                f"these {values.size} rows chose this point or made its certificate, or some of them did: they are no "
+                "outcomes that came since. Show those that did."
             )
 
     def _shown(self, labels: BoolArray, values: FloatArray) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from lossdial.base.labels import positive_class
 from lossdial.base.locks import claimed
 from lossdial.bundle import Bundle, Training
 from lossdial.dial import Objective
-from lossdial.dial.evidence import digest_of
+from lossdial.dial.evidence import Sketch, sketches
 from lossdial.dial.metrics import auc
 from lossdial.estimator.finished import evidence_of, finished, seed_of, untuned
 from lossdial.estimator.learning import (
@@ -273,7 +273,7 @@ class LCTClassifier(TrainedClassifier):
         if enough and features is not None and split.labels_val is not None:
             lam = standing_lam(model, loss, features, split.labels_val, split.weight_val)
             if "ridge" in space.free:
-                ridge_on = digest_of(split.labels_val.astype(np.bool_), predictor.margins(features, lam))
+                ridge_on = sketches(split.labels_val, predictor.margins(features, lam))
             if isinstance(recipe, Exact):  # which has no epochs to validate after
                 history = ({**history[-1], "auc": float(auc(split.labels_val, predictor.margins(features, lam)))},)
         return Bundle(
@@ -291,7 +291,7 @@ class LCTClassifier(TrainedClassifier):
             points={"default": untuned(lam, ridge_on)},
             envelope=evidence.dial(plain.as_dict()).envelope() if evidence is not None and enough else None,
             evidence=evidence if both and run.evidence else None,
-            seen=np.unique(schema.fingerprints(split.X)) if run.evidence else None,
+            seen=Sketch.of(schema.numbers(split.X)) if run.evidence else None,
         )
 
     def _identity(self, rows: Rows, seed: int) -> dict[str, Any]:

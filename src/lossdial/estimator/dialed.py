@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from typing import Any, Self
 
-import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
@@ -23,9 +22,11 @@ from sklearn.utils.validation import (
 )
 
 from lossdial.base.labels import positive_class
+from lossdial.data.fingerprints import row_numbers
 from lossdial.dial import Declined, Dial, Estimate, Objective, OperatingPoint, Referral, estimate_prevalence
 from lossdial.dial.cases import both_costs, no_costs, worth_an_alert
 from lossdial.dial.checks import FloatArray, TooFewPositives
+from lossdial.dial.evidence import Sketch, trained_on
 from lossdial.estimator.crossfitting import CannotSplit, Metadata, cross_fitted, folds, margins, routed
 from lossdial.estimator.turning import DialMixin
 
@@ -133,7 +134,7 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
         for learned in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, learned):
                 setattr(self, learned, getattr(self.estimator_, learned))
-        self._trained_on = None if self._prefit else joblib.hash(X)
+        self._trained_on = None if self._prefit else Sketch.of(row_numbers(X))
         self.dial_ = self._evidence(X, y, sample_weight, groups, given)
         if self.aim is not None:
             self._tune_if_enough(self.aim, self.calibration)
@@ -177,16 +178,17 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
                     "training has not seen."
                 )
             return self.dial_
-        spent = self._spent(X)
+        rows = row_numbers(X)
+        spent = "" if self._trained_on is None else trained_on(self._trained_on, rows)
         if spent:
             warnings.warn(
-                "these are the rows that the estimator was trained on: figures will be too good, and what is chosen by "
-                "them wrong. Pass other data, or none to use the cross-fitted scores of fit.",
+                f"{spent}: figures will be too good, and what is chosen by them wrong. Pass other data, or none to use "
+                "the cross-fitted scores of fit.",
                 UserWarning,
                 stacklevel=3,
             )
         found = Dial.of(self.estimator_, X, y, groups=groups, sample_weight=sample_weight, pos_label=self.pos_label_)
-        found.spent = spent
+        found.spent, found.rows = spent, rows
         return found
 
     def predict(
@@ -248,8 +250,7 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
 
     def _spent(self, X: Any) -> str:
         check_is_fitted(self, "estimator_")
-        known = self._trained_on is not None and joblib.hash(X) == self._trained_on
-        return "they are those that the estimator was trained on" if known else ""
+        return "" if self._trained_on is None else trained_on(self._trained_on, row_numbers(X))
 
     def _require_comparable(self, dial: Dial) -> None:
         if dial.spent:

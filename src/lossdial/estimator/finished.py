@@ -32,7 +32,7 @@ def can_be_stated(labels: NDArray[Any]) -> bool:
 def untuned(lam: Lam, ridge_on: str = "") -> OperatingPoint:
     """What predict uses until somebody chooses: p > ½ at the λ whose probabilities are the most honest.
 
-    ridge_on: the digest of the held-out samples, where they chose a ridge: those cannot certify this point.
+    ridge_on: sketches of the held-out samples, where they chose a ridge: those cannot certify this point.
     """
     why = "untuned: the λ nearest to cross entropy"
     why += ", the ridge at the least held-out log loss" if ridge_on else ""
