@@ -25,7 +25,7 @@ def spell_threshold(threshold: float, more: str = "") -> str:
     >>> spell_threshold(-0.298)
     "-0.298 (the model's own probability 0.426)"
     """
-    return f"{threshold:.4g} (the model's own probability {float(sigmoid(np.float64(threshold))):.3g}{more})"
+    return f"{threshold:.4g} (the model's own probability {float(sigmoid(np.asarray(threshold))):.3g}{more})"
 
 
 class Figures(Mapping[str, Estimate]):
@@ -117,7 +117,7 @@ class OperatingPoint:
     @property
     def model_probability(self) -> float:
         """The threshold in the model's own units: where scores are log-odds, what its `predict_proba` must exceed."""
-        return float(sigmoid(np.float64(self.threshold)))
+        return float(sigmoid(np.asarray(self.threshold)))
 
     @property
     def spelled_threshold(self) -> str:
