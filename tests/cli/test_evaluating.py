@@ -32,6 +32,9 @@ def test_figures_are_scikit_learn_s(evaluated: Path, tables: Path) -> None:
         figures = point["figures"]
         probability = classifier.predict_proba(rows, point=name)[:, list(classifier.classes_).index("failing")]
         predicted = classifier.predict(rows, point=name) == "failing"
+        own = classifier.points[name]
+        told = (point["threshold"], point["model_probability"], point["threshold_probability"])
+        assert told == (own.threshold, own.model_probability, own.threshold_probability)
         assert figures["f1"][0] == pytest.approx(f1_score(y, predicted))
         assert figures["auc"][0] == pytest.approx(roc_auc_score(y, probability), abs=1e-6)
         assert figures["brier"][0] == pytest.approx(brier_score_loss(y, probability), abs=1e-6)

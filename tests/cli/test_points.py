@@ -25,7 +25,7 @@ def test_each_point_is_listed(tuned: Path, capsys: pytest.CaptureFixture[str]) -
     for name, point in Bundle.load(tuned).points.items():
         block = out[out.index(f"{name}: ") :]
         assert block.startswith(f"{name}: {point.objective}\n")
-        assert f"threshold: margin {point.threshold:.4g}, probability {point.probability(point.threshold):.3g}" in block
+        assert f"threshold: {point.spelled_threshold}" in " ".join(block.split())
         assert all(f"{lam} {value:.3g}" in block for lam, value in point.lam.items())
         for metric, figure in point.crossfit.items():
             row = next(line for line in block.splitlines() if line.startswith(f"{metric} "))

@@ -11,7 +11,7 @@ import pytest
 
 from lossdial import Bundle, LCTClassifier
 from lossdial.cli import main
-from lossdial.dial import Dial, Watch, margin_of_probability
+from lossdial.dial import Dial, Watch, margin_of_probability, rounded
 
 FLOOR = ["--maximize", "precision", "--subject-to", "recall=0.85"]
 BAND = ["--refer", "npv=0.97,precision=0.5", "--prevalence", "0.1", "--name", "triage"]
@@ -174,11 +174,11 @@ def test_the_page_for_those_who_decide(own: Path, run: Path, files: Path, tmp_pa
     point = Bundle.load(own).points["screening"]
     assert f"data <code>{point.certificate.data[:16]}</code>" in page
     assert 'recall is at least</td><td class="n">0.85' in page
-    assert f"at least {point.at(0.01).precision:.3g}" in page
+    assert f"at least {rounded(point.at(0.01).precision)}" in page
     assert "Not certified." in page  # the default point
     found = json.loads((tmp_path / "e" / "evaluation.json").read_text())
     workload = found["bands"]["triage"]["shares"]["refer"]
-    assert f"{1000 * workload[0]:.0f} [{1000 * workload[1]:.0f}, {1000 * workload[2]:.0f}]" in page
+    assert "{} [{}, {}]".format(*(rounded(1000 * share, 1, 1000) for share in workload)) in page
     assert sum(share[0] for share in found["bands"]["triage"]["shares"].values()) == pytest.approx(1)
     assert "screening by site" in told
     assert "a threshold per case costs" in told

@@ -74,4 +74,4 @@ def test_the_page_escapes() -> None:
 
 def test_a_line_of_the_summary_is_a_paragraph(tmp_path: Path) -> None:
     (page,) = write_report(tmp_path, "a title", "one & two\nthree", [], {})
-    assert "<h1>a title</h1><p>one &amp; two</p><p>three</p>" in page.read_text()
+    assert "<h1>a title</h1>\n<p>one &amp; two</p>\n<p>three</p>" in page.read_text()

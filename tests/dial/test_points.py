@@ -63,7 +63,10 @@ def test_the_threshold_is_a_probability_too():
     assert point.threshold_probability == pytest.approx(1 / (1 + math.exp(-(0.5 * 2.0 + 0.1 - 1.5))))
     assert make(math.inf).threshold_probability == 1
     assert make(-math.inf).threshold_probability == 0
-    assert "probability 0.401" in str(point)
+    assert point.model_probability == pytest.approx(1 / (1 + math.exp(-2.0)))
+    assert "threshold 2 (the model's own probability 0.881, calibrated 0.401 at prevalence" in str(point)
+    assert (make(math.inf).model_probability, make(-math.inf).model_probability) == (1, 0)
+    assert "threshold inf;" in str(make(math.inf))
 
 
 def test_a_missed_floor_is_in_the_text():
@@ -99,7 +102,7 @@ def test_json_that_was_altered_is_named(change, message):
         OperatingPoint.from_json(make().to_json() | change)
 
 
-@pytest.mark.parametrize("key", sorted(set(make().to_json()) - {"threshold_probability"}))
+@pytest.mark.parametrize("key", sorted(set(make().to_json()) - {"model_probability", "threshold_probability"}))
 def test_a_missing_key_is_named(key):
     data = make().to_json()
     del data[key]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from lossdial.dial import metrics
 from lossdial.dial.calibrating import calibrations
 from lossdial.dial.objectives import Objective
+from lossdial.dial.ranking import Counts
 from lossdial.dial.selecting import select
 from lossdial.dial.surface import Surface
 
@@ -294,15 +295,47 @@ def test_no_lam_is_taken_that_another_dominates(aim):
     assert figure(surface, "fpr", chosen.index, chosen.threshold) == 0
 
 
-@given(st.integers(0, 10**6), st.sampled_from(["recall", "npv", "precision", "specificity", "f1", "mcc"]))
-@settings(max_examples=25, deadline=None)
-def test_no_point_is_taken_that_another_dominates(seed, target):
+AIMS = [
+    *(Objective(maximize=m, subject_to={"fpr": 0.3}) for m in ("recall", "npv", "precision", "specificity", "f1")),
+    *(Objective(maximize=m, subject_to={"alert_rate": 0.4}) for m in ("recall", "npv", "precision", "specificity")),
+    *(Objective(maximize=m, subject_to={"npv": 0.85}) for m in ("precision", "specificity", "recall", "accuracy")),
+    *(Objective(minimize=m, subject_to={"npv": 0.85}) for m in ("fpr", "alert_rate")),
+    Objective(maximize="recall", subject_to={"alert_rate": 0.3}, prevalence=0.01),
+    Objective(minimize="alert_rate", subject_to={"npv": 0.995}, prevalence=0.01),
+    Objective(maximize="recall", subject_to={"alert_rate": 0.4, "npv": 0.9}),
+    Objective(maximize="recall", subject_to={"precision": 2.0 / 3}),
+]
+
+
+@given(st.integers(0, 10**6), st.sampled_from(AIMS))
+@settings(max_examples=60, deadline=None)
+def test_no_point_is_taken_that_another_dominates(seed, aim):
     surface = make(seed, n=40, m=4, ties=True)
-    chosen = select(surface, Objective(maximize=target, subject_to={"fpr": 0.3}))
-    tpr, fpr = (figure(surface, name, chosen.index, chosen.threshold) for name in ("recall", "fpr"))
-    for k, t in every_point(surface):
-        other = figure(surface, "recall", k, t), figure(surface, "fpr", k, t)
-        assert not (other[0] >= tpr and other[1] <= fpr and other != (tpr, fpr))
+    chosen = select(surface, aim)
+    metric, bounds = aim.unfolded(surface.prevalence)
+
+    def rates(k, t):
+        return figure(surface, "recall", k, t), figure(surface, "fpr", k, t)
+
+    def value(of, tpr, fpr):
+        sizes = surface.n_positive, surface.n_negative
+        return float(of.function(Counts(*np.array([[tpr * sizes[0]], [fpr * sizes[1]]]), *sizes))[0])
+
+    def kept(point):
+        return all(
+            value(m, *point) >= bound - 1e-9 if m.greater_is_better else value(m, *point) <= bound + 1e-9
+            for m, bound in bounds
+        )
+
+    taken = rates(chosen.index, chosen.threshold)
+    legal = [point for point in {rates(k, t) for k, t in every_point(surface)} if kept(point)]
+    assert chosen.feasible == bool(legal)
+    if legal:
+        sign = 1 if metric.greater_is_better else -1
+        best = max(sign * value(metric, *point) for point in legal)
+        assert sign * value(metric, *taken) >= best - 1e-9
+        for recall, fpr in (point for point in legal if sign * value(metric, *point) >= best - 1e-9):
+            assert not (recall >= taken[0] and fpr <= taken[1] and (recall, fpr) != taken)
 
 
 def test_of_equal_points_that_of_the_plain_lam_is_taken():

@@ -493,3 +493,13 @@ def test_benchmarks_on_real_data_say_what_to_set(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("LOSSDIAL_DATA", "nowhere")
     with pytest.raises(SystemExit, match="LOSSDIAL_DATA names nowhere, which is no folder"):
         real_data()
+
+
+def test_a_threshold_is_told_in_the_units_of_the_model_itself(data: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = data
+    clf = DialedClassifier(LogisticRegression(class_weight="balanced")).fit(X, y)  # its probabilities are too high
+    point = clf.tune(**AIM)
+    assert point.model_probability > point.threshold_probability + 0.1
+    own = clf.estimator_.predict_proba(X)[:, 1]
+    np.testing.assert_array_equal(clf.predict(X) == 1, own > point.model_probability)
+    assert f"the model's own probability {point.model_probability:.3g}, calibrated" in str(point)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lossdial.dial import Dial
+from lossdial.dial import Dial, rounded
 from lossdial.dial.points import Estimate
 from lossdial.explorer import Unlabelled, assets, explore
-from lossdial.explorer.figures import Setting, Sizes, figures, people, printed
+from lossdial.explorer.figures import Setting, Sizes, adding_up, figures, people, printed
 
 
 def dial_of(
@@ -99,16 +99,26 @@ class Opened:
             assert self.figure(name).strip() == printed(figure), name
         digits = 2 if setting.prevalence < 0.01 or setting.prevalence > 0.99 else 1
         parts = people(*counts_at(dial, column, threshold), sizes_of(dial), setting.prevalence)
-        for kind, value in parts.items():
-            assert self.page.locator(f'[data-people="{kind}"]').text_content() == f"{value:.{digits}f}"
-        keys = (("recall", "recall", 1, 3), ("alerts", "alert_rate", 1000, 1), ("cost", "expected_cost", 1000, 1))
-        for key, name, scale, places in keys:
+        counts, digits = adding_up(parts, digits)
+        said = {kind: f"{count / 10**digits:.{digits}f}" for kind, count in counts.items()}
+        for kind, text in said.items():
+            assert self.page.locator(f'[data-people="{kind}"]').text_content() == text
+            assert (float(text) > 0) == (parts[kind] > 1e-9)
+        keys = (
+            ("recall", "recall", 1, 3, 1),
+            ("alerts", "alert_rate", 1000, 1, 1000),
+            ("cost", "expected_cost", 1000, 1, math.inf),
+        )
+        for key, name, scale, places, whole in keys:
+            estimate = found[name]
             value, low, high = (
-                f"{scale * x:.{places}f}" for x in (found[name].value, found[name].low, found[name].high)
+                rounded(scale * x, places, whole) for x in (estimate.value, estimate.low, estimate.high)
             )
             assert self.page.locator(f'[data-key="{key}"]').text_content() == f"{value}[{low}, {high}]"
         sentence = self.page.locator("#sentence").text_content()
-        assert f"rightly for {parts['caught']:.{digits}f}, wrongly for {parts['false_alarms']:.{digits}f}" in sentence
+        assert (
+            f"rightly for {said['caught']}, wrongly for {said['false_alarms']}; {said['missed']} are missed" in sentence
+        )
         if found["precision"].value > 0:
             assert f"One alarm in {1 / found['precision'].value:.1f} is right" in sentence
         text = "above all" if threshold == math.inf else f"{threshold:.6g}"

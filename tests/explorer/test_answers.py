@@ -16,6 +16,11 @@ from lossdial.explorer.figures import printed
 Open = Callable[..., Any]
 
 
+def rates_at(dial: Dial, column: int, threshold: float) -> tuple[float, float]:
+    accepted, labels = dial.surface.score(column) > threshold, dial.surface.labels
+    return float(accepted[labels].mean()), float(accepted[~labels].mean())
+
+
 @pytest.mark.parametrize("share", [None, 0.01, 0.6])
 def test_jumps_land_where_tuning_does(opened: Open, make_dial: Callable[..., Dial], share: float | None) -> None:
     dial = make_dial(decimals=3)
@@ -57,6 +62,26 @@ def test_a_jump_among_equals_lands_where_tuning_does(opened: Open) -> None:
             chosen = select(dial.surface, aim)
             assert chosen.index == wanted
             assert found.shown()[:2] == (chosen.index, chosen.threshold), button
+
+
+def test_no_point_that_another_dominates_is_best_within_my_alarms(opened: Open, make_dial: Callable[..., Dial]) -> None:
+    for seed in range(3):
+        dial = make_dial(n=120, positives=15, decimals=0, seed=seed)  # whole numbers: ties in and over λ
+        surface = dial.surface
+        found = opened(dial)
+        all_rates = {rates_at(dial, k, t) for k in range(surface.n_lams) for t in [*surface.score(k), math.inf]}
+        for alerts in (50, 150, 400):
+            found.page.fill("#budget", str(alerts))
+            found.page.click("#jump-budget")
+            found.settle()
+            column, threshold, _ = found.shown()
+            chosen = select(surface, Objective(maximize="recall", subject_to={"alert_rate": alerts / 1000}))
+            assert (column, threshold) == (chosen.index, chosen.threshold)
+            tpr, fpr = rates_at(dial, column, threshold)
+            share = surface.prevalence
+            legal = [(t, f) for t, f in all_rates if share * t + (1 - share) * f <= alerts / 1000 + 1e-9]
+            assert (tpr, -fpr) == max((t, -f) for t, f in legal)
+    assert found.errors == []
 
 
 def test_what_a_jump_says_is_in_pythons_figures(opened: Open, make_dial: Callable[..., Dial]) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lossdial.dial import Dial, Objective, select
+from lossdial.dial import Dial, Objective, rounded, select
 from lossdial.explorer.cuts import cuts
-from lossdial.explorer.figures import Setting, Sizes, figures
+from lossdial.explorer.figures import Setting, Sizes, adding_up, figures, people
 
 Open = Callable[..., Any]
 
@@ -40,6 +40,9 @@ def test_numbers_print_as_pythons(javascript: Callable[..., Any]) -> None:
     for digits in (1, 4, 6):
         found = javascript("format", "given[0].map((x) => general(x, given[1]))", [values, digits])
         assert found == [f"{x:.{digits}g}" for x in values]
+    for digits, limit in ((3, 1), (1, 100), (1, 1e308)):
+        found = javascript("format", "given[0].map((x) => rounded(x, given[1], given[2]))", [values, digits, limit])
+        assert found == [rounded(x, digits, limit) for x in values]
     whole = [0, 7, 999, 1000, 13335, 1234567]
     assert javascript("format", "given.map(grouped)", whole) == [f"{n:,}" for n in whole]
     assert javascript("format", "[fixed(NaN, 2), fixed(Infinity, 1), general(-Infinity, 3)]") == ["nan", "inf", "-inf"]
@@ -68,6 +71,24 @@ def test_figures_are_pythons_to_the_last_bit(javascript: Callable[..., Any]) -> 
         for texts, e in zip(found, expected, strict=True):
             got = [float(text.replace("NaN", "nan")) for text in texts]
             np.testing.assert_array_equal(got, [e.value, e.low, e.high])
+
+
+def test_counts_of_people_add_up_and_round_nobody_away(javascript: Callable[..., Any]) -> None:
+    rng = np.random.default_rng(0)
+    sizes = Sizes(1000, 10**6, 1000, 10**6)
+    asked = [
+        people(float(rng.integers(0, 1001)), float(rng.integers(0, 10**6)), sizes, 10.0 ** rng.uniform(-5, -0.1))
+        for _ in range(500)
+    ]
+    asked += [people(tp, fp, sizes, 0.002) for tp in (0, 1, 500, 873, 1000) for fp in (0, 3, 10**6)]
+    call = "given.map((parts) => { const { text, ...counts } = addingUp(parts, 0); return [counts, text(1)] })"
+    for parts, (counts, unit) in zip(asked, javascript("figures", call, asked), strict=True):
+        expected, digits = adding_up(parts)
+        assert (counts, unit) == (expected, f"{10.0**-digits:.{digits}f}")
+        assert sum(counts.values()) == 1000 * 10**digits
+        for kind, value in parts.items():
+            assert abs(counts[kind] - value * 10**digits) <= 1, kind
+            assert (counts[kind] > 0) == (value > 0 and (digits == 6 or value * 10**digits >= 1)) or digits == 6
 
 
 def test_it_opens_from_the_disk_asks_for_nothing_and_agrees(opened: Open, make_dial: Callable[..., Dial]) -> None:

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lossdial.dial import Dial
+from lossdial.dial import Dial, rounded
 from lossdial.dial.figures.heat_map import within_noise
 from lossdial.dial.kinds import Goal
+from lossdial.dial.points import spell_threshold
 from lossdial.dial.registry import as_metric, best, expected_cost
 from lossdial.explorer import Unlabelled
 from lossdial.explorer.figures import Sizes, referred, wilson
@@ -196,7 +197,7 @@ def test_a_referral_band_is_shown_by_class(opened: Open, make_dial: Callable[...
     exact = referred(counts(dial, column, band.low), counts(dial, column, band.high), sizes(dial), prevalence)
     for kind, (positive, negative) in exact.items():
         for side, value in (("positive", positive), ("negative", negative), ("all", positive + negative)):
-            assert page.locator(f'[data-referral="{kind} {side}"]').text_content() == f"{value:.{digits}f}"
+            assert page.locator(f'[data-referral="{kind} {side}"]').text_content() == rounded(value, digits, np.inf)
     assert found.errors == []
 
 
@@ -216,7 +217,7 @@ def test_an_end_that_nothing_certifies_is_shown_as_none(opened: Open, make_dial:
     assert band.high == np.inf
     found = opened(dial, referral=band)
     rows = found.page.locator("#referral-table tbody th").all_text_contents()
-    assert rows == [f"clear: score up to {band.low:.4g}", "refer: in between", "act: none"]
+    assert rows == [f"clear: score up to {spell_threshold(band.low)}", "refer: in between", "act: none"]
     assert found.page.locator('[data-referral="act all"]').text_content() == "0.0"
     assert found.errors == []
 

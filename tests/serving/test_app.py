@@ -82,6 +82,7 @@ def test_lam_and_threshold_by_hand_are_python_s_and_not_certified(client: Client
     assert [label == "ill & <b>" for label in found["prediction"]] == (scores > 0.5).tolist()
     assert found["certified"] is False
     assert found["point"] is None
+    assert found["model_probability"] == sigmoid(np.float64(0.5))
     in_query = client.post("/predict?lam=gamma=0.123,tau=1.7&threshold=0.5", {"rows": as_json(ROWS)}).json
     assert in_query == found
 
@@ -150,6 +151,9 @@ def test_points_are_listed(client: Client, fitted: LCTClassifier) -> None:
     found = {entry["name"]: entry for entry in client.get("/points").json["points"]}
     assert found.keys() == fitted.points.keys()
     assert [found[name]["certified"] for name in ("default", "sure", "tuned")] == [False, True, False]
+    assert {name: entry["model_probability"] for name, entry in found.items()} == {
+        name: sigmoid(np.float64(point.threshold)) for name, point in fitted.points.items()
+    }
     entry = {k: v for k, v in found["sure"].items() if k not in ("certified", "said")}
     assert OperatingPoint.from_json(entry) == OperatingPoint.from_json(fitted.points["sure"].to_json())
 

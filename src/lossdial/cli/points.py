@@ -31,7 +31,8 @@ def points(
 ) -> None:
     """List the operating points of a model, delete some, or take up those of a page.
 
-    Of each: its aim, λ, the threshold as a margin and as a probability, the figures that it was chosen by, and its
+    Of each: its aim, λ, the threshold as a score, as the model's own probability and as the
+    calibrated one, the figures that it was chosen by, and its
     certificate; with --prevalence also what that promises where such a share is positive.
 
     Parameters
@@ -135,8 +136,8 @@ def _listed(point: OperatingPoint) -> Sheet:
 
 def _title(point: OperatingPoint) -> str:
     lam = ", ".join(f"{name} {value:.3g}" for name, value in point.lam.items())
-    lines = [f"{point.name}: {point.objective}", *([f"λ: {lam}"] if lam else []), f"threshold: {_threshold(point)}"]
-    lines += [point.note] if point.note else []
+    lines = [f"{point.name}: {point.objective}", *([f"λ: {lam}"] if lam else [])]
+    lines += [*wrap(f"threshold: {point.spelled_threshold}", _WIDTH), *([point.note] if point.note else [])]
     return "\n".join([*lines, *wrap(promise(point), _WIDTH)])
 
 
@@ -152,6 +153,7 @@ def promise(point: OperatingPoint) -> str:
 def band_sheet(band: Referral) -> Sheet:
     """A referral band: its two ends, what they promise, and the workload."""
     from lossdial.cli.report import Sheet
+    from lossdial.dial.points import spell_threshold
 
     lam = ", ".join(f"{name} {value:.3g}" for name, value in band.lam.items())
     over = " over groups" if band.unit == "group" else ""
@@ -168,29 +170,23 @@ def band_sheet(band: Referral) -> Sheet:
     rows = [
         (
             "clear",
-            none if isinf(band.low) else f"margin <= {band.low:.4g}",
+            none if isinf(band.low) else f"score <= {spell_threshold(band.low)}",
             f"{100 * band.cleared:.3g} %",
             "" if isinf(band.low) else f"npv >= {band.npv:.4g}",
         ),
         ("refer", "between", _percent(band.workload), ""),
         (
             "act",
-            none if isinf(band.high) else f"margin > {band.high:.4g}",
+            none if isinf(band.high) else f"score > {spell_threshold(band.high)}",
             f"{100 * band.acted:.3g} %",
             "" if isinf(band.high) else f"precision >= {band.precision:.4g}",
         ),
     ]
-    return Sheet("\n".join(lines), ("action", "where", "share of cases", "holds"), rows, band.note)
+    return Sheet("\n".join(lines), ("action", "where", "share of cases", "holds"), rows, band.note, ("where",))
 
 
 def _percent(share: Estimate) -> str:
     return f"{100 * share.value:.3g} % [{100 * share.low:.3g}, {100 * share.high:.3g}]"
-
-
-def _threshold(point: OperatingPoint) -> str:
-    """As the score is, and as the probability that it states."""
-    at = "" if point.prevalence is None else f" at prevalence {point.prevalence:g}"
-    return f"margin {point.threshold:.4g}, probability {float(point.probability(point.threshold)):.3g}{at}"
 
 
 def _rows(point: OperatingPoint, metrics: list[str]) -> list[tuple[str, str, str]]:

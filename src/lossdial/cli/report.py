@@ -10,7 +10,7 @@ import base64
 import io
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -27,17 +27,47 @@ from lossdial.base.files import write
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Sheet", "note", "write_report"]
+__all__ = ["CAPTIONS", "Html", "Sheet", "note", "page", "pictures", "png_of", "table", "write_report"]
 
 _GAP: Final = 2  # between columns
+CAPTIONS: Final = {
+    "precision_recall": "Precision and recall. A shaded box is where a certificate says that the truth lies.",
+    "roc": "Found against raised in vain (ROC), with the same boxes.",
+    "reliability": "Do the probabilities keep their word? They do where the curve follows the diagonal; the shaded "
+    "band is certain for the whole curve at once. The axes are stretched towards 0.",
+    "decision_curve": "Is acting on it worth more than acting on everyone, or on no one? Shaded: 95 % intervals.",
+    "heat_map": "One figure at every λ; hatched is what these samples cannot tell from the best.",
+}
 _NARROWEST: Final = 14  # that a column of words may be folded to
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #1c2430; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-table { border-collapse: collapse; margin: 1.5rem 0 } caption { text-align: left; font-weight: 600; padding: .5rem 0 }
-th, td { padding: .35rem .9rem; border-bottom: 1px solid #d8dee6; text-align: right }
-td { font-variant-numeric: tabular-nums }
-th:first-child, td:first-child { text-align: left } th { background: #f2f5f8 } .note { color: #5a6676 }
-figure { margin: 1.5rem 0 } img { max-width: 100%; height: auto }
+_STYLE: Final = """
+:root { color-scheme: light dark; --paper: #fff; --ink: #1c2430; --quiet: #55606e; --line: #d4dae2; --head: #f2f5f8;
+  --held: #eef5fa; --open: #fdf3ec; --edge: rgba(28, 36, 48, .35) }
+@media screen and (prefers-color-scheme: dark) { :root { --paper: #12171d; --ink: #e6ebf1; --quiet: #a3afbd;
+  --line: #333d49; --head: #1c242d; --held: #12293a; --open: #3a2415; --edge: rgba(230, 235, 241, .4) } }
+* { box-sizing: border-box }
+body { font: 15px/1.55 system-ui, "Segoe UI", sans-serif; color: var(--ink); background: var(--paper); max-width: 62rem;
+  margin: 0 auto; padding: 2rem 1.25rem 3rem; overflow-wrap: break-word }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .4rem } h2 { font-size: 1.2rem; margin: 2.2rem 0 .5rem;
+  border-bottom: 2px solid var(--ink); padding-bottom: .2rem } h3 { font-size: 1.02rem; margin: 1.1rem 0 .3rem }
+p { margin: .4rem 0; max-width: 48rem } .lead { font-size: 1.08rem } .quiet { color: var(--quiet); font-size: .9rem }
+.point { border: 1px solid var(--line); border-radius: .5rem; padding: .4rem 1.1rem 1rem; margin: 1rem 0 }
+/* A table that is wider than its place scrolls; a shadow at an edge says that there is more behind it. */
+.scroll { overflow-x: auto; margin: .5rem 0; background: linear-gradient(90deg, var(--paper) 40%, transparent) 0 0,
+  linear-gradient(270deg, var(--paper) 40%, transparent) 100% 0, linear-gradient(90deg, var(--edge), transparent) 0 0,
+  linear-gradient(270deg, var(--edge), transparent) 100% 0; background-repeat: no-repeat;
+  background-size: 3rem 100%, 3rem 100%, .8rem 100%, .8rem 100%; background-attachment: local, local, scroll, scroll }
+table { border-collapse: collapse; font-size: .93rem } caption { text-align: left; font-weight: 600; padding: .5rem 0 }
+th, td { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top }
+th { font-weight: 600 } td.n { font-variant-numeric: tabular-nums; white-space: nowrap }
+.held { border-left: .35rem solid #0072b2; background: var(--held); padding: .5rem .9rem; margin: .7rem 0 }
+.open { border-left: .35rem solid #d55e00; background: var(--open); padding: .5rem .9rem; margin: .7rem 0 }
+:is(.held, .open) { --paper: var(--held) } .open { --paper: var(--open) }
+.pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); gap: 1.2rem;
+  margin-top: 1.2rem }
+figure { margin: 0 } figcaption { font-size: .9rem; color: var(--quiet) }
+img { width: 100%; height: auto; background: #fff; border-radius: .4rem }
+code { font-size: .9em; overflow-wrap: anywhere }
+@media print { body { max-width: none; padding: 0 } .point, figure { break-inside: avoid } }
 """
 
 
@@ -99,10 +129,52 @@ class Sheet:
 
     def html(self) -> str:
         """For the page."""
-        head = "".join(f"<th>{escape(c)}</th>" for c in self.columns)
-        body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in self.rows)
-        note = f'<p class="note">{escape(self.note)}</p>' if self.note else ""
-        return f"<table><caption>{escape(self.title)}</caption><tr>{head}</tr>{body}</table>{note}"
+        note = f'<p class="quiet">{escape(self.note)}</p>' if self.note else ""
+        return f"<h2>{escape(self.title)}</h2>{table(self.rows, self.columns)}{note}"
+
+
+class Html(str):
+    """Markup of our own, not to be escaped."""
+
+    __slots__ = ()
+
+
+def page(title: str, parts: Iterable[str]) -> bytes:
+    """A page that needs no other file, on any screen, light or dark."""
+    head = (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style>"
+    )
+    return "\n".join([head, f"<h1>{escape(title)}</h1>", *parts, "</html>\n"]).encode()
+
+
+def table(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str:
+    """A table for the page; the first cell of a row is its name."""
+
+    def cell(text: str, k: int) -> str:
+        figure = ' class="n"' if k and text[:1].isdigit() and len(text) < 32 else ""
+        return f"<td{figure}>{text if isinstance(text, Html) else escape(text)}</td>"
+
+    top = "<tr>" + "".join(f"<th>{escape(h)}</th>" for h in head) + "</tr>" if head else ""
+    body = "".join("<tr>" + "".join(cell(text, k) for k, text in enumerate(row)) + "</tr>" for row in rows)
+    return f'<div class="scroll" tabindex="0"><table>{top}{body}</table></div>'
+
+
+def pictures(figures: Mapping[str, bytes], captions: Mapping[str, str]) -> str:
+    """PNGs with what they show."""
+    shown = ""
+    for name, png in figures.items():
+        caption = escape(captions.get(name, name))
+        source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
+        shown += f'<figure><img alt="{caption}" src="{source}"><figcaption>{caption}</figcaption></figure>'
+    return f'<div class="pictures">{shown}</div>'
+
+
+def png_of(figure: Figure) -> bytes:
+    """A picture as a PNG."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=150)
+    return buffer.getvalue()
 
 
 def _paragraph(text: str, style: str, options: ConsoleOptions) -> Iterator[Text]:
@@ -135,16 +207,10 @@ def write_report(
 
     A line of the summary is a paragraph.
     """
-    paragraphs = "".join(f"<p>{escape(line)}</p>" for line in summary.splitlines())
-    parts = [f"<h1>{escape(title)}</h1>{paragraphs}", *(sheet.html() for sheet in sheets)]
-    paths = [folder / "report.html"]
-    for name, figure in figures.items():
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", dpi=150)
-        paths.append(folder / f"{name}.png")
-        write(paths[-1], buffer.getvalue())
-        encoded = base64.b64encode(buffer.getvalue()).decode()
-        parts.append(f'<figure><img alt="{escape(name)}" src="data:image/png;base64,{encoded}"></figure>')
-    page = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
-    write(paths[0], (page + "".join(parts) + "</html>\n").encode())
-    return paths
+    drawn = {name: png_of(figure) for name, figure in figures.items()}
+    shown = [pictures(drawn, CAPTIONS)] if drawn else []
+    lines = [f"<p>{escape(line)}</p>" for line in summary.splitlines()]
+    write(folder / "report.html", page(title, [*lines, *(sheet.html() for sheet in sheets), *shown]))
+    for name, png in drawn.items():
+        write(folder / f"{name}.png", png)
+    return [folder / "report.html", *(folder / f"{name}.png" for name in drawn)]

@@ -17,6 +17,7 @@ from lossdial.dial.checks import statable
 from lossdial.dial.classifiers import margin_of_probability, margins_of, scores_of
 from lossdial.dial.dial import Dial
 from lossdial.dial.envelope import Envelope, Vertex, envelope
+from lossdial.dial.estimate import rounded
 from lossdial.dial.evaluation import Confusion, Evaluation, Floor, evaluate_points
 from lossdial.dial.evidence import NotCertified
 from lossdial.dial.intervals import estimates
@@ -109,6 +110,7 @@ __all__ = [
     "price",
     "refer",
     "resample",
+    "rounded",
     "scores_of",
     "select",
     "statable",

@@ -102,7 +102,8 @@ def describe(point: OperatingPoint) -> str:
     """Name, λ, threshold, and the prevalence a point was made for."""
     lam = "".join(f"{name} {value:.3g}, " for name, value in point.lam.items())
     threshold = "none" if point.threshold == math.inf else f"{point.threshold:.3g}"
-    probability = "" if math.isinf(point.threshold) else f" (p {point.threshold_probability:.2g})"
+    own, calibrated = point.model_probability, point.threshold_probability
+    probability = "" if math.isinf(point.threshold) else f" (model's p {own:.2g}, calibrated {calibrated:.2g})"
     return at_prevalence(f"{point.name}: {lam}threshold {threshold}{probability}", point.prevalence)
 
 

@@ -9,6 +9,7 @@ from lossdial.dial.intervals import estimates
 from lossdial.dial.kinds import SAME, Metric
 from lossdial.dial.objectives import spell_bound
 from lossdial.dial.points import Estimate, OperatingPoint
+from lossdial.dial.reading import encode_float
 from lossdial.dial.registry import FPR, RECALL, as_metric
 from lossdial.dial.surface import Surface
 from lossdial.dial.tuning import REPORT, at_point
@@ -80,6 +81,9 @@ class Evaluation:
         cost = self.expected_cost
         return {
             "objective": self.objective,
+            "threshold": encode_float(self.point.threshold),
+            "model_probability": self.point.model_probability,
+            "threshold_probability": self.point.threshold_probability,
             "aim": None if self.point.aim is None else self.point.aim.to_json(),
             "counts": {"tp": self.counts.tp, "fp": self.counts.fp, "fn": self.counts.fn, "tn": self.counts.tn},
             "figures": {name: [e.value, e.low, e.high] for name, e in self.figures.items()},

@@ -19,6 +19,15 @@ from lossdial.dial.reading import Reader, as_number, encode_float
 from lossdial.dial.travel import Share, Travelled, travel
 
 
+def spell_threshold(threshold: float, more: str = "") -> str:
+    """A threshold as a score, and as the probability that a model states whose scores are log-odds.
+
+    >>> spell_threshold(-0.298)
+    "-0.298 (the model's own probability 0.426)"
+    """
+    return f"{threshold:.4g} (the model's own probability {float(sigmoid(np.asarray(threshold))):.3g}{more})"
+
+
 class Figures(Mapping[str, Estimate]):
     """Estimates by name that are computed when first looked at: choosing takes a millisecond, resampling tens."""
 
@@ -90,7 +99,7 @@ class OperatingPoint:
         parts = [
             self.objective,
             f"λ: {lam}" if lam else "",
-            f"threshold {self.threshold:.4g} (probability {self.threshold_probability:.3g})",
+            f"threshold {self.spelled_threshold}",
             f"cross-fitted: {figures}" if figures else "",
             f"NOT MET where it was not chosen: {', '.join(self.missed)}" if self.missed else "",
             f"NOT MET: {self.note}" if not self.feasible else "",
@@ -100,10 +109,23 @@ class OperatingPoint:
 
     @property
     def threshold_probability(self) -> float:
-        """The threshold as this point's probability: positive is predicted where it is exceeded."""
+        """The threshold as this point's calibrated probability: positive is predicted where it is exceeded."""
         if math.isinf(self.threshold):
             return 1.0 if self.threshold > 0 else 0.0
         return float(sigmoid(self.margin(np.float64(self.threshold))))
+
+    @property
+    def model_probability(self) -> float:
+        """The threshold in the model's own units: where scores are log-odds, what its `predict_proba` must exceed."""
+        return float(sigmoid(np.asarray(self.threshold)))
+
+    @property
+    def spelled_threshold(self) -> str:
+        """The threshold as a score, as the model's own probability and as the calibrated one."""
+        if math.isinf(self.threshold):
+            return f"{self.threshold:g}"
+        at = "" if self.prevalence is None else f" at prevalence {self.prevalence:g}"
+        return spell_threshold(self.threshold, f", calibrated {self.threshold_probability:.3g}{at}")
 
     def predict(self, score: ArrayLike) -> NDArray[np.bool_]:
         """Which of the scores (…) at this point's λ are predicted positive."""
@@ -141,6 +163,7 @@ class OperatingPoint:
             "name": self.name,
             "lam": {name: encode_float(value) for name, value in self.lam.items()},
             "threshold": encode_float(self.threshold),
+            "model_probability": self.model_probability,
             "threshold_probability": self.threshold_probability,
             "objective": self.objective,
             "aim": None if self.aim is None else self.aim.to_json(),

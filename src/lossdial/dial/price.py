@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from lossdial.dial.bounds import needed, rank_for, require_floor
 from lossdial.dial.checks import FloatArray, as_labels, require_both_classes, require_prevalence
+from lossdial.dial.estimate import rounded
 from lossdial.dial.evidence import require_confidence
 
 CHOOSING = 10
@@ -26,8 +27,8 @@ class Offer:
     precision: float | None = None
 
     def __str__(self) -> str:
-        precision = "" if self.precision is None else f", precision {self.precision:.3f}"
-        return f"{self.positives} positives: {self.misses} missed, expect recall {self.recall:.3f}{precision}"
+        precision = "" if self.precision is None else f", precision {rounded(self.precision)}"
+        return f"{self.positives} positives: {self.misses} missed, expect recall {rounded(self.recall)}{precision}"
 
 
 @dataclass(frozen=True)

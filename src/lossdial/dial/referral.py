@@ -20,6 +20,7 @@ from lossdial.dial.checks import FloatArray, require_prevalence
 from lossdial.dial.estimate import Estimate
 from lossdial.dial.evidence import NotCertified, Sample, require_confidence
 from lossdial.dial.kinds import sigmoid
+from lossdial.dial.points import spell_threshold
 from lossdial.dial.reading import Reader, encode_float
 
 CLEAR, REFER, ACT = "clear", "refer", "act"
@@ -78,10 +79,10 @@ class Referral:
     def __str__(self) -> str:
         over = " over groups (one row of each, drawn at random)" if self.unit == "group" else ""
         ends = [
-            "clear none" if math.isinf(self.low) else f"clear up to {self.low:.4g} (npv >= {self.npv:.4g})",
+            "clear none" if math.isinf(self.low) else f"clear up to {spell_threshold(self.low)}, npv >= {self.npv:.4g}",
             "act on none"
             if math.isinf(self.high)
-            else f"act above {self.high:.4g} (precision >= {self.precision:.4g})",
+            else f"act above {spell_threshold(self.high)}, precision >= {self.precision:.4g}",
         ]
         return (
             f"at prevalence {self.prevalence:g}, certified at {100 * self.confidence:.4g} %{over}: {', '.join(ends)}; "

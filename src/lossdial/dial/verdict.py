@@ -62,7 +62,7 @@ class Gain:
         return self.gain.low > 0
 
     def __str__(self) -> str:
-        found = f"{self.gain.value:.3f} [{self.gain.low:.3f}, {self.gain.high:.3f}] {self.metric}"
+        found = f"{self.gain} {self.metric}"
         if self.measurable:
             return f"{self.what} gains {found}"
         if self.gain.high < 0:

@@ -8,6 +8,7 @@ MOVER-R's (Donner & Zou 2012); precision, NPV and F1 are monotone functions of s
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lossdial.dial.points import Estimate
@@ -177,6 +178,25 @@ def people(tp: float, fp: float, sizes: Sizes, prevalence: float) -> dict[str, f
     tpr, fpr = tp / sizes.positive, fp / sizes.negative
     sick, well = 1000 * prevalence, 1000 * (1 - prevalence)
     return {"caught": sick * tpr, "missed": sick * (1 - tpr), "false_alarms": well * fpr, "passed": well * (1 - fpr)}
+
+
+def adding_up(parts: Mapping[str, float], digits: int = 0) -> tuple[dict[str, int], int]:
+    """The thousand of `people` as whole numbers of 10^-digits of one that add up, class by class; and digits.
+
+    There are as many digits as were asked for, or more where a part that is not zero is less than one of those units.
+
+    >>> adding_up(people(873, 90_000, Sizes(1000, 10_000_000, 1000, 1e7), 0.002))
+    ({'caught': 17, 'missed': 3, 'false_alarms': 90, 'passed': 9890}, 1)
+    """
+    while True:
+        scale = 10**digits
+        positive = math.floor((parts["caught"] + parts["missed"]) * scale + 0.5)
+        caught, alarms = (math.floor(parts[kind] * scale + 0.5) for kind in ("caught", "false_alarms"))
+        passed = 1000 * scale - positive - alarms
+        counts = {"caught": caught, "missed": positive - caught, "false_alarms": alarms, "passed": passed}
+        if digits >= 6 or all(min(part * scale, counts[kind]) >= 1 for kind, part in parts.items() if part > 1e-9):
+            return counts, digits
+        digits += 1
 
 
 def referred(

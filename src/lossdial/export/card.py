@@ -11,7 +11,7 @@ import yaml
 
 from lossdial.bundle import Bundle
 from lossdial.data.schema import ArraySchema, ImageSchema, Schema, TableSchema
-from lossdial.dial import OperatingPoint
+from lossdial.dial import OperatingPoint, rounded
 
 __all__ = ["model_card"]
 
@@ -56,7 +56,7 @@ def _result(point: OperatingPoint, task: str) -> dict[str, Any]:
         {
             "type": name,
             "value": round(float(estimate.value), 6),
-            "name": f"{name}, cross-fitted, 95 % interval {estimate.low:.3f} to {estimate.high:.3f}",
+            "name": f"{name}, cross-fitted, 95 % interval {rounded(estimate.low)} to {rounded(estimate.high)}",
         }
         for name, estimate in _finite(point.crossfit)
     ]
@@ -134,7 +134,7 @@ def _point(point: OperatingPoint) -> str:
         f"{point.objective}." if not point.objective.endswith(".") else point.objective,
         "",
         *([f"- λ: {lam}"] if lam else []),
-        f"- threshold: {point.threshold:.6g} (probability {point.threshold_probability:.4g})",
+        f"- threshold on the score: {point.spelled_threshold}",
         f"- calibration: {point.calibration.kind if point.calibration else 'none'}",
         *([f"- made for a prevalence of {point.prevalence:g}"] if point.prevalence is not None else []),
         f"- {point.certificate or point.holding or 'not certified'}",

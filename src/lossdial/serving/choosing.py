@@ -99,6 +99,7 @@ def described(point: OperatingPoint, setting: Setting, folded: Folded | None, no
         "point": None if setting.lam is not None else point.name,
         "lam": dict(point.lam),
         "threshold": encode_float(point.threshold),
+        "model_probability": point.model_probability,
         "threshold_probability": point.threshold_probability,
         "prevalence": point.prevalence,
         "certified": certificate is not None,

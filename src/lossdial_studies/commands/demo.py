@@ -206,15 +206,16 @@ def _picture(at_test: Dial, answers: list[_Answer]) -> Figure:
 
 def _chosen(answers: list[_Answer]) -> Sheet:
     from lossdial.cli.report import Sheet
+    from lossdial.dial import rounded
 
     rows = [
         (
             answer.point.name,
             *(f"{value:.2f}" for value in answer.point.lam.values()),
             f"{answer.point.threshold:.2f}",
-            f"{answer.point.metrics[answer.metric].value:.3f}",
-            f"{answer.test:.3f}",
-            f"{answer.recall:.3f}",
+            rounded(answer.point.metrics[answer.metric].value),
+            rounded(answer.test),
+            rounded(answer.recall),
             f"{answer.milliseconds:.0f} ms",
         )
         for answer in answers

@@ -89,6 +89,7 @@ def search(
 def beside(title: str, ours: Rival, aims: Sequence[Aim], searched: Sequence[Rival]) -> Sheet:
     """Every aim by one fit and by every search, chosen on the tuning rows, measured on the test rows; and the cost."""
     from lossdial.cli.report import Sheet
+    from lossdial.dial import rounded
 
     every, rows = (ours, *searched), []
     for aim in aims:
@@ -98,7 +99,7 @@ def beside(title: str, ours: Rival, aims: Sequence[Aim], searched: Sequence[Riva
                 warnings.simplefilter("ignore", UserWarning)
                 point = rival.tuning.tune(**aim.ask, name=aim.name)
             values.append(rival.test.metrics([aim.metric], point)[aim.metric].value)
-        rows.append((aim.name, *(f"{value:.3f}" for value in values)))
+        rows.append((aim.name, *(rounded(value) for value in values)))
     rows.append(("trainings", *(str(rival.trainings) for rival in every)))
     rows.append(("seconds", *(f"{rival.seconds:.1f}" for rival in every)))
     note = "setting and threshold were chosen on the tuning rows, for each aim anew; the figures are of the test rows."

@@ -10,6 +10,7 @@ from matplotlib.patches import Rectangle
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.drawing import GREY, INK, canvas, dashes, legend, mark, side_by_side, styled
 from lossdial.dial.envelope import Envelope, envelope
+from lossdial.dial.estimate import rounded
 from lossdial.dial.kinds import SAME
 from lossdial.dial.points import OperatingPoint
 from lossdial.dial.ranking import Counts, rank_rows
@@ -81,7 +82,7 @@ def roc_figure(surface: Surface, points: Sequence[OperatingPoint] = (), hull: En
             fpr, tpr = np.r_[1.0, counts.fpr, 0.0], np.r_[1.0, counts.tpr, 0.0]
             axes.plot(fpr, tpr, color=GREY, linewidth=0.7, alpha=0.45, zorder=1)
     hull = envelope(surface, None) if hull is None else hull
-    label = f"envelope{' over λ' if surface.n_lams > 1 else ''}, in hindsight (area {hull.auc:.3f})"
+    label = f"envelope{' over λ' if surface.n_lams > 1 else ''}, in hindsight (area {rounded(hull.auc)})"
     axes.plot(hull.fpr, hull.tpr, color=INK, linewidth=1.6, zorder=3, label=label)
     axes.plot(hull.fpr, hull.tpr, ".", color=INK, markersize=4, zorder=3)
     axes.plot([0, 1], [0, 1], color=INK, linewidth=0.9, linestyle=":", zorder=2)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 from scipy.special import betaincinv
 
 from lossdial.dial.checks import FloatArray
@@ -16,12 +15,15 @@ from lossdial.dial.points import OperatingPoint
 from lossdial.dial.surface import Surface
 from lossdial.dial.tuning import at_point
 
+_TICKS = (0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1)
+
 
 def reliability_figure(surface: Surface, points: Sequence[OperatingPoint], bins: int = 10) -> Figure:
     """Share of positives against mean predicted probability, in bins of equal numbers, with 95 % intervals.
 
     The shaded band is certain for the whole curve at once: with probability 0.95 no true share lies outside it, the
-    risk being shared by the bins. Where the diagonal leaves it, the probabilities are off for sure.
+    risk being shared by the bins. Where the diagonal leaves it, the probabilities are off for sure. Axes are those of
+    the square root: most of the samples have small probabilities.
 
     Points that were made for another prevalence are drawn as they would be there, in a panel of their own. Points that
     state the same probabilities share a line.
@@ -32,16 +34,22 @@ def reliability_figure(surface: Surface, points: Sequence[OperatingPoint], bins:
         top = max((_draw(axes, surface, alike, bins) for alike in group), default=0.0)
         limit = min(1.02, 1.08 * top) if top else 1.02
         axes.plot([0, 1], [0, 1], color=INK, linewidth=0.9, linestyle=":", label="perfect", zorder=1)
-        axes.set(
-            xlabel="mean predicted probability",
-            ylabel="share of positives",
-            xlim=(-0.01 * limit, limit),
-            ylim=(-0.01 * limit, limit),
-        )
-        axes.xaxis.set_major_locator(MaxNLocator(6))
+        axes.set(xlabel="mean predicted probability (axes stretched towards 0)", ylabel="share of positives")
+        for axis, scale, ends in (
+            (axes.xaxis, axes.set_xscale, axes.set_xlim),
+            (axes.yaxis, axes.set_yscale, axes.set_ylim),
+        ):
+            scale("function", functions=(_stretched, np.square))  # most probabilities of a rare class lie near 0
+            ends(0, limit)
+            ticks = [tick for tick in _TICKS if tick == 0 or 0.02 * limit <= tick <= limit]
+            axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.fill_between([], [], [], color=GREY, alpha=0.25, linewidth=0, label="95 % certain for all bins at once")
     legend(figure, every)
     return figure
+
+
+def _stretched(share: FloatArray) -> FloatArray:
+    return np.asarray(np.sqrt(np.maximum(share, 0)))
 
 
 def _draw(axes: Axes, surface: Surface, alike: Alike, bins: int) -> float:

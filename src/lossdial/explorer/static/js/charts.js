@@ -2,8 +2,10 @@
 
 import { byId, draw } from "./dom.js";
 import { expectedCost, netBenefit, wilson } from "./figures.js";
-import { fixed, general, percent } from "./format.js";
+import { general, percent, rounded } from "./format.js";
+import { logOdds, sigmoid } from "./model.js";
 import { Plot, legend } from "./plot.js";
+import { thresholdOf } from "./state.js";
 
 const slice = (array, column, width) => Array.from(array.subarray(column * width, (column + 1) * width));
 
@@ -54,7 +56,7 @@ export class CostChart extends Chart {
       plot.line("cross", [x, 1000 * here.low], [x, 1000 * here.high]);
       plot.dot("here", x, 1000 * here.value);
     }
-    plot.end(`Here the cost is ${fixed(1000 * here.value, 1)} per 1,000 ${model.noun}; the least of all is ${fixed(best, 1)}.`);
+    plot.end(`Here the cost is ${rounded(1000 * here.value, 1, Infinity)} per 1,000 ${model.noun}; the least of all is ${rounded(best, 1, Infinity)}.`);
     legend(this.legend, [
       ["now", "this λ, 95 % band"],
       ["best", "least over every λ and threshold"],
@@ -101,9 +103,9 @@ export class ScoresChart extends Chart {
       const [top0, height] = [plot.y(top), plot.y(positive ? -top : 0) - plot.y(top)];
       plot.add(draw("rect", { class: "referred", x: from, y: top0, width: Math.max(1, to - from), height }));
     }
-    const threshold = model.threshold(column, cut);
+    const threshold = thresholdOf(model, view.state);
     if (threshold >= low && threshold <= high) plot.line("limit", [threshold, positive ? -top : 0], [threshold, top]);
-    const where = Number.isFinite(threshold) ? `The threshold is ${general(threshold, 4)}.` : "No score is above the threshold.";
+    const where = Number.isFinite(threshold) ? `The threshold is ${general(threshold, 4)}, the model's own probability ${general(sigmoid(threshold), 3)}.` : "No score is above the threshold.";
     plot.end(where);
     legend(this.legend, [
       ...(positive ? [["bar-positive thick", `${names[1]} (up)`], ["bar-negative thick", `${names[0]} (down)`]] : [["bar-negative thick", "all rows"]]),
@@ -136,7 +138,7 @@ export class ReliabilityChart extends Chart {
     calibrated.forEach((p, k) => plot.line("whisker", [p, seen[k].low], [p, seen[k].high]));
     calibrated.forEach((p, k) => plot.dot("solid", p, seen[k].value, 5));
     const gap = calibrated.reduce((sum, p, k) => sum + (size[k] / all) * Math.abs(p - seen[k].value), 0);
-    plot.end(`In ten bins of equal numbers the calibrated probabilities are off by ${fixed(gap, 3)} on average.`);
+    plot.end(`In ten bins of equal numbers the calibrated probabilities are off by ${rounded(gap)} on average.`);
     legend(this.legend, [["now", "calibrated, 95 % intervals"], ["raw", "as scored"], ["dotted", "perfect"]],
       document.createTextNode("At the prevalence of the data; axes stretched towards 0."));
   }
@@ -150,20 +152,17 @@ export class DecisionChart extends Chart {
   draw(view) {
     const { model, plot } = this;
     const { sizes, grid, prevalence: source } = model;
+    const { column, cut } = view.state;
     const share = view.setting.prevalence;
-    const { column } = view.state;
-    const shift = Math.log(share / (1 - share)) - Math.log(source / (1 - source));
+    const shift = logOdds(share) - logOdds(source);
     const [tp, fp] = ["positive", "negative"].map((name) => slice(model.streams[`grid ${name}`], column, grid.length));
     const widest = Math.min(0.99, Math.max(4 * share + 0.15, 0.2));
-    const [line, up, down] = [[], [], []];
-    grid.forEach((margin, k) => {
-      const p = 1 / (1 + Math.exp(-margin - shift));
-      if (p > widest) return;
-      const gain = netBenefit(tp[k], fp[k], sizes, share, p / (1 - p));
-      line.push([p, gain.value]);
-      up.push([p, gain.high]);
-      down.push([p, gain.low]);
-    });
+    const at = (p, { tp, fp }) => ({ p, ...netBenefit(tp, fp, sizes, share, p / (1 - p)) });
+    // The point stands where its own threshold lies, as a calibrated probability: there it is one of the curve's decisions.
+    const point = at(model.probability(column, thresholdOf(model, view.state), share), model.counts(column, cut));
+    const stops = [...grid.map((margin, k) => at(sigmoid(margin + shift), { tp: tp[k], fp: fp[k] })), point];
+    const drawn = stops.filter(({ p }) => p <= widest).sort((a, b) => a.p - b.p);
+    const [line, up, down] = ["value", "high", "low"].map((end) => drawn.map((stop) => [stop.p, stop[end]]));
     const everyone = [];
     for (let k = 0; k <= 60; k++) {
       const p = (widest * k) / 60;
@@ -171,7 +170,7 @@ export class DecisionChart extends Chart {
     }
     const here = view.setting.costFp / (view.setting.costFp + view.setting.costFn);
     const benefit = view.figures.net_benefit;
-    const bottom = Math.max(-share, Math.min(-0.25 * share, 1.15 * benefit.value));
+    const bottom = Math.max(-share, Math.min(-0.25 * share, point.p <= widest ? 1.15 * point.value : 0));
     plot.begin(
       { domain: [0, widest], label: "threshold probability", text: (v) => `${general(100 * v, 3)} %` },
       { domain: [bottom, 1.1 * share], label: "net benefit per case" },
@@ -181,13 +180,13 @@ export class DecisionChart extends Chart {
     plot.path("dashed", everyone.filter(([, y]) => y >= bottom));
     plot.path("now", line);
     if (here <= widest) plot.line("limit", [here, bottom], [here, 1.1 * share]);
-    if (here <= widest && benefit.value >= bottom) plot.dot("here", here, benefit.value);
-    plot.end(`At your costs a case is worth acting on from ${percent(here)}; there this point's net benefit is ${fixed(benefit.value, 3)}.`);
+    if (point.p <= widest) plot.dot("here", point.p, point.value);
+    plot.end(`At your costs a case is worth acting on from ${percent(here)}; there this point's net benefit is ${rounded(benefit.value)}.`);
     legend(this.legend, [
       ["now", "this λ's calibrated probabilities, 95 % band"],
       ["dashed", "act on everyone"],
       ["dotted", "act on no one"],
       ["limit", "your costs"],
-    ], document.createTextNode("The dot is this point."));
+    ], document.createTextNode("The dot is this point, at the calibrated probability of its threshold."));
   }
 }

@@ -1,8 +1,9 @@
 // The controls: each number a field and a slider, each coordinate of λ a slider over its values.
 
 import { byId, node, write } from "./dom.js";
-import { fixed, general, plain } from "./format.js";
-import { moved, thresholdOf } from "./state.js";
+import { general, percent, plain, rounded } from "./format.js";
+import { sigmoid } from "./model.js";
+import { firstState, moved, thresholdOf } from "./state.js";
 
 const decades = (from, to, steps) => {
   const list = [];
@@ -108,6 +109,8 @@ export class Controls {
   constructor(store) {
     const { model } = store;
     this.store = store;
+    this.first = firstState(model);
+    this.costsKnown = Boolean(this.first.aim?.cost_fn);
     const names = Object.keys(SPECS).filter((name) => model.labelled || name === "budget");
     this.fields = names.map((name) => new Field(name, store));
     this.coordinates = model.free.map((axis) => new Coordinate(axis, store));
@@ -137,6 +140,8 @@ export class Controls {
     for (const coordinate of this.coordinates) coordinate.write(model, state.column);
     byId("confidence").value = String(state.confidence);
     for (const radio of document.querySelectorAll('input[name="follow"]')) radio.checked = radio.value === state.follow;
+    const { costFn, costFp } = this.first;
+    byId("costs-note").hidden = this.costsKnown || state.costFn !== costFn || state.costFp !== costFp;
     const { column, cut } = state;
     this.threshold.max = String(model.none(column));
     this.threshold.value = String(cut);
@@ -144,15 +149,18 @@ export class Controls {
     const text = Number.isFinite(value) ? general(value, 6) : "above all";
     write(byId("threshold-value"), text);
     const { tp, fp } = model.counts(column, cut);
-    const note = model.labelled
-      ? model.weighted ? `${fixed(100 * view.figures.recall.value, 1)} % of ${model.classes[1]} above it` : `above it: ${tp} of ${model.rows.positive} ${model.classes[1]}, ${fp} of ${model.rows.negative} others`
+    const stated = model.labelled ? `, calibrated ${general(model.probability(column, value, state.prevalence), 3)}` : "";
+    const own = Number.isFinite(value) ? `the model's own probability ${general(sigmoid(value), 3)}${stated}; ` : "";
+    const accepted = model.labelled
+      ? model.weighted ? `${percent(view.figures.recall.value)} of ${model.classes[1]} above it` : `above it: ${tp} of ${model.rows.positive} ${model.classes[1]}, ${fp} of ${model.rows.negative} others`
       : `above it: ${fp} of ${model.rows.all} rows`;
+    const note = `${own}${accepted}`;
     write(byId("threshold-note"), note);
     this.threshold.setAttribute("aria-valuetext", `${text}, ${note}`);
     // To who cannot see the plots move: every slider says what has come of it.
     const outcome = model.labelled
-      ? `recall ${fixed(view.figures.recall.value, 3)}, precision ${Number.isNaN(view.figures.precision.value) ? "undefined" : fixed(view.figures.precision.value, 3)}`
-      : `${fixed(1000 * view.alerts.value, 1)} alarms per 1,000`;
+      ? `recall ${rounded(view.figures.recall.value)}, precision ${Number.isNaN(view.figures.precision.value) ? "undefined" : rounded(view.figures.precision.value)}`
+      : `${rounded(1000 * view.alerts.value, 1, 1000)} alarms per 1,000`;
     for (const { slider } of [...this.fields, ...this.coordinates]) {
       slider.setAttribute("aria-valuetext", `${slider.getAttribute("aria-valuetext").trim()}; ${outcome}`);
     }

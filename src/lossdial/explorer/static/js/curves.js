@@ -1,7 +1,7 @@
 // Precision against recall and TPR against FPR: every λ faint, the best over all, the chosen one with its band.
 
 import { factor, precision, wilson } from "./figures.js";
-import { fixed } from "./format.js";
+import { rounded } from "./format.js";
 import { Plot, legend } from "./plot.js";
 import { byId } from "./dom.js";
 
@@ -130,7 +130,7 @@ export class PrecisionRecall extends Curves {
     plot.end(
       Number.isNaN(share.value)
         ? "No alarm is raised at this point."
-        : `At this point recall is ${fixed(recall.value, 3)} and precision ${fixed(share.value, 3)}.`,
+        : `At this point recall is ${rounded(recall.value)} and precision ${rounded(share.value)}.`,
     );
     legend(this.host.querySelector(".legend"), [
       ["now", "this λ, 95 % band"],
@@ -174,7 +174,7 @@ export class Roc extends Curves {
     plot.line("cross", [fpr.value, recall.low], [fpr.value, recall.high]);
     plot.line("cross", [fpr.low, recall.value], [fpr.high, recall.value]);
     plot.dot("here", fpr.value, recall.value);
-    plot.end(`At this point the true positive rate is ${fixed(recall.value, 3)}, the false positive rate ${fixed(fpr.value, 3)}.`);
+    plot.end(`At this point the true positive rate is ${rounded(recall.value)}, the false positive rate ${rounded(fpr.value)}.`);
     legend(this.host.querySelector(".legend"), [
       ["now", "this λ, 95 % band"],
       ...(model.size > 1 ? [["best", "envelope over λ"], ["faint", `all ${model.size} λ`]] : [["best", "envelope"]]),

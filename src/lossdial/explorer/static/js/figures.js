@@ -1,5 +1,7 @@
 // What is printed about a threshold: explorer/figures.py, operation by operation.
 
+import { fixed } from "./format.js";
+
 export const Z = 1.959963984540054;
 
 const estimate = (value, low, high) => ({ value, low, high });
@@ -122,6 +124,19 @@ export function referred(low, high, sizes, prevalence) {
     refer: part(below.caught - above.caught, below.false_alarms - above.false_alarms),
     act: part(above.caught, above.false_alarms),
   };
+}
+
+// The thousand of `people` in whole units of 10^-digits that add up; more digits where a part that is not zero is less than one.
+export function addingUp(parts, digits) {
+  for (; ; digits++) {
+    const scale = 10 ** digits;
+    const units = (x) => Math.floor(x * scale + 0.5);
+    const [positive, caught, alarms] = [units(parts.caught + parts.missed), units(parts.caught), units(parts.false_alarms)];
+    const counts = { caught, missed: positive - caught, false_alarms: alarms, passed: 1000 * scale - positive - alarms };
+    const seen = Object.entries(parts).every(([kind, part]) => part <= 1e-9 || Math.min(part * scale, counts[kind]) >= 1);
+    if (digits < 6 && !seen) continue;
+    return { ...counts, text: (count) => fixed(count / scale, digits) };
+  }
 }
 
 export function people(tp, fp, sizes, prevalence) {

@@ -45,14 +45,23 @@ export function grouped(n) {
   return text.replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }
 
+// dial/estimate.py, rounded: more decimals where two significant digits need them, also of what a share lacks of the whole
+export function rounded(x, decimals = 3, whole = 1) {
+  const size = Math.abs(x);
+  const least = size > whole / 2 && size < whole ? whole - size : size;
+  if (!(least > 0 && least < Infinity)) return fixed(x, decimals);
+  const exponent = Number(least.toExponential(1).split("e")[1]);
+  return fixed(x, Math.max(decimals, exponent >= -9 ? 1 - exponent : 0));
+}
+
 export function percent(share, digits = 1) {
-  return `${fixed(100 * share, digits)} %`;
+  return `${rounded(100 * share, digits, 100)} %`;
 }
 
 // An estimate as Python's str prints it
 export function printed({ value, low, high }) {
   if (Number.isNaN(value)) return "–";
-  return `${fixed(value, 3)} [${fixed(low, 3)}, ${fixed(high, 3)}]`;
+  return `${rounded(value)} [${rounded(low)}, ${rounded(high)}]`;
 }
 
 // A number a person typed or a list holds: short, and exact enough to be read back

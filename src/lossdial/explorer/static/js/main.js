@@ -6,17 +6,17 @@ import { decode } from "./codec.js";
 import { Controls } from "./controls.js";
 import { PrecisionRecall, Roc, frontier } from "./curves.js";
 import { byId, node, write } from "./dom.js";
-import { expectedCost, figuresAt, people, wilson } from "./figures.js";
-import { fixed, printed } from "./format.js";
+import { addingUp, expectedCost, figuresAt, people, wilson } from "./figures.js";
+import { printed, rounded } from "./format.js";
 import { HeatMap } from "./heatmap.js";
 import { Model } from "./model.js";
-import { People } from "./people.js";
+import { People, peopleDigits } from "./people.js";
 import { Pictures } from "./pictures.js";
 import { Points, listed } from "./points.js";
 import { Referral } from "./referral.js";
 import { aims, alertsOf, everyLam } from "./search.js";
 import { about, certificateText, objective, onBudget, onCertified, onCost, onRecall, summary } from "./sentences.js";
-import { Store, firstState, fromAddress, moved, settingOf, settled, toAddress } from "./state.js";
+import { Store, firstState, fromAddress, moved, placeOf, settingOf, settled, toAddress } from "./state.js";
 
 class Explorer {
   constructor(model) {
@@ -40,6 +40,7 @@ class Explorer {
     const away = ([entry]) => byId("bar").classList.toggle("away", !entry.isIntersecting);
     new IntersectionObserver(away).observe(byId("summary"));
     this.update();
+    if (this.store.state.origin) this.say(`The page opens at the model's own point: ${this.store.state.origin}.`);
   }
 
   words() {
@@ -96,6 +97,7 @@ class Explorer {
       bestCost: expectedCost(best.tp, best.fp, model.sizes, setting),
       figures: figuresAt(tp, fp, model.sizes, setting),
       people: people(tp, fp, model.sizes, setting.prevalence),
+      counted: addingUp(people(tp, fp, model.sizes, setting.prevalence), peopleDigits(setting.prevalence)),
     };
   }
 
@@ -117,26 +119,26 @@ class Explorer {
       const [value, ...interval] = text.split(" ");
       return node("div", {}, node("dt", {}, label), node("dd", { "data-key": key }, node("b", {}, value), node("small", {}, interval.join(" "))));
     };
-    const scaled = ({ value, low, high }, by, digits) =>
-      `${fixed(by * value, digits)} [${fixed(by * low, digits)}, ${fixed(by * high, digits)}]`;
+    const thousand = (value, whole) => rounded(1000 * value, 1, whole);
+    const scaled = ({ value, low, high }, whole) => `${thousand(value, whole)} [${thousand(low, whole)}, ${thousand(high, whole)}]`;
     if (!this.model.labelled) {
-      byId("keys").replaceChildren(entry(`Alarms per 1,000 ${this.model.noun}`, "alerts", scaled(view.alerts, 1000, 1)));
-      byId("bar").replaceChildren(node("span", {}, node("b", {}, fixed(1000 * view.alerts.value, 1)), "alarms / 1,000"));
+      byId("keys").replaceChildren(entry(`Alarms per 1,000 ${this.model.noun}`, "alerts", scaled(view.alerts, 1000)));
+      byId("bar").replaceChildren(node("span", {}, node("b", {}, thousand(view.alerts.value, 1000)), "alarms / 1,000"));
       return;
     }
     const { recall, precision, alert_rate: alerts, expected_cost: cost } = view.figures;
     const brief = (label, text) => node("span", {}, node("b", {}, text), label);
     byId("bar").replaceChildren(
-      brief("recall", fixed(recall.value, 3)),
-      brief("precision", Number.isNaN(precision.value) ? "–" : fixed(precision.value, 3)),
-      brief("alarms / 1,000", fixed(1000 * alerts.value, 1)),
-      brief("cost / 1,000", fixed(1000 * cost.value, 1)),
+      brief("recall", rounded(recall.value)),
+      brief("precision", Number.isNaN(precision.value) ? "–" : rounded(precision.value)),
+      brief("alarms / 1,000", thousand(alerts.value, 1000)),
+      brief("cost / 1,000", thousand(cost.value, Infinity)),
     );
     byId("keys").replaceChildren(
       entry("Recall", "recall", printed(recall)),
       entry("Precision", "precision", printed(precision)),
-      entry(`Alarms per 1,000 ${this.model.noun}`, "alerts", scaled(alerts, 1000, 1)),
-      entry(`Cost per 1,000 ${this.model.noun}`, "cost", scaled(cost, 1000, 1)),
+      entry(`Alarms per 1,000 ${this.model.noun}`, "alerts", scaled(alerts, 1000)),
+      entry(`Cost per 1,000 ${this.model.noun}`, "cost", scaled(cost, Infinity)),
     );
   }
 
@@ -152,6 +154,7 @@ class Explorer {
   }
 
   resized() {
+    this.points.fit();
     const changed = this.charts.filter((chart) => chart.plot?.measure());
     if (changed.length) this.drawAll(this.view());
   }
@@ -207,12 +210,7 @@ class Explorer {
 
   toPoint(point) {
     const { model, store } = this;
-    // A certified threshold lies next to a score, not midway: what it accepts says which cut it is.
-    const same = model.labelled ? model.cutKeeping(point.column, point.tp) : 0;
-    const is = model.labelled && point.tp > 0 && model.counts(point.column, same).tp === point.tp && model.counts(point.column, same).fp === point.fp;
-    const cut = point.cut ?? (is ? same : model.cutNear(point.column, point.threshold));
-    const exact = point.exact ?? (is ? point.threshold : null);
-    this.land({ ...store.state, column: point.column, cut, exact, follow: "hand", origin: point.objective, aim: point.aim ?? null, certificate: point.certificate }, "", () => `This is ${point.name}.`);
+    this.land({ ...store.state, ...placeOf(model, point), follow: "hand", origin: point.objective, aim: point.aim ?? null, certificate: point.certificate }, "", () => `This is ${point.name}.`);
   }
 
   buttons() {

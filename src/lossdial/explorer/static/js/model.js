@@ -8,6 +8,22 @@ const indexNearest = (sorted, value) => {
   return best;
 };
 
+export const sigmoid = (margin) => 1 / (1 + Math.exp(-margin));
+export const logOdds = (share) => Math.log(share) - Math.log1p(-share);
+const softplus = (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x)));
+
+function calibrated(map, score) {
+  if (map === null) return score;
+  if (map.kind === "temperature") return score / map.temperature;
+  if (map.kind === "platt") return map.slope * score + map.intercept;
+  if (map.kind === "beta") return map.c - map.a * softplus(-score) + map.b * softplus(score);
+  const { margins, probabilities } = map;
+  const above = margins.findIndex((margin) => margin > score);
+  if (above <= 0) return logOdds(probabilities[above < 0 ? margins.length - 1 : 0]);
+  const part = (score - margins[above - 1]) / (margins[above] - margins[above - 1]);
+  return logOdds(probabilities[above - 1] + part * (probabilities[above] - probabilities[above - 1]));
+}
+
 export class Model {
   constructor(payload, streams) {
     Object.assign(this, payload);
@@ -43,6 +59,12 @@ export class Model {
 
   threshold(column, cut) {
     return cut >= this.lengths[column] ? Infinity : this.thresholds[this.offsets[column] + cut];
+  }
+
+  // A score as the calibrated probability of its λ, where a share `prevalence` is positive (dial/calibration.py, apply).
+  probability(column, score, prevalence) {
+    if (!Number.isFinite(score)) return score > 0 ? 1 : 0;
+    return sigmoid(calibrated(this.calibrations[column], score) + logOdds(prevalence) - logOdds(this.prevalence));
   }
 
   // The cut whose threshold is nearest, or the same where it is one of them.

@@ -1,7 +1,6 @@
 // The confusion matrix as people: a thousand dots, and the four numbers.
 
 import { byId, draw, node, write } from "./dom.js";
-import { fixed } from "./format.js";
 
 const KINDS = ["caught", "missed", "false_alarms", "passed"];
 const [ACROSS, DOWN, STEP] = [40, 25, 10];
@@ -61,9 +60,9 @@ export class People {
         d += SHAPES[kind](Math.floor(at / DOWN) * STEP + STEP / 2, (at % DOWN) * STEP + STEP / 2);
       }
       this.paths[k].setAttribute("d", d);
-      write(this.cells[kind], fixed(view.people[kind], peopleDigits(view.setting.prevalence)));
+      write(this.cells[kind], view.counted.text(view.counted[kind]));
     });
-    const [caught, missed, alarms, passed] = counts;
+    const [caught, missed, alarms, passed] = KINDS.map((kind) => view.counted.text(view.counted[kind]));
     this.svg.setAttribute(
       "aria-label",
       `A thousand ${this.model.noun}: ${caught} caught, ${missed} missed, ${alarms} false alarms, ${passed} rightly left alone.`,

@@ -2,8 +2,9 @@
 
 import { byId, node, write } from "./dom.js";
 import { figuresAt } from "./figures.js";
-import { fixed, general, printed } from "./format.js";
-import { settingOf, thresholdOf } from "./state.js";
+import { general, percent, printed } from "./format.js";
+import { logOdds, sigmoid } from "./model.js";
+import { numberOf, settingOf, thresholdOf } from "./state.js";
 
 const ROWS = [
   ["recall", "Recall"],
@@ -30,7 +31,7 @@ const letter = (k) => (k < 26 ? String.fromCharCode(65 + k) : String(k + 1));
 // The points given with the page, then those added on it.
 export function listed(model, state) {
   const given = model.points.map(({ point, column, tp, fp, certificate }) => ({
-    name: point.name, column, tp, fp, certificate, threshold: Number(String(point.threshold).replace("inf", "Infinity")),
+    name: point.name, column, tp, fp, certificate, threshold: numberOf(point.threshold),
     objective: point.objective, given: point,
   }));
   const own = state.points.map((point) => ({
@@ -38,8 +39,6 @@ export function listed(model, state) {
   }));
   return [...given, ...own].map((point, k) => ({ ...point, letter: letter(k) }));
 }
-
-const logOdds = (share) => Math.log(share) - Math.log1p(-share);
 
 // A point as OperatingPoint.to_json writes it.
 function toJson(model, state, point) {
@@ -151,9 +150,19 @@ export class Points {
       body.push(row("λ", all.map(({ column }) => node("td", { class: "text" }, model.names.map((name, k) => `${name} ${general(model.lams[column][k], 4)}`).join(", ")))));
     }
     body.push(row("Threshold", all.map(({ threshold }) => node("td", {}, Number.isFinite(threshold) ? general(threshold, 6) : "above all"))));
+    body.push(row("– as the model's own probability", all.map(({ threshold }) => node("td", {}, general(sigmoid(threshold), 3)))));
+    const calibrated = ({ given, column, threshold }) => given?.threshold_probability ?? model.probability(column, threshold, state.prevalence);
+    if (model.labelled) body.push(row("– as the calibrated probability", all.map((point) => node("td", {}, general(calibrated(point), 3)))));
     if (model.labelled) body.push(row("Certificate", all.map(({ certificate }) => node("td", { class: "text" }, certificate || "not certified"))));
     body.push(row("Chosen to", all.map(({ objective }) => node("td", { class: "text" }, objective))));
-    const caption = model.labelled ? `At a prevalence of ${fixed(100 * state.prevalence, 2)} %` : "Alerts only: there are no labels";
+    const caption = model.labelled ? `At a prevalence of ${percent(state.prevalence, 2)}` : "Alerts only: there are no labels";
     byId("compare").replaceChildren(node("caption", { class: "hint" }, caption), node("thead", {}, node("tr", {}, node("th", { scope: "col" }, ""), head)), node("tbody", {}, body));
+    this.fit();
+  }
+
+  // Whether the table is wider than its place is told in words, too.
+  fit() {
+    const { scrollWidth, clientWidth } = byId("compare").parentElement;
+    byId("compare-more").hidden = scrollWidth <= clientWidth + 1;
   }
 }

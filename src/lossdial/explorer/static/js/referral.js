@@ -2,8 +2,11 @@
 
 import { byId, node, write } from "./dom.js";
 import { referred } from "./figures.js";
-import { fixed, general } from "./format.js";
+import { general, percent, rounded } from "./format.js";
+import { sigmoid } from "./model.js";
 import { peopleDigits } from "./people.js";
+
+const spelled = (threshold) => `${general(threshold, 4)} (the model's own probability ${general(sigmoid(threshold), 3)})`;
 
 export class Referral {
   constructor(model, onShow) {
@@ -20,13 +23,13 @@ export class Referral {
     const { prevalence } = view.setting;
     const digits = peopleDigits(prevalence);
     const found = referred(band.above_low, band.above_high, model.sizes, prevalence);
-    const ends = { clear: `score up to ${general(band.low, 4)}`, refer: "in between", act: `score above ${general(band.high, 4)}` };
+    const ends = { clear: `score up to ${spelled(band.low)}`, refer: "in between", act: `score above ${spelled(band.high)}` };
     if (band.low === -Infinity) ends.clear = "none";
     if (band.high === Infinity) ends.act = "none";
-    const cell = (kind, side) => node("td", { "data-referral": `${kind} ${side}` }, fixed(found[kind][side], digits));
+    const cell = (kind, side) => node("td", { "data-referral": `${kind} ${side}` }, rounded(found[kind][side], digits, Infinity));
     const rows = Object.entries(ends).map(([kind, text]) => node("tr", {}, node("th", { scope: "row" }, `${kind}: ${text}`), cell(kind, "all"), cell(kind, "positive"), cell(kind, "negative")));
     const heads = ["", `of 1,000 ${model.noun}`, model.classes[1], model.classes[0]].map((text) => node("th", { scope: "col" }, text));
-    const caption = node("caption", { class: "hint" }, `At a prevalence of ${fixed(100 * prevalence, 2)} %`);
+    const caption = node("caption", { class: "hint" }, `At a prevalence of ${percent(prevalence, 2)}`);
     byId("referral-table").replaceChildren(caption, node("thead", {}, node("tr", {}, heads)), node("tbody", {}, rows));
     byId("referral-show").hidden = model.size === 1 || view.state.column === band.column;
   }

@@ -1,7 +1,6 @@
 // What the figures mean, in plain sentences.
 
-import { fixed, general, grouped, percent } from "./format.js";
-import { peopleDigits } from "./people.js";
+import { fixed, general, grouped, percent, rounded } from "./format.js";
 
 const counted = (n, one, many) => `${grouped(n)} ${n === 1 ? one : many}`;
 
@@ -16,20 +15,18 @@ export function about(model) {
 
 export function summary(model, view) {
   if (!model.labelled) {
-    return `Of 1,000 ${model.noun} such as these the alarm sounds for ${fixed(1000 * view.alerts.value, 1)}. Whether rightly, only labels could tell.`;
+    return `Of 1,000 ${model.noun} such as these the alarm sounds for ${rounded(1000 * view.alerts.value, 1, 1000)}. Whether rightly, only labels could tell.`;
   }
-  const digits = peopleDigits(view.setting.prevalence);
-  const say = (x) => fixed(x, digits);
-  const { caught, missed, false_alarms: wrong } = view.people;
+  const { caught, missed, false_alarms: wrong, text: say } = view.counted;
   const share = view.figures.precision.value;
   const right = Number.isNaN(share) ? "" : share > 0 ? ` One alarm in ${fixed(1 / share, 1)} is right.` : " No alarm is right.";
   return (
-    `Of 1,000 ${model.noun}, ${say(1000 * view.setting.prevalence)} are ${model.classes[1]}. The alarm sounds for ` +
+    `Of 1,000 ${model.noun}, ${say(caught + missed)} are ${model.classes[1]}. The alarm sounds for ` +
     `${say(caught + wrong)}: rightly for ${say(caught)}, wrongly for ${say(wrong)}; ${say(missed)} are missed.${right}`
   );
 }
 
-const money = (cost) => fixed(1000 * cost, 1);
+const money = (cost) => rounded(1000 * cost, 1, Infinity);
 
 export function onCost(model, view, before) {
   const { prevalence, costFn, costFp } = view.setting;
@@ -62,14 +59,14 @@ export function onCertified(model, found, { floor, confidence, prevalence }) {
   if (found.needed) {
     const now = found.possible > 0.5 ? ` ${percent(Math.floor(found.possible * 1000) / 1000)} can be certified now.` : "";
     return (
-      `Not certified: to promise ${percent(floor)} with ${percent(confidence, 0)} confidence takes ${found.needed} positives` +
+      `Not certified: to promise ${percent(floor)} with ${general(100 * confidence, 4)} % confidence takes ${found.needed} positives` +
       `${found.split ? " held back from the choice of λ" : ""}; there are ${found.n}.${now}`
     );
   }
   const chosen = found.split ? " λ was chosen on other rows." : "";
   const travels = found.fpr === undefined ? "" : ` It wrongly alarms at most ${percent(found.fpr)} of the others, so at this prevalence at least ${percent(certifiedPrecision(found, floor, prevalence))} of the alarms are right.`;
   return (
-    `Certified: with ${percent(confidence, 0)} confidence this point catches at least ${percent(floor)} of new ${whom} from the same source, ` +
+    `Certified: with ${general(100 * confidence, 4)} % confidence this point catches at least ${percent(floor)} of new ${whom} from the same source, ` +
     `whatever the law of the scores.${travels} It accepts the ${ordinal(found.k)} lowest of ${grouped(found.n)} positives that were held back.${chosen} ` +
     `The confidence is that of a floor set beforehand, not of the best of several tries.`
   );

@@ -5,17 +5,19 @@ import { aims, cutFor } from "./search.js";
 
 const FOLLOWS = ["hand", "cost", "recall", "budget"];
 
+const BY_HAND = { origin: "", aim: null, certificate: "", exact: null };
+
 export function firstState(model) {
   const state = {
     column: model.plainest[0],
     cut: 0,
     prevalence: model.prevalence,
-    costFn: 10,
+    costFn: 10, // an example, and said to be one
     costFp: 1,
     floor: 0.95,
     budget: 100,
     confidence: 0.95,
-    follow: model.labelled ? "cost" : "budget",
+    follow: model.labelled || model.points.length ? "hand" : "budget",
     metric: "cost",
     across: "",
     up: "",
@@ -26,7 +28,34 @@ export function firstState(model) {
     certificate: "",
     exact: null,
   };
+  const own = model.points.find(({ point }) => point.name === "default") ?? model.points[0];
+  if (own) Object.assign(state, opening(model, own));
+  else if (model.labelled) state.cut = model.cutNear(state.column, 0);
+  if (!own?.point.aim?.cost_fn && model.labelled) state.metric = model.metrics[0]?.name ?? "cost";
   return settled(model, state);
+}
+
+// What an operating point that was given with the page sets: its λ, threshold and prevalence, and the costs of its aim.
+function opening(model, { point, column, tp, fp, certificate }) {
+  const { objective: origin, aim } = point;
+  const costs = aim?.cost_fn ? { costFn: aim.cost_fn, costFp: aim.cost_fp } : {};
+  const prevalence = model.labelled ? { prevalence: point.prevalence ?? model.prevalence } : {};
+  return { ...costs, ...prevalence, ...placeOf(model, { column, tp, fp, threshold: numberOf(point.threshold) }), origin, aim, certificate };
+}
+
+export const numberOf = (text) => Number(String(text).replace("inf", "Infinity"));
+
+// Where a point stands. A certified threshold lies next to a score, not midway: what it accepts says which cut it is.
+export function placeOf(model, point) {
+  const { column, tp, fp, threshold } = point;
+  const same = model.labelled ? model.cutKeeping(column, tp) : 0;
+  const counts = model.counts(column, same);
+  const is = model.labelled && tp > 0 && counts.tp === tp && counts.fp === fp;
+  return {
+    column,
+    cut: point.cut ?? (is ? same : model.cutNear(column, threshold)),
+    exact: point.exact ?? (is ? threshold : null),
+  };
 }
 
 // The threshold itself: that of the cut, or another that accepts the same rows, such as a certificate's.
@@ -50,7 +79,7 @@ export function settled(model, state) {
 // Another λ. Scores there are on another scale, so a threshold left to the hand keeps to the recall, not to its number.
 export function moved(model, state, column) {
   const { tp, fp } = model.counts(state.column, state.cut);
-  const next = { ...state, column, origin: "", aim: null, certificate: "", exact: null };
+  const next = { ...state, column, ...BY_HAND };
   if (model.labelled) next.cut = model.cutKeeping(column, tp);
   else {
     next.cut = model.none(column);
@@ -102,6 +131,9 @@ export function fromAddress(model, hash) {
   const settledState = settled(model, state);
   const threshold = number(query, "threshold", -Infinity, Infinity, NaN);
   if (!Number.isNaN(threshold)) settledState.cut = model.cutNear(state.column, threshold);
+  const first = firstState(model);
+  const placed = ["column", "cut", "prevalence", "costFn", "costFp", "floor", "budget", "confidence", "follow"];
+  if (placed.some((key) => settledState[key] !== first[key])) Object.assign(settledState, BY_HAND);
   settledState.points = query.getAll("point").flatMap((text) => {
     const found = /^(\d+)\.(\d+)\.(.+)$/s.exec(text);
     if (!found || Number(found[1]) >= model.size || Number(found[2]) > model.lengths[Number(found[1])]) return [];
@@ -121,7 +153,7 @@ export class Store {
   }
 
   change(patch) {
-    this.set(settled(this.model, { ...this.state, origin: "", aim: null, certificate: "", exact: null, ...patch }));
+    this.set(settled(this.model, { ...this.state, ...BY_HAND, ...patch }));
   }
 
   // Something that moves no figure.
