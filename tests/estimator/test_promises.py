@@ -189,3 +189,25 @@ def test_the_verdict_names_the_plain_loss_too():
         "moving only the threshold at the single λ of best AUC",
         "the plain loss, calibrated, with a threshold of its own",
     }
+
+
+def test_the_share_of_new_rows_is_estimated_by_scores_of_one_model(fitted):
+    X, y = rows(1500, 1)
+    X_new, y_new = rows(3000, 11)
+    ill, well = (np.flatnonzero(y_new == label) for label in ("ill", "well"))
+    few = np.r_[ill[:40], well[:1960]]
+    share = fitted.estimate_prevalence(X_new[few], X, y)
+    assert share.low < 0.02 < share.high < 0.06
+    # Copies of rows that share a name are no more rows.
+    name = np.repeat(np.arange(few.size), 3)
+    copied = fitted.estimate_prevalence(X_new[few][name], X, y, groups_new=name)
+    assert (copied.value, copied.low, copied.high) == pytest.approx((share.value, share.low, share.high), abs=2e-3)
+    point = fitted.adapt(X, y, X_new=X_new[few][name], groups_new=name, cost_fn=20, cost_fp=1, name="there")
+    assert point.prevalence == copied.value
+    with pytest.raises(ValueError, match="groups_new must have shape"):
+        fitted.adapt(X, y, X_new=X_new[few], groups_new=name, cost_fn=20, cost_fp=1)
+    with pytest.raises(ValueError, match="groups_new names the groups of"):
+        fitted.adapt(X, y, prevalence=0.1, groups_new=name, cost_fn=20, cost_fp=1)
+    if isinstance(fitted, DialedClassifier) and fitted.cv != "prefit":
+        with pytest.raises(Declined, match="of one model per fold"):
+            fitted.estimate_prevalence(X_new)

@@ -103,20 +103,30 @@ class Question:
         return dial.tune(aim=aim, name=self.name, calibration=self.calibration, confidence=self.confidence, by=parts)
 
 
-def probed(
-    bundle: Bundle, dial: Dial, unlabelled: str, path_column: str | None
-) -> tuple[OperatingPoint, NDArray[Any], str]:
-    """The point by whose λ unlabelled samples are scored, the default or another; their scores (n,); and why they
-    cannot certify, where training has seen them."""
+@dataclass(frozen=True, eq=False)
+class Probed:
+    """Unlabelled samples, scored (n,) at the λ of a point, the default or another; their groups (n,), if any; and why
+    they cannot certify, where training has seen them."""
+
+    point: OperatingPoint
+    scores: NDArray[Any]
+    groups: NDArray[Any] | None
+    spent: str
+
+
+def probed(bundle: Bundle, dial: Dial, unlabelled: str, path_column: str | None, group: str | None) -> Probed:
+    """The samples of a file without labels, scored; ``group`` is its column of groups."""
     from lossdial.cli.inputs import Columns, read_inputs
 
     probe = dial.probe(bundle.points["default"])
-    inputs = read_inputs(bundle, unlabelled, Columns(path=path_column), labelled=False)
+    inputs = read_inputs(bundle, unlabelled, Columns(path=path_column, group=group), labelled=False)
     scores = bundle.predictor.margins(bundle.predictor.features(inputs.X), probe.lam)
-    return probe, scores, bundle.trained_on(inputs.X)
+    return Probed(probe, scores, inputs.groups, bundle.trained_on(inputs.X))
 
 
-def budget(bundle: Bundle, dial: Dial, unlabelled: str, path_column: str | None, question: Question) -> OperatingPoint:
+def budget(
+    bundle: Bundle, dial: Dial, unlabelled: str, path_column: str | None, group: str | None, question: Question
+) -> OperatingPoint:
     """The point whose alerts keep to a budget, certified on samples without labels."""
     from lossdial.dial.evidence import require_fresh
 
@@ -124,14 +134,15 @@ def budget(bundle: Bundle, dial: Dial, unlabelled: str, path_column: str | None,
     if given := [option for option, value in asked.items() if value is not None]:
         raise UsageError(f"--{given[0]} needs labels; with --unlabelled the cap on alerts alone settles the threshold.")
     _ = question.rate  # says what is wrong with it in the words of the options
-    probe, scores, spent = probed(bundle, dial, unlabelled, path_column)
-    require_fresh(spent)
+    new = probed(bundle, dial, unlabelled, path_column, group)
+    require_fresh(new.spent)
     return dial.cap_alerts(
-        scores,
+        new.scores,
         per_day=question.alerts_per_day,
         volume=question.volume,
         confidence=0.95 if question.confidence is None else question.confidence,
-        point=probe,
+        groups_new=new.groups,
+        point=new.point,
         name=question.name,
     )
 
