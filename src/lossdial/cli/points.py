@@ -190,7 +190,8 @@ def _percent(share: Estimate) -> str:
 def _threshold(point: OperatingPoint) -> str:
     """As the score is, and as the probability that it states."""
     at = "" if point.prevalence is None else f" at prevalence {point.prevalence:g}"
-    return f"margin {point.threshold:.4g}, probability {float(point.probability(point.threshold)):.3g}{at}"
+    even = point.told_break_even.replace("; ", "\n", 1)
+    return f"margin {point.threshold:.4g}, probability {float(point.probability(point.threshold)):.3g}{at}{even}"
 
 
 def _rows(point: OperatingPoint, metrics: list[str]) -> list[tuple[str, str, str]]:

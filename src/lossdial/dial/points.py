@@ -90,7 +90,7 @@ class OperatingPoint:
         parts = [
             self.objective,
             f"λ: {lam}" if lam else "",
-            f"threshold {self.threshold:.4g} (probability {self.threshold_probability:.3g})",
+            f"threshold {self.threshold:.4g} (probability {self.threshold_probability:.3g}{self.told_break_even})",
             f"cross-fitted: {figures}" if figures else "",
             f"NOT MET where it was not chosen: {', '.join(self.missed)}" if self.missed else "",
             f"NOT MET: {self.note}" if not self.feasible else "",
@@ -104,6 +104,25 @@ class OperatingPoint:
         if math.isinf(self.threshold):
             return 1.0 if self.threshold > 0 else 0.0
         return float(sigmoid(self.margin(np.float64(self.threshold))))
+
+    @property
+    def break_even(self) -> float | None:
+        """The probability at which an alert costs what it saves, cost_fp/(cost_fp + cost_fn), where cost was the aim.
+
+        The threshold comes near it, not upon it: it is where the cost counted on the rows is least, whatever the law of
+        the scores, and a probability is read off a smooth curve through all of them.
+        """
+        aim = self.aim
+        if aim is None or aim.minimize != "expected_cost" or aim.subject_to or not aim.cost_fn or not aim.cost_fp:
+            return None
+        return aim.cost_fp / (aim.cost_fp + aim.cost_fn)
+
+    @property
+    def told_break_even(self) -> str:
+        """The same in words, after the threshold's probability."""
+        if self.break_even is None:
+            return ""
+        return f"; an alert breaks even at {self.break_even:.3g} if probabilities are exact"
 
     def predict(self, score: ArrayLike) -> NDArray[np.bool_]:
         """Which of the scores (…) at this point's λ are predicted positive."""
