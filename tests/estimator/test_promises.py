@@ -149,7 +149,10 @@ def test_price_compare_and_budget(fitted):
     point = fitted.cap_alerts(rows(900, 6)[0], per_day=100, volume=1000, X=X, y=y)
     assert fitted.points["budget"].certificate.n_unlabelled == 900
     assert "on 900 unlabelled cases" in str(point.certificate)
-    assert "At 1000 cases a day 100 alerts on average at most, and at most 117 on 95 % of days." in str(point)
+    assert (
+        "At 1000 cases a day 100 alerts on average at most, and at most 117 on 95 % of days with as many cases."
+        in str(point)
+    )
     alerts = (fitted.predict(rows(20000, 8)[0], point="budget") == "ill").mean()
     assert alerts < 0.11
     assert type(point).from_json(point.to_json()).certificate == point.certificate

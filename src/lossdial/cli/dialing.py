@@ -33,7 +33,7 @@ def tune(
     by: str | None = None,
     refer: dict[str, float] | None = None,
     alerts_per_day: float | None = None,
-    volume: float | None = None,
+    volume: list[float] | None = None,
     unlabelled: str | None = None,
     group_new: str | None = None,
     price: bool = False,
@@ -87,7 +87,8 @@ def tune(
     alerts_per_day
         At most so many alerts a day on average, where --volume cases come a day.
     volume
-        With --alerts-per-day: how many cases come a day.
+        With --alerts-per-day: how many cases come a day; where that varies, how many came on each of some days:
+        --volume 912,1104,870,…
     unlabelled
         With --alerts-per-day: cases as they come, without labels, to certify the cap on.
     group_new
@@ -200,7 +201,7 @@ def adapt(
     name: str = "default",
     confidence: float | None = None,
 ) -> None:
-    """Move to another prevalence and other costs, in closed form: no labels, no training.
+    """Move to another prevalence and other costs, by a look-up: no labels, no training.
 
     λ and threshold of least expected cost come from the ROC envelope over all λ, and probabilities are moved to the new
     prevalence.

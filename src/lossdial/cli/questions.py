@@ -3,7 +3,7 @@ what certifying would take."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ class Question:
     confidence: float | None = None
     refer: Mapping[str, float] | None = None
     alerts_per_day: float | None = None
-    volume: float | None = None
+    volume: Sequence[float] | None = None
     price: bool = False
 
     def __post_init__(self) -> None:
@@ -69,21 +69,22 @@ class Question:
 
         if self.alerts_per_day is None or self.volume is None:
             return None
-        if not self.volume > 0:
-            raise UsageError(f"--volume must be a positive number of cases a day; got {self.volume:g}.")
-        if not 0 < self.alerts_per_day < self.volume:
-            raise UsageError(
-                f"--alerts-per-day must lie strictly between 0 and the --volume of {self.volume:g}; got "
-                f"{self.alerts_per_day:g}."
-            )
-        return rate_of(None, self.alerts_per_day, self.volume)
+        try:
+            return rate_of(None, self.alerts_per_day, self.days)
+        except ValueError as error:
+            raise UsageError(str(error).replace("per_day", "--alerts-per-day").replace("volume", "--volume")) from error
+
+    @property
+    def days(self) -> Any:
+        """The volume of every day alike, or those of some days."""
+        return self.volume[0] if self.volume is not None and len(self.volume) == 1 else self.volume
 
     @property
     def busy(self) -> str:
         """What a busy day brings; empty where no budget was asked for."""
         from lossdial.dial.budgets import daily
 
-        return "" if self.rate is None or self.volume is None else daily(self.rate, self.volume)
+        return "" if self.rate is None or self.volume is None else daily(self.rate, self.days)
 
     def ask(self, dial: Dial, parts: Any = None) -> OperatingPoint | Referral | Price:
         """The dial's answer."""
@@ -139,7 +140,7 @@ def budget(
     return dial.cap_alerts(
         new.scores,
         per_day=question.alerts_per_day,
-        volume=question.volume,
+        volume=question.days,
         confidence=0.95 if question.confidence is None else question.confidence,
         groups_new=new.groups,
         point=new.point,

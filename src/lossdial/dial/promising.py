@@ -79,7 +79,7 @@ class Promising:
         *,
         rate: float | None = None,
         per_day: float | None = None,
-        volume: float | None = None,
+        volume: float | ArrayLike | None = None,
         confidence: float = 0.95,
         quantile: float = 0.95,
         groups_new: ArrayLike | None = None,
@@ -89,8 +89,9 @@ class Promising:
         """A point at the λ of `point` whose alerts stay within a budget, certified on scores without labels.
 
         `score_new` (n,) are cases as they come, at that λ; without, those of this dial, as if they came so. The cap is
-        a share `rate` of all cases, or `per_day` alerts on average where `volume` cases come a day; the certificate
-        says what a busy day then brings. Figures are those of this dial's rows.
+        a share `rate` of all cases, or `per_day` alerts on average where `volume` cases come a day, one number or
+        what came on each of some days; the certificate says what a busy day then brings. Cases are rows, in groups
+        (`groups_new`) or not. Figures are those of this dial's rows.
         """
         require_name(name)
         if score_new is None:
