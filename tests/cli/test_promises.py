@@ -231,6 +231,10 @@ def test_watch_keeps_its_state_and_speaks(own: Path, files: Path, tmp_path: Path
     loaded = LCTClassifier.load(own)
     margin, y = loaded.margin(frame[INPUTS], "screening"), (frame.state == "failing").astype(int)
     assert loaded.watch("screening").see(margin, y).bets == state.bets  # the same answer in Python
+    frame.iloc[np.argsort(margin)].to_csv(tmp_path / "sorted.csv", index=False)
+    assert main([*watch, "--data", str(tmp_path / "sorted.csv"), "--state", str(tmp_path / "s.json")]) == 0
+    assert Watch.load(tmp_path / "s.json").bets == state.bets  # a file sorted by score is no change
+    assert "not refuted" in capsys.readouterr().out
 
     alerts = frame.copy()
     alerts.loc[loaded.predict(frame[INPUTS], point="screening") != "failing", "state"] = None

@@ -107,7 +107,7 @@ def cap_alerts(
         per_day=None if mean is None else share * mean,
         quantile=quantile,
         busy_day=None if volume is None else _busy(quantile, share, volume, together),
-        days=np.size(volume) if np.ndim(volume) else 0,
+        days=_days(volume),
         together=together,
     )
 
@@ -119,8 +119,12 @@ def daily(rate: float, volume: float | ArrayLike, quantile: float = 0.95) -> str
     'at 600 cases a day 30 alerts on average at most, and at most 39 on 95 % of days with as many cases'
     """
     mean = float(np.mean(np.asarray(volume, dtype=np.float64)))
-    days = np.size(volume) if np.ndim(volume) else 0
-    return _told(mean, rate * mean, _busy(quantile, rate, volume), quantile, days)
+    return _told(mean, rate * mean, _busy(quantile, rate, volume), quantile, _days(volume))
+
+
+def _days(volume: float | ArrayLike | None) -> int:
+    """How many days' volumes were given; 0 for a number that is each day's."""
+    return 0 if volume is None or np.ndim(volume) == 0 else np.size(volume)
 
 
 def _told(volume: float, per_day: float, busy_day: int, quantile: float, days: int) -> str:
@@ -139,10 +143,11 @@ def _busy(quantile: float, rate: float, volume: float | ArrayLike, together: flo
     to be one of D + 1 that are alike in law, and, to be safe, above all.
     """
     days = np.atleast_1d(np.asarray(volume, dtype=np.float64))
-    alike = days.size + (1 if np.ndim(volume) else 0)
-    if days.size <= quantile * alike and np.ndim(volume):
+    given = _days(volume)
+    alike = given + 1 if given else 1
+    if given and given <= quantile * alike:
         raise ValueError(
-            f"volume holds {days.size} days, which cannot tell what {100 * quantile:g} % of days keep to; give more "
+            f"volume holds {given} days, which cannot tell what {100 * quantile:g} % of days keep to; give more "
             f"than {quantile / (1 - quantile):.4g}, or one number if each day brings as many."
         )
 
