@@ -103,6 +103,29 @@ def grouped(share: float = 0.9) -> Law:
     return Law("patients with 1 to 8 rows", draw, lambda cut: (float(norm.sf(cut - 2)), float(norm.sf(cut))))
 
 
+SHAPES: dict[str, Callable[[np.random.Generator, NDArray[np.bool_]], Floats]] = {
+    "binormal, 2 apart": lambda rng, y: rng.standard_normal(y.size) + 2 * y,
+    "t₃, 2 apart": lambda rng, y: rng.standard_t(3, y.size) + 2 * y,
+    "positives N(1,1) or N(4,1)": lambda rng, y: (
+        rng.standard_normal(y.size) + np.where(rng.random(y.size) < 0.5, 1, 4) * y
+    ),
+    "N(2,2) against N(0,1)": lambda rng, y: rng.standard_normal(y.size) * np.where(y, np.sqrt(2), 1) + 2 * y,
+    "Cauchy, 2 apart": lambda rng, y: rng.standard_cauchy(y.size) + 2 * y,
+    "tied: rounded to halves": lambda rng, y: np.round(2 * (rng.standard_normal(y.size) + 2 * y)) / 2,
+}
+"""Scores of positives and negatives whose shapes a smooth calibration has right, or not."""
+
+
+def patients(rng: np.random.Generator, n_ill: int, n_well: int, sicker: bool) -> Rows:
+    """Patients with 1 to 8 rows each, which share most of their score; or 5 to 8 where they are ill, else 1 to 3."""
+    ill, well = ((5, 9), (1, 4)) if sicker else ((1, 9), (1, 9))
+    sizes = np.concatenate([rng.integers(*ill, n_ill), rng.integers(*well, n_well)])
+    groups = np.repeat(np.arange(sizes.size), sizes)
+    y = (groups < n_ill).astype(np.int64)
+    common = np.sqrt(0.9) * rng.standard_normal(sizes.size)
+    return Rows(y, (common[groups] + np.sqrt(0.1) * rng.standard_normal(groups.size) + 2 * y)[:, None], groups)
+
+
 LAWS = (
     binormal("binormal, 1 apart", 1.0, cap=0.5, promise=(0.983, 0.03)),
     binormal("binormal, 2 apart", 2.0),

@@ -49,6 +49,9 @@ def page(
     text += _broken(sums, laws, missed)
     text += _given_up(sums, laws, missed)
     text += _shift(sums, missed)
+    text += _shares(sums, missed)
+    text += _budgets(sums, missed)
+    text += _counted(sums)
     text += _watch(sums, delays, missed)
     text += _fresh(sums, missed)
     text += _verdict(sums, missed)
@@ -106,6 +109,42 @@ def _shift(sums: Sums, missed: list[str]) -> list[str]:
             lines.append(f"| {what[7:]} | {draws:,} | {100 * refused:.1f} |")
             if "share" in what and refused > limit(draws):
                 missed.append(f"{what}: refused {refused:.3f} under pure prior shift")
+    return lines
+
+
+def _shares(sums: Sums, missed: list[str]) -> list[str]:
+    columns = ("missed", "declined", "broken")
+    lines = [
+        "",
+        *SHARES,
+        "",
+        "| law and true share | draws | mean estimate | mean width | missed, % | declined, % | broken, % |",
+    ]
+    lines.append("| --- " * 7 + "|")
+    for what, draws in sums.draws.items():
+        if what.startswith("share: "):
+            found = {key: sums.share(what, key) for key in columns if key in sums.sums[what]}
+            cells = " | ".join(f"{100 * found[key]:.1f}" if key in found else "–" for key in columns)
+            mean, width = (sums.share(what, key) for key in ("share", "width"))
+            lines.append(f"| {what[7:]} | {draws:,} | {mean:.4f} | {width:.3f} | {cells} |")
+            missed += [f"{what}: {key} {value:.3f}" for key, value in found.items() if value > limit(draws)]
+    return lines
+
+
+def _budgets(sums: Sums, missed: list[str]) -> list[str]:
+    lines = ["", *BUDGETS, "", "| what | draws | broken, % |", "| --- | --- | --- |"]
+    for prefix, told in (("budget: ", "a tenth of rows; "), ("busy: ", "a busy day; ")):
+        lines += [line.replace("| ", f"| {told}", 1) for line in _bars(sums, prefix, missed, "broken")]
+    return lines
+
+
+def _counted(sums: Sums) -> list[str]:
+    lines = ["", *COUNTED, "", "| scores | draws | counted | computed |", "| --- | --- | --- | --- |"]
+    for what, draws in sums.draws.items():
+        if what.startswith("cost: "):
+            lines.append(
+                f"| {what[6:]} | {draws} | {sums.share(what, 'counted'):.3f} | {sums.share(what, 'computed'):.3f} |"
+            )
     return lines
 
 
@@ -213,6 +252,21 @@ SHIFT = """## Adapt, or refuse
 100 known positives, 1,000 known negatives and 1,000 new scores, normals 2 apart. The share of positives may become
 anything: refusals are errors, and each draw has known scores of its own: with one unlucky reference in hand, asking
 again goes wrong together. Or all scores move or spread, in standard deviations, at a share of 10 %: refusals are right.
+""".splitlines()
+SHARES = """## A share without labels
+`estimate_prevalence`: how often its 95 % interval misses the true share of positives among new rows, how often `adapt`
+would decline such a pure prior shift, and how often the precision breaks that `point.at(estimate)` promises where a
+floor on recall of 0.8 was certified. 200 known positives, 2,000 known negatives and 2,000 new rows; or 100 ill and 600
+healthy patients, a tenth of new patients ill, with `groups` and `groups_new`: the share is one of rows, .1 or .265.
+""".splitlines()
+BUDGETS = """## Alerts a day, in rows
+`cap_alerts(groups=)` on 400 patients; and a day right at a cap of 5 %, against the busy day that
+`cap_alerts(volume=[60 days])` names at 95 %. Volumes are lognormal about 1,000 rows.
+""".splitlines()
+COUNTED = """## Counted, or computed
+`adapt(prevalence=0.002, cost_fn=500, cost_fp=1)`, ten negatives to a positive: the expected cost on new cases, over the
+least there is, of the threshold at which the cost counted on the rows is least, which is what `adapt` gives, and of the
+calibrated probability 1/501.
 """.splitlines()
 WATCH = """## Watching a floor of 0.95
 """.splitlines()

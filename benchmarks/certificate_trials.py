@@ -3,13 +3,17 @@
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 import numpy as np
-from certificate_laws import Floats, Law, Rows
+from certificate_laws import SHAPES, Floats, Law, Rows, patients
+from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.stats import norm
 
 from lossdial.dial import (
     Bet,
+    Dial,
     NotCertified,
     Objective,
     Surface,
@@ -152,9 +156,104 @@ def shift_refused(share: float, moved: float, spread: float, index: int) -> bool
     """Is a sample of 1,000 refused whose share of positives, place and spread changed? 100 positives are known."""
     rng = np.random.default_rng([int(1000 * share), int(1000 * (moved + 5)), int(1000 * spread), index])
     y = np.repeat([1, 0], [100, 1000])
-    known = sample(y, rng.standard_normal(1100) + 2 * y)
+    known = rng.standard_normal(1100) + 2 * y
     new = spread * rng.standard_normal(1000) + 2 * (rng.random(1000) < share) + moved
-    return not mixture_fit(known, new, resamples=399, seed=index).fits
+    return not mixture_fit(new, y, known).fits
+
+
+@lru_cache
+def _law(shape: str) -> tuple[Floats, Floats]:
+    """Scores of so many positives and negatives that their shares are nearly the true ones."""
+    rng = np.random.default_rng([32, list(SHAPES).index(shape)])
+    positive, negative = (SHAPES[shape](rng, np.full(200_000, side)) for side in (True, False))
+    return positive, negative
+
+
+def estimated(shape: str, share: float, index: int) -> Counter[str]:
+    """Whether the interval of an estimated share misses it, what travels by it breaks, and the shift is declined."""
+    rng = np.random.default_rng([31, list(SHAPES).index(shape), int(1000 * share), index])
+    y, draw = np.repeat([True, False], [200, 2000]), SHAPES[shape]
+    score, new = draw(rng, y), draw(rng, rng.random(2000) < share)
+    fit = mixture_fit(new, y, score)
+    point = Dial(y, score).tune(maximize="precision", subject_to={"recall": 0.8}, confidence=CONFIDENCE)
+    recall, fpr = (float(np.mean(side > point.threshold)) for side in _law(shape))
+    return Counter(
+        missed=not fit.share.low <= share <= fit.share.high,
+        broken=precision_at(recall, fpr, share) < point.at(fit.share).precision,
+        declined=not fit.fits,
+        share=fit.share.value,
+        width=fit.share.high - fit.share.low,
+    )  # type: ignore[call-overload]
+
+
+def estimated_in_groups(sicker: bool, n_new: int, index: int) -> Counter[str]:
+    """The same of patients, a tenth of whom are ill; the share is one of rows."""
+    rng = np.random.default_rng([33, sicker, n_new, index])
+    n_ill = int(rng.binomial(n_new, 0.1))
+    known, new = patients(rng, 100, 600, sicker), patients(rng, n_ill, n_new - n_ill, sicker)
+    share = 0.65 / (0.65 + 0.9 * 2) if sicker else 0.1
+    fit = mixture_fit(new.scores[:, 0], known.y, known.scores[:, 0], groups=known.groups, groups_new=new.groups)
+    return Counter(
+        missed=not fit.share.low <= share <= fit.share.high,
+        declined=not fit.fits,
+        share=fit.share.value,
+        width=fit.share.high - fit.share.low,
+    )  # type: ignore[call-overload]
+
+
+def capped(sicker: bool, index: int) -> bool:
+    """Does a cap of a tenth of all rows break, certified on 400 patients?"""
+    rng = np.random.default_rng([34, sicker, index])
+    n_ill = int(rng.binomial(400, 0.1))
+    rows = patients(rng, n_ill, 400 - n_ill, sicker)
+    share = 0.65 / (0.65 + 0.9 * 2) if sicker else 0.1
+    cut = cap_alerts(rows.scores[:, 0], 0.1, confidence=CONFIDENCE, groups=rows.groups, seed=index).threshold
+    return bool(share * norm.sf(cut - 2) + (1 - share) * norm.sf(cut) > 0.1)
+
+
+def busy(spread: float, in_groups: bool, index: int) -> bool:
+    """Does a day, right at the cap of 5 %, bring more alerts than 60 days of varying volume say of a busy one?"""
+    rng = np.random.default_rng([35, int(10 * spread), in_groups, index])
+    volume = np.round(1000 * np.exp(spread * rng.standard_normal(61) - spread**2 / 2))
+    rows = patients(rng, 150, 1500, sicker=True)
+    score, groups = (rows.scores[:, 0], rows.groups) if in_groups else (rng.standard_normal(2000), None)
+    found = cap_alerts(score, 0.05, volume=volume[:-1], groups=groups)
+    if not in_groups:
+        return bool(rng.poisson(0.05 * volume[-1]) > found.busy_day)
+    # A day of patients at the threshold that flags 5 % of rows, ill and well ones by Poisson's law.
+    cut = float(brentq(lambda at: RATIO * norm.sf(at - 2) + (1 - RATIO) * norm.sf(at) - 0.05, -5, 9))
+    mean = volume[-1] / (0.1 * 6.5 + 0.9 * 2)
+    today = patients(rng, int(rng.poisson(0.1 * mean)), int(rng.poisson(0.9 * mean)) + 1, sicker=True)
+    return bool(np.count_nonzero(today.scores > cut) > found.busy_day)
+
+
+RATIO = 0.65 / (0.65 + 0.9 * 2)
+"""The share of rows of patients who are ill, where a tenth are and have 5 to 8 rows, the others 1 to 3."""
+
+
+@lru_cache
+def _least(shape: str) -> float:
+    positive, negative = map(np.sort, _law(shape))
+    cuts = np.linspace(-3, 7, 501)
+    missed, alarms = positive.searchsorted(cuts, "right"), negative.size - negative.searchsorted(cuts, "right")
+    return float(min((missed / positive.size + 0.998 * alarms / negative.size).min(), 0.998))
+
+
+def costs(shape: str, n_positive: int, index: int) -> Counter[str]:
+    """Expected cost, over the least there is, of adapting to a prevalence of .002 with a miss 500 times as dear."""
+    rng = np.random.default_rng([36, list(SHAPES).index(shape), n_positive, index])
+    y, draw = np.repeat([True, False], [n_positive, 10 * n_positive]), SHAPES[shape]
+    point = Dial(y, draw(rng, y)).adapt(prevalence=0.002, cost_fn=500, cost_fp=1)
+    positive, negative = _law(shape)
+
+    def cost(alert: Callable[[Floats], NDArray[np.bool_]]) -> float:
+        return float(1 - alert(positive).mean() + 0.998 * alert(negative).mean())  # 0.002 times 500 is 1
+
+    least = _least(shape)
+    return Counter(
+        counted=cost(point.predict) / least,
+        computed=cost(lambda score: point.probability(score) > point.break_even) / least,
+    )  # type: ignore[call-overload]
 
 
 def watched(recall: float, n: int, index: int, good: int = 0) -> int | None:

@@ -20,10 +20,23 @@ from typing import Any
 
 import numpy as np
 from certificate_fresh import chosen, trained
-from certificate_laws import LAWS
+from certificate_laws import LAWS, SHAPES
 from certificate_money import money
 from certificate_page import page
-from certificate_trials import ORDERS, crossfit_covers, gain_claimed, shift_refused, sorted_alarm, trial, watched
+from certificate_trials import (
+    ORDERS,
+    busy,
+    capped,
+    costs,
+    crossfit_covers,
+    estimated,
+    estimated_in_groups,
+    gain_claimed,
+    shift_refused,
+    sorted_alarm,
+    trial,
+    watched,
+)
 
 from lossdial.dial import Dial, Objective
 
@@ -54,11 +67,15 @@ def share_block(one: Callable[[int], bool], start: int, draws: int) -> dict[str,
     return {"hits": float(sum(one(index) for index in range(start, start + draws)))}
 
 
-def cover_block(objective: Objective, n_positive: int, m: int, start: int, draws: int) -> dict[str, float]:
+def count_block(one: Callable[[int], Counter[str]], start: int, draws: int) -> dict[str, float]:
     sums: Counter[str] = Counter()
     for index in range(start, start + draws):
-        sums.update(crossfit_covers(objective, n_positive, m, index))
-    return {name: float(count) for name, count in sums.items()}
+        sums.update(one(index))
+    return {name: float(amount) for name, amount in sums.items()}
+
+
+def cover_block(objective: Objective, n_positive: int, m: int, start: int, draws: int) -> dict[str, float]:
+    return count_block(partial(crossfit_covers, objective, n_positive, m), start, draws)
 
 
 def alarm_block(recall: float, n: int, good: int, start: int, draws: int) -> dict[str, float]:
@@ -82,6 +99,25 @@ def jobs(draws: int) -> dict[str, tuple[Callable[[int, int], dict[str, float]], 
         found[f"shift: moved {moved:g}"] = (_shares(partial(shift_refused, 0.1, moved, 1.0)), max(draws // 10, 1))
     for spread in (0.7, 0.85, 1.2, 1.5):
         found[f"shift: spread {spread:g}"] = (_shares(partial(shift_refused, 0.1, 0.0, spread)), max(draws // 10, 1))
+    for shape in SHAPES:
+        found[f"share: {shape}, 0.02"] = (partial(count_block, partial(estimated, shape, 0.02)), max(draws // 8, 1))
+    for share in (0.001, 0.1, 0.5):
+        found[f"share: binormal, 2 apart, {share:g}"] = (
+            partial(count_block, partial(estimated, "binormal, 2 apart", share)),
+            max(draws // 8, 1),
+        )
+    for sicker, told in ((False, "patients of 1 to 8 rows"), (True, "the ill of 5 to 8 rows, others 1 to 3")):
+        for n_new in (100, 400):
+            block = partial(count_block, partial(estimated_in_groups, sicker, n_new))
+            found[f"share: {told}, {n_new} new"] = (block, max(draws // 4, 1))
+        found[f"budget: {told}"] = (_shares(partial(capped, sicker)), draws)
+    for spread in (0.0, 0.3, 0.6):
+        for in_groups, told in ((False, ""), (True, ", in patients")):
+            found[f"busy: volume varies by {spread:g}{told}"] = (_shares(partial(busy, spread, in_groups)), few)
+    for shape in SHAPES:
+        for n_positive in (20, 100, 500):
+            block = partial(count_block, partial(costs, shape, n_positive))
+            found[f"cost: {shape}; {n_positive} positives"] = (block, max(draws // 40, 1))
     found["watch: 0.95 for 100000"] = (partial(alarm_block, 0.95, 100_000, 0), max(draws // 4, 1))
     for recall in (0.93, 0.9, 0.85, 0.8):
         for good in (0, 2000):

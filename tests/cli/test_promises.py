@@ -105,11 +105,21 @@ def test_a_band_is_the_same_through_every_face(own: Path, files: Path, tmp_path:
 def test_budgets_on_labelled_and_unlabelled_cases(own: Path, files: Path, tables: Path, capsys) -> None:
     budget = ["--alerts-per-day", "30", "--volume", "300", "--confidence", "0.9"]
     assert main(["tune", str(own), "--data", str(files / "val.csv"), *budget, "--name", "labelled"]) == 0
-    assert "at 300 cases a day 30 alerts on average at most, and at most 39 on 95 % of days." in capsys.readouterr().out
+    told = "at 300 cases a day 30 alerts on average at most, and at most 39 on 95 % of days with as many cases."
+    assert told in capsys.readouterr().out
     assert main(["tune", str(own), "--unlabelled", str(files / "new.csv"), *budget, "--name", "free"]) == 0
     assert "on 1000 unlabelled cases" in " ".join(capsys.readouterr().out.split())
     points = Bundle.load(own).points
     assert points["labelled"].certificate.bound("alert_rate") == points["free"].certificate.bound("alert_rate") == 0.1
+    days = ["--alerts-per-day", "30", "--volume", ",".join(map(str, range(200, 400, 5))), "--confidence", "0.9"]
+    new = ["--unlabelled", str(files / "new.csv"), "--group-new", "patient"]
+    assert main(["tune", str(own), *new, *days, "--name", "patients"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "At 297.5 cases a day on the mean of 40 days 30 alerts on average at most" in told
+    assert 99 < Bundle.load(own).points["patients"].certificate.n_unlabelled < 250  # one row of a patient
+    labelled = ["--data", str(files / "val.csv"), "--group", "patient"]
+    assert main(["tune", str(own), *labelled, *budget, "--name", "none"]) == 2
+    assert "give the cases as --unlabelled with --group-new" in err(capsys)
     train = str(tables / "train.csv")
     assert main(["tune", str(own), "--unlabelled", train, *budget, "--name", "trained"]) == 2
     assert re.search(r"these rows cannot certify: about [\d,]+ of these 1,200 samples .* were trained on", err(capsys))
@@ -130,6 +140,14 @@ def test_adapting_declines_where_no_share_explains_the_scores(own: Path, files: 
     told = capsys.readouterr().out
     assert "It cannot see positives that now score like negatives" in told
     assert "not certified" in told
+    alone = float(told.split("prevalence in ")[1].split(": ")[1].split()[0])
+    copies = pd.read_csv(files / "new.csv")
+    copies = copies.loc[copies.index.repeat(8)].assign(patient=np.arange(8000) // 8)
+    copies.to_csv(files / "copies.csv", index=False)
+    assert main([*adapt, "--unlabelled", str(files / "copies.csv"), "--group-new", "patient"]) == 0
+    assert f": {alone:.3f} [" in capsys.readouterr().out
+    assert main([*adapt, "--prevalence", "0.05", "--group-new", "patient"]) == 2
+    assert "--group-new names a column of --unlabelled" in err(capsys)
     assert main([*adapt, "--prevalence", "0.05", "--confidence", "0.9"]) == 0
     assert Bundle.load(own).points["there"].certificate.confidence == 0.9
 
@@ -228,6 +246,10 @@ def test_watch_keeps_its_state_and_speaks(own: Path, files: Path, tmp_path: Path
     loaded = LCTClassifier.load(own)
     margin, y = loaded.margin(frame[INPUTS], "screening"), (frame.state == "failing").astype(int)
     assert loaded.watch("screening").see(margin, y).bets == state.bets  # the same answer in Python
+    frame.iloc[np.argsort(margin)].to_csv(tmp_path / "sorted.csv", index=False)
+    assert main([*watch, "--data", str(tmp_path / "sorted.csv"), "--state", str(tmp_path / "s.json")]) == 0
+    assert Watch.load(tmp_path / "s.json").bets == state.bets  # a file sorted by score is no change
+    assert "not refuted" in capsys.readouterr().out
 
     alerts = frame.copy()
     alerts.loc[loaded.predict(frame[INPUTS], point="screening") != "failing", "state"] = None

@@ -173,7 +173,10 @@ def test_price_compare_and_budget(fitted):
     point = fitted.cap_alerts(rows(900, 6)[0], per_day=100, volume=1000, X=X, y=y)
     assert fitted.points["budget"].certificate.n_unlabelled == 900
     assert "on 900 unlabelled cases" in str(point.certificate)
-    assert "At 1000 cases a day 100 alerts on average at most, and at most 117 on 95 % of days." in str(point)
+    assert (
+        "At 1000 cases a day 100 alerts on average at most, and at most 117 on 95 % of days with as many cases."
+        in str(point)
+    )
     alerts = (fitted.predict(rows(20000, 8)[0], point="budget") == "ill").mean()
     assert alerts < 0.11
     assert type(point).from_json(point.to_json()).certificate == point.certificate
@@ -213,3 +216,25 @@ def test_the_verdict_names_the_plain_loss_too():
         "moving only the threshold at the single λ of best AUC",
         "the plain loss, calibrated, with a threshold of its own",
     }
+
+
+def test_the_share_of_new_rows_is_estimated_by_scores_of_one_model(fitted):
+    X, y = rows(1500, 1)
+    X_new, y_new = rows(3000, 11)
+    ill, well = (np.flatnonzero(y_new == label) for label in ("ill", "well"))
+    few = np.r_[ill[:40], well[:1960]]
+    share = fitted.estimate_prevalence(X_new[few], X, y)
+    assert share.low < 0.02 < share.high < 0.06
+    # Copies of rows that share a name are no more rows.
+    name = np.repeat(np.arange(few.size), 3)
+    copied = fitted.estimate_prevalence(X_new[few][name], X, y, groups_new=name)
+    assert (copied.value, copied.low, copied.high) == pytest.approx((share.value, share.low, share.high), abs=2e-3)
+    point = fitted.adapt(X, y, X_new=X_new[few][name], groups_new=name, cost_fn=20, cost_fp=1, name="there")
+    assert point.prevalence == copied.value
+    with pytest.raises(ValueError, match="groups_new must have shape"):
+        fitted.adapt(X, y, X_new=X_new[few], groups_new=name, cost_fn=20, cost_fp=1)
+    with pytest.raises(ValueError, match="groups_new names the groups of"):
+        fitted.adapt(X, y, prevalence=0.1, groups_new=name, cost_fn=20, cost_fp=1)
+    if isinstance(fitted, DialedClassifier) and fitted.cv != "prefit":
+        with pytest.raises(Declined, match="of one model per fold"):
+            fitted.estimate_prevalence(X_new)

@@ -130,7 +130,7 @@ OWN: Final = {
         ("embed", "embedding", "Run a pretrained network once over images and keep its features."),
         ("train", "training", "Train one model over a distribution of losses, on a table or on images."),
         ("tune", "dialing", "Choose λ and threshold for an aim, in milliseconds, and keep them under a name."),
-        ("adapt", "dialing", "Move to another prevalence and other costs, in closed form: no labels, no training."),
+        ("adapt", "dialing", "Move to another prevalence and other costs, by a look-up: no labels, no training."),
         ("points", "points", "List the operating points of a model, delete some, or take up those of a page."),
         ("evaluate", "evaluating", "Measure every operating point on labelled data: figures, intervals, pictures."),
         ("watch", "watching", "Show a certified point the outcomes that came since, and say if its certificate holds."),

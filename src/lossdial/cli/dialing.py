@@ -33,8 +33,9 @@ def tune(
     by: str | None = None,
     refer: dict[str, float] | None = None,
     alerts_per_day: float | None = None,
-    volume: float | None = None,
+    volume: list[float] | None = None,
     unlabelled: str | None = None,
+    group_new: str | None = None,
     price: bool = False,
     target: str | None = None,
     group: str | None = None,
@@ -86,9 +87,12 @@ def tune(
     alerts_per_day
         At most so many alerts a day on average, where --volume cases come a day.
     volume
-        With --alerts-per-day: how many cases come a day.
+        With --alerts-per-day: how many cases come a day; where that varies, how many came on each of some days:
+        --volume 912,1104,870,…
     unlabelled
         With --alerts-per-day: cases as they come, without labels, to certify the cap on.
+    group_new
+        With --unlabelled: its column that says which rows belong together, such as a patient's.
     price
         Choose nothing; say how many positives certifying --subject-to recall=… takes, and what to expect of it.
     target
@@ -137,6 +141,8 @@ def tune(
 
         if unlabelled is not None:
             raise UsageError("--unlabelled goes with RUN; with --scores the cap is certified on all its rows.")
+        if group_new is not None:
+            raise UsageError("--group-new goes with --unlabelled; with --scores give --group.")
         tune_scores(
             scores, Columns(target, score, score_is, positive, group, weight, by), question, out or "point.json"
         )
@@ -151,6 +157,8 @@ def tune(
 
     if unlabelled is not None and alerts_per_day is None:
         raise UsageError("--unlabelled goes with --alerts-per-day and --volume, the cap to certify on it.")
+    if group_new is not None and unlabelled is None:
+        raise UsageError("--group-new names a column of --unlabelled, which is not given.")
     if by is not None and data is None:
         raise UsageError("--by names a column of --data, which is not given.")
     console = Console(soft_wrap=True, highlight=False)
@@ -159,7 +167,7 @@ def tune(
     parts = None if by is None else column_of(table, by, "--by", str(data)).to_numpy()
     started = time.perf_counter()
     if unlabelled is not None:
-        found: OperatingPoint | Referral | Price = budget(bundle, dial, unlabelled, path_column, question)
+        found: OperatingPoint | Referral | Price = budget(bundle, dial, unlabelled, path_column, group_new, question)
     else:
         found = question.ask(dial, parts)
     if isinstance(found, Price):
@@ -185,6 +193,7 @@ def adapt(
     cost_fn: float = 1.0,
     cost_fp: float = 1.0,
     unlabelled: str | None = None,
+    group_new: str | None = None,
     data: str | None = None,
     target: str | None = None,
     group: str | None = None,
@@ -192,7 +201,7 @@ def adapt(
     name: str = "default",
     confidence: float | None = None,
 ) -> None:
-    """Move to another prevalence and other costs, in closed form: no labels, no training.
+    """Move to another prevalence and other costs, by a look-up: no labels, no training.
 
     λ and threshold of least expected cost come from the ROC envelope over all λ, and probabilities are moved to the new
     prevalence.
@@ -210,6 +219,8 @@ def adapt(
     unlabelled
         In place of --prevalence: rows or images from there, without labels, to estimate it from. Where no share of
         positives explains their scores, because something else has changed too, this declines and says what moved.
+    group_new
+        With --unlabelled: its column that says which rows belong together, such as a patient's.
     data
         Labelled data that training has not seen, to take the envelope from. By default the samples held out.
     target
@@ -233,27 +244,31 @@ def adapt(
 
     if (prevalence is None) == (unlabelled is None):
         raise UsageError("give one of --prevalence and --unlabelled.")
+    if group_new is not None and unlabelled is None:
+        raise UsageError("--group-new names a column of --unlabelled, which is not given.")
     bundle = Bundle.load(run)
     console = Console(soft_wrap=True, highlight=False)
     if data is None and prevalence is not None and confidence is None:
         point = bundle.adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name)
     else:
         dial, _ = labelled_dial(bundle, data, target, group, path_column if data is not None else None)
-        probe, scores, spent = (None, None, "") if unlabelled is None else probed(bundle, dial, unlabelled, path_column)
-        if spent:
-            note(f"--unlabelled {unlabelled}: {spent}, so their scores are not those of new cases.")
+        new = None if unlabelled is None else probed(bundle, dial, unlabelled, path_column, group_new)
+        if new is not None and new.spent:
+            note(f"--unlabelled {unlabelled}: {new.spent}, so their scores are not those of new cases.")
         point = dial.adapt(
             prevalence=prevalence,
             cost_fn=cost_fn,
             cost_fp=cost_fp,
             name=name,
-            score_new=scores,
-            point=probe or "default",
+            score_new=None if new is None else new.scores,
+            groups_new=None if new is None else new.groups,
+            point="default" if new is None else new.point,
             confidence=confidence,
         )
-        if probe is not None and scores is not None:
-            console.print(f"prevalence in {unlabelled}: {dial.estimate_prevalence(scores, probe)}", markup=False)
-            console.print(dial.fit_mixture(scores, probe).blind, markup=False)
+        if new is not None:
+            fit = dial.fit_mixture(new.scores, new.point, new.groups)
+            console.print(f"prevalence in {unlabelled}: {fit.share}", markup=False)
+            console.print(fit.blind, markup=False)
     bundle.with_point(point).save(run)
     console.print(point_sheet(point))
     console.print(f"kept in {run} as {name!r}. {_next(run, name)}")

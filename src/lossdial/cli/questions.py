@@ -3,7 +3,7 @@ what certifying would take."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ class Question:
     confidence: float | None = None
     refer: Mapping[str, float] | None = None
     alerts_per_day: float | None = None
-    volume: float | None = None
+    volume: Sequence[float] | None = None
     price: bool = False
 
     def __post_init__(self) -> None:
@@ -69,21 +69,22 @@ class Question:
 
         if self.alerts_per_day is None or self.volume is None:
             return None
-        if not self.volume > 0:
-            raise UsageError(f"--volume must be a positive number of cases a day; got {self.volume:g}.")
-        if not 0 < self.alerts_per_day < self.volume:
-            raise UsageError(
-                f"--alerts-per-day must lie strictly between 0 and the --volume of {self.volume:g}; got "
-                f"{self.alerts_per_day:g}."
-            )
-        return rate_of(None, self.alerts_per_day, self.volume)
+        try:
+            return rate_of(None, self.alerts_per_day, self.days)
+        except ValueError as error:
+            raise UsageError(str(error).replace("per_day", "--alerts-per-day").replace("volume", "--volume")) from error
+
+    @property
+    def days(self) -> Any:
+        """The volume of every day alike, or those of some days."""
+        return self.volume[0] if self.volume is not None and len(self.volume) == 1 else self.volume
 
     @property
     def busy(self) -> str:
         """What a busy day brings; empty where no budget was asked for."""
         from lossdial.dial.budgets import daily
 
-        return "" if self.rate is None or self.volume is None else daily(self.rate, self.volume)
+        return "" if self.rate is None or self.volume is None else daily(self.rate, self.days)
 
     def ask(self, dial: Dial, parts: Any = None) -> OperatingPoint | Referral | Price:
         """The dial's answer."""
@@ -103,20 +104,30 @@ class Question:
         return dial.tune(aim=aim, name=self.name, calibration=self.calibration, confidence=self.confidence, by=parts)
 
 
-def probed(
-    bundle: Bundle, dial: Dial, unlabelled: str, path_column: str | None
-) -> tuple[OperatingPoint, NDArray[Any], str]:
-    """The point by whose λ unlabelled samples are scored, the default or another; their scores (n,); and why they
-    cannot certify, where training has seen them."""
+@dataclass(frozen=True, eq=False)
+class Probed:
+    """Unlabelled samples, scored (n,) at the λ of a point, the default or another; their groups (n,), if any; and why
+    they cannot certify, where training has seen them."""
+
+    point: OperatingPoint
+    scores: NDArray[Any]
+    groups: NDArray[Any] | None
+    spent: str
+
+
+def probed(bundle: Bundle, dial: Dial, unlabelled: str, path_column: str | None, group: str | None) -> Probed:
+    """The samples of a file without labels, scored; ``group`` is its column of groups."""
     from lossdial.cli.inputs import Columns, read_inputs
 
     probe = dial.probe(bundle.points["default"])
-    inputs = read_inputs(bundle, unlabelled, Columns(path=path_column), labelled=False)
+    inputs = read_inputs(bundle, unlabelled, Columns(path=path_column, group=group), labelled=False)
     scores = bundle.predictor.margins(bundle.predictor.features(inputs.X), probe.lam)
-    return probe, scores, bundle.trained_on(inputs.X)
+    return Probed(probe, scores, inputs.groups, bundle.trained_on(inputs.X))
 
 
-def budget(bundle: Bundle, dial: Dial, unlabelled: str, path_column: str | None, question: Question) -> OperatingPoint:
+def budget(
+    bundle: Bundle, dial: Dial, unlabelled: str, path_column: str | None, group: str | None, question: Question
+) -> OperatingPoint:
     """The point whose alerts keep to a budget, certified on samples without labels."""
     from lossdial.dial.evidence import require_fresh
 
@@ -124,14 +135,15 @@ def budget(bundle: Bundle, dial: Dial, unlabelled: str, path_column: str | None,
     if given := [option for option, value in asked.items() if value is not None]:
         raise UsageError(f"--{given[0]} needs labels; with --unlabelled the cap on alerts alone settles the threshold.")
     _ = question.rate  # says what is wrong with it in the words of the options
-    probe, scores, spent = probed(bundle, dial, unlabelled, path_column)
-    require_fresh(spent)
+    new = probed(bundle, dial, unlabelled, path_column, group)
+    require_fresh(new.spent)
     return dial.cap_alerts(
-        scores,
+        new.scores,
         per_day=question.alerts_per_day,
-        volume=question.volume,
+        volume=question.days,
         confidence=0.95 if question.confidence is None else question.confidence,
-        point=probe,
+        groups_new=new.groups,
+        point=new.point,
         name=question.name,
     )
 

@@ -31,7 +31,7 @@ _PHRASES: Final = {
     "Tune one for the same aim with confidence=0.95": "Tune one for the same aim by lossdial tune RUN --data … "
     "--confidence 0.95",
     "subject_to={'recall': 0.95}": "--subject-to recall=0.95",
-    "use cap_alerts on all rows": "leave --group out",
+    "use cap_alerts, which heeds both": "give the cases as --unlabelled with --group-new, which heeds both",
     "give confidence too; to look, use by_part": "give --confidence too; to look, lossdial evaluate RUN --by COLUMN",
     "give precision, the floor to watch; or a certificate and the prevalence it is used at": "give --precision, the "
     "floor to watch, or --prevalence, where the certificate is used",

@@ -25,7 +25,7 @@ from lossdial.dial.kinds import Metric
 from lossdial.dial.objectives import Objective
 from lossdial.dial.parts import Part, Parts, by_part
 from lossdial.dial.points import Estimate, OperatingPoint
-from lossdial.dial.prevalence import estimate_prevalence, move_prevalence
+from lossdial.dial.prevalence import move_prevalence
 from lossdial.dial.price import Offer, Price, price
 from lossdial.dial.referral import Referral, refer
 from lossdial.dial.registry import PAPER_METRICS, as_metric, known_metrics
@@ -33,7 +33,7 @@ from lossdial.dial.resampling import Resamples, resample
 from lossdial.dial.samples import Samples
 from lossdial.dial.scores import FoldedScores, Scores
 from lossdial.dial.selecting import Selection, select
-from lossdial.dial.shift import Declined, Fit, mixture_fit
+from lossdial.dial.shift import Declined, Fit, estimate_prevalence, mixture_fit
 from lossdial.dial.surface import Surface
 from lossdial.dial.travel import Share, Travelled, travel
 from lossdial.dial.tuning import REPORT, choose, crossfit

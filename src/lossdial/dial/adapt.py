@@ -27,7 +27,9 @@ def adapt(
 ) -> OperatingPoint:
     """The operating point of least expected cost where a share `prevalence` is positive.
 
-    λ and threshold are the envelope's vertex for these costs, in closed form. Its rates carry over (only the share
+    λ and threshold are the envelope's vertex for these costs: where the cost counted on the rows is least. A threshold
+    of cost_fp/(cost_fp + cost_fn) on the calibrated probability would rely on the calibration having the right shape
+    (docs/certificates.md has figures); `break_even` states it beside. The vertex's rates carry over (only the share
     of positives is taken to change), so precision, accuracy and cost are restated at the new prevalence, and the
     calibrated log-odds move by log π/(1-π) - log π₀/(1-π₀). The figures under `crossfit` repeat the choice on each
     half of the data that made the envelope and take the rates measured on the other.

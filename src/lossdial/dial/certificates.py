@@ -220,9 +220,9 @@ def at_alert_rate(rows: Sample, cap: float, confidence: float) -> tuple[float, C
     """
     require_floor(cap, "alert_rate")
     require_confidence(confidence)
-    if rows.paired:
+    if rows.unit == "group":
         raise NotCertified(
-            "groups with rows of both classes give no alert rate over groups; use cap_alerts on all rows."
+            "alerts are counted in rows, and of each group one row certifies here; use cap_alerts, which heeds both."
         )
     scores = np.sort(np.concatenate([rows.positive, rows.negative]))
     n, risk = scores.size, 1 - confidence

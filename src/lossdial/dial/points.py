@@ -125,7 +125,28 @@ class OperatingPoint:
         if math.isinf(self.threshold):
             return f"{self.threshold:g}"
         at = "" if self.prevalence is None else f" at prevalence {self.prevalence:g}"
-        return spell_threshold(self.threshold, f", calibrated {self.threshold_probability:.3g}{at}")
+        return spell_threshold(
+            self.threshold, f", calibrated {self.threshold_probability:.3g}{at}{self.told_break_even}"
+        )
+
+    @property
+    def break_even(self) -> float | None:
+        """The probability at which an alert costs what it saves, cost_fp/(cost_fp + cost_fn), where cost was the aim.
+
+        The threshold comes near it, not upon it: it is where the cost counted on the rows is least, whatever the law of
+        the scores, and a probability is read off a smooth curve through all of them.
+        """
+        aim = self.aim
+        if aim is None or aim.minimize != "expected_cost" or aim.subject_to or not aim.cost_fn or not aim.cost_fp:
+            return None
+        return aim.cost_fp / (aim.cost_fp + aim.cost_fn)
+
+    @property
+    def told_break_even(self) -> str:
+        """The same in words, after the threshold's probability."""
+        if self.break_even is None:
+            return ""
+        return f"; an alert breaks even at {self.break_even:.3g} if probabilities are exact"
 
     def predict(self, score: ArrayLike) -> NDArray[np.bool_]:
         """Which of the scores (…) at this point's λ are predicted positive."""

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtr
 
 from lossdial.dial.adapt import adapt
-from lossdial.dial.budgets import cap_alerts, daily
+from lossdial.dial.budgets import cap_alerts
 from lossdial.dial.calibrating import calibrations
 from lossdial.dial.calibration import AUTO, KINDS, require_kind
 from lossdial.dial.certificates import Bound, Certificate, at_threshold
@@ -180,7 +181,7 @@ def capped_point(
     point: OperatingPoint,
     score_new: ArrayLike | None,
     groups_new: ArrayLike | None,
-    budget: Mapping[str, float | None],
+    budget: Mapping[str, Any],
     confidence: float,
     quantile: float,
     name: str,
@@ -199,10 +200,10 @@ def capped_point(
         quantile=quantile,
         groups=groups if score_new is None else groups_new,
     )
-    note = "" if found.volume is None else daily(found.rate, found.volume, quantile)
+    note = found.daily
     bound = Bound("alert_rate", found.rate, False, found.alerts, found.n, 1 - confidence)
     certificate = Certificate(
-        (bound,), confidence, 0, 0, found.data, found.unit, note and f"{note[0].upper()}{note[1:]}.", found.n
+        (bound,), confidence, 0, 0, found.data, "row", note and f"{note[0].upper()}{note[1:]}.", found.n
     )
     aim = Objective(maximize="recall", subject_to={"alert_rate": found.rate})
     capped = replace(

@@ -12,11 +12,10 @@ from lossdial.dial.adapt import adapt
 from lossdial.dial.cases import CaseCosts, case_costs
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.envelope import envelope
-from lossdial.dial.evidence import require_fresh, sample, sketch_of_rows, sketches
+from lossdial.dial.evidence import require_fresh, sketch_of_rows, sketches
 from lossdial.dial.objectives import Objective
 from lossdial.dial.parts import Parts, by_part
 from lossdial.dial.points import Estimate, OperatingPoint
-from lossdial.dial.prevalence import estimate_prevalence
 from lossdial.dial.price import Price
 from lossdial.dial.promises import adapted_point, capped_point, certify_point, priced, referral
 from lossdial.dial.referral import Referral
@@ -81,7 +80,7 @@ class Promising:
         *,
         rate: float | None = None,
         per_day: float | None = None,
-        volume: float | None = None,
+        volume: float | ArrayLike | None = None,
         confidence: float = 0.95,
         quantile: float = 0.95,
         groups_new: ArrayLike | None = None,
@@ -91,8 +90,9 @@ class Promising:
         """A point at the λ of `point` whose alerts stay within a budget, certified on scores without labels.
 
         `score_new` (n,) are cases as they come, at that λ; without, those of this dial, as if they came so. The cap is
-        a share `rate` of all cases, or `per_day` alerts on average where `volume` cases come a day; the certificate
-        says what a busy day then brings. Figures are those of this dial's rows.
+        a share `rate` of all cases, or `per_day` alerts on average where `volume` cases come a day, one number or
+        what came on each of some days; the certificate says what a busy day then brings. Cases are rows, in groups
+        (`groups_new`) or not. Figures are those of this dial's rows.
         """
         require_name(name)
         if score_new is None:
@@ -132,17 +132,19 @@ class Promising:
     def fit_mixture(
         self, score_new: ArrayLike, point: str | OperatingPoint = "default", groups_new: ArrayLike | None = None
     ) -> Fit:
-        """Could new, unlabelled scores (n,) at a point's λ be a mixture of the two score laws seen here?"""
-        surface = self._surface
-        score = surface.score(surface.column(self._point(point).lam))
-        return mixture_fit(sample(surface.labels, score, surface.samples.groups), score_new, groups_new)
+        """Could new, unlabelled scores (n,) at a point's λ be a mixture of the two score laws seen here?
 
-    def estimate_prevalence(self, score_new: ArrayLike, point: str | OperatingPoint = "default") -> Estimate:
-        """The share of positives among new, unlabelled scores (n,) at a point's λ, with a 95 % interval."""
+        `groups_new` (n,) says which of them belong together, as a patient's do.
+        """
         samples, one = self._surface.samples, at_point(self._surface, self._point(point))[0]
-        return estimate_prevalence(
-            score_new, samples.labels, one.score(0), sample_weight=samples.weight, groups=samples.groups
-        )
+        return mixture_fit(score_new, samples.labels, one.score(0), samples.weight, samples.groups, groups_new)
+
+    def estimate_prevalence(
+        self, score_new: ArrayLike, point: str | OperatingPoint = "default", groups_new: ArrayLike | None = None
+    ) -> Estimate:
+        """The share of positives among new, unlabelled scores (n,) at a point's λ, with a 95 % interval; `groups_new`
+        (n,) says which of them belong together."""
+        return self.fit_mixture(score_new, point, groups_new).share
 
     def probe(self, point: str | OperatingPoint = "default") -> OperatingPoint:
         """The point by whose scores new data are compared with these: the given one, where its λ is one of these; else
@@ -161,24 +163,28 @@ class Promising:
         cost_fp: float,
         name: str = "default",
         score_new: ArrayLike | None = None,
+        groups_new: ArrayLike | None = None,
         point: str | OperatingPoint = "default",
         confidence: float | None = None,
     ) -> OperatingPoint:
         """The point of least expected cost where a share `prevalence` is positive, kept under `name`.
 
-        In place of a prevalence: unlabelled scores `score_new` (n,) at the λ of `point`. The share is estimated from
-        them if some mixture of the two known score laws fits them; else this is `Declined`, with what moved. With a
+        In place of a prevalence: unlabelled scores `score_new` (n,) at the λ of `point`; `groups_new` (n,) says which
+        belong together. The share is estimated from them if some mixture of the two known score laws fits them; else
+        this is `Declined`, with what moved. With a
         `confidence` the point is found on one part of the rows and its recall and FPR certified on the other.
         """
         require_name(name)
         self._surface.samples.require_positives()
         if (prevalence is None) == (score_new is None):
             raise ValueError("give prevalence, or score_new to estimate it from; one of them.")
+        if groups_new is not None and score_new is None:
+            raise ValueError("groups_new names the groups of score_new, which is not given.")
         if score_new is not None:
-            fit = self.fit_mixture(score_new, point)
+            fit = self.fit_mixture(score_new, point, groups_new)
             if not fit.fits:
                 raise Declined(str(fit))
-            prevalence = self.estimate_prevalence(score_new, point)
+            prevalence = fit.share
             if prevalence.value > _NEARLY_ALL and self._surface.prevalence < 0.5:
                 warnings.warn(
                     f"nearly all of these cases ({prevalence}) would be positive. More likely all scores have moved, "

@@ -1,9 +1,10 @@
-"""Adapt, or refuse: could these unlabelled scores be a mixture of the two known score laws at all?
+"""The share of positives among unlabelled scores, with an interval; or: no share explains them.
 
 Where only the share of positives changes, new scores are drawn from π·F₊ + (1-π)·F₋ for some π. The shares of scores in
-K bins then obey c = π·a + (1-π)·b up to sampling error in all three, and the least generalised distance
-min_π D'Σ⁻¹D with D = c - π·a - (1-π)·b says how far off every mixture is. Its law is taken from resamples in which the
-hypothesis holds, the two reference samples redrawn as well: with few positives they are the greater doubt.
+K bins then obey c = π·a + (1-π)·b up to sampling error in all three, and J(π) = D'Σ⁻¹D with D = c - π·a - (1-π)·b says
+how far off a share π is: Rao's score test, with Σ at the likeliest laws that fit π. The estimate is where J is least.
+Its interval holds every π whose J exceeds the least by no more than a quantile of t²; a least J beyond its χ² law says
+that no mixture explains the scores. Nothing is assumed of either law, and each is as uncertain as its sample makes it.
 """
 
 from dataclasses import dataclass
@@ -12,13 +13,20 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
-from scipy.special import chdtri, chndtr
+from scipy.special import chdtrc, chdtri, chndtr, stdtrit
 
-from lossdial.dial.checks import FloatArray, require_finite, require_open_unit
-from lossdial.dial.evidence import Sample, one_of_each
+from lossdial.dial.checks import BoolArray, FloatArray, as_groups, require_finite, require_open_unit
+from lossdial.dial.estimate import Estimate
+from lossdial.dial.intervals import LEVEL
+from lossdial.dial.samples import Samples
 
 _FEWEST_NEW = 20
-_STEPS = 6
+_STEPS = 30  # of the EM algorithm
+_SMOOTHING = 0.5  # of a row, spread over the bins
+_ZOOMS = 4
+_GRID = np.sin(np.linspace(0, np.pi / 2, 129)) ** 2
+
+Names = NDArray[np.intp] | None
 
 
 class Declined(ValueError):
@@ -29,11 +37,12 @@ class Declined(ValueError):
 class Fit:
     """How well the best mixture fits n new scores.
 
-    `p_value` is how often resamples of a true mixture lie farther off; `risk` below which it is refused. `edges` (K-1,)
-    bound the bins, in which a share `seen` of the new scores lies and `expected` would.
+    `share` is the share of positives of that mixture, with a 95 % interval. `p_value` is how often a true mixture lies
+    farther off; `risk` below which it is refused. `edges` (K-1,) bound the bins, in which a share `seen` of the new
+    scores lies and `expected` would.
     """
 
-    share: float
+    share: Estimate
     p_value: float
     risk: float
     n_new: int
@@ -71,7 +80,7 @@ class Fit:
     def __str__(self) -> str:
         if self.fits:
             return (
-                f"a share of {self.share:.3g} positives is compatible with these {self.n_new} scores "
+                f"a share of {self.share} positives is compatible with these {self.n_new} scores "
                 f"(p = {self.p_value:.2g}). {self.blind}"
             )
         return (
@@ -81,97 +90,188 @@ class Fit:
         )
 
 
-def mixture_fit(
-    rows: Sample,
+def estimate_prevalence(
     score_new: ArrayLike,
+    y: ArrayLike,
+    score: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    groups_new: ArrayLike | None = None,
+) -> Estimate:
+    """The share of positives among new, unlabelled scores (n,), with a 95 % interval: that of `mixture_fit`."""
+    return mixture_fit(score_new, y, score, sample_weight, groups, groups_new).share
+
+
+def mixture_fit(
+    score_new: ArrayLike,
+    y: ArrayLike,
+    score: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     groups_new: ArrayLike | None = None,
     risk: float = 0.05,
-    resamples: int = 999,
-    seed: int = 0,
 ) -> Fit:
-    """Test whether any mixture of the scores of the known positives and negatives fits new scores (n,).
+    """The mixture of the scores of known positives and negatives that fits new scores (n,) best, and whether it fits.
 
-    Of new scores in groups one of each is drawn at random. Under pure prior shift a share `risk` is refused.
+    Labels y (k,) and scores (k,) are of known rows at the same λ. All shares are shares of rows. Where rows come in
+    groups (a patient's), known or new, their covariance is that of whole groups. Under pure prior shift a share `risk`
+    is refused. The estimate is kept half a row away from 0 and 1, where no odds exist.
     """
     require_open_unit("risk", risk)
-    new = np.asarray(score_new, dtype=np.float64)
+    samples, kept = Samples.of(y, sample_weight, groups)
+    known, new = np.asarray(score, dtype=np.float64), np.asarray(score_new, dtype=np.float64)
+    if known.shape != np.shape(y):
+        raise ValueError(f"score must have shape {np.shape(y)}, as y has, that is of one λ; got {known.shape}.")
     if new.ndim != 1 or new.size == 0:
         raise ValueError(f"score_new must be the scores (n,) of one λ, n > 0; got shape {new.shape}.")
+    known = known if kept is None else known[kept]
+    require_finite(known[None])
     require_finite(new[None])
-    if groups_new is not None:
-        names = np.asarray(groups_new)
-        if names.shape != new.shape:
-            raise ValueError(f"groups_new must have shape ({new.size},), one name per score; got {names.shape}.")
-        new = new[one_of_each(names, np.ones(new.size, dtype=np.bool_), seed)]
-    if new.size < _FEWEST_NEW:
-        raise ValueError(f"{new.size} new scores cannot tell one mixture from another; {_FEWEST_NEW} are needed.")
-    edges = bin_edges(rows)
-    sizes = np.array([rows.positive.size, rows.negative.size, new.size])
-    counts = np.stack([_count(side, edges) for side in (rows.positive, rows.negative, new)])  # (3, K)
-    share, distance, covariance = _distance(counts[None], sizes)
-    laws = [(counts[side] + 0.5 / counts.shape[1]) / (sizes[side] + 0.5) for side in (0, 1)]
-    mixed = share[0] * laws[0] + (1 - share[0]) * laws[1]
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(10,)))
-    again = np.stack(
-        [rng.multinomial(n, law / law.sum(), resamples) for n, law in zip(sizes, (*laws, mixed), strict=True)], axis=1
-    )
-    farther = np.count_nonzero(_distance(again, sizes)[1] >= distance[0] - 1e-12)
-    a, b, c = counts / sizes[:, None]
-    expected = share[0] * a + (1 - share[0]) * b
-    deviation = np.sqrt(np.maximum(np.diagonal(covariance[0]), 1e-300))
-    residuals = (c - expected)[: deviation.size] / deviation
-    last = (c - expected)[-1] / np.sqrt(max(covariance[0].sum(), 1e-300))
+    samples.require_positives()
+    units, names = _units(groups_new, new.size)
+    edges = bin_edges(known, samples.labels, samples.weight)
+    binned = _bin(edges, known, samples, new, names)
+    share, low, high, least = _interval(binned, min(samples.units[0], units) - 1)
+    covariance = binned.covariance(np.array([share]))[0]
+    expected = share * binned.law[0] + (1 - share) * binned.law[1]
+    gap = binned.law[2] - expected
+    # The last bin is what the others leave.
+    variance = np.append(np.diagonal(covariance), covariance.sum())
+    freedom = max(edges.size - 1, 1)
+    half = 1 / (2 * new.size)
+    value = min(max(share, half), 1 - half)
     return Fit(
-        share=float(share[0]),
-        p_value=(1 + int(farther)) / (1 + resamples),
+        share=Estimate(value, min(low, value), max(high, value)),
+        p_value=float(chdtrc(freedom, least)),
         risk=risk,
         n_new=new.size,
         edges=tuple(map(float, edges)),
-        seen=tuple(map(float, c)),
+        seen=tuple(map(float, binned.law[2])),
         expected=tuple(map(float, expected)),
-        residuals=(*map(float, residuals), float(last)),
-        smallest=_smallest(covariance[0], risk),
+        residuals=tuple(map(float, gap / np.sqrt(np.maximum(variance, 1e-300)))),
+        smallest=_smallest(covariance, risk),
     )
 
 
-def bin_edges(rows: Sample) -> FloatArray:
+def bin_edges(score: FloatArray, labels: BoolArray, weight: FloatArray | None = None) -> FloatArray:
     """Edges between bins: quantiles of the negatives and of the positives, so that neither class lies in one bin."""
     found = []
-    for side in (rows.positive, rows.negative):
-        bins = int(np.clip(side.size // 20, 2, 4))
-        found.append(np.quantile(side, np.arange(1, bins) / bins, method="lower"))
-    edges = np.unique(np.concatenate(found).astype(np.float64))
-    top = max(rows.positive[-1], rows.negative[-1])
-    return edges[edges < top]  # the last bin is never empty
+    for side in (labels, ~labels):
+        order = np.argsort(score[side], kind="stable")
+        reached = np.cumsum(np.ones(order.size) if weight is None else weight[side][order])
+        bins = int(np.clip(order.size // 20, 2, 4))
+        at = np.searchsorted(reached, reached[-1] * np.arange(1, bins) / bins)
+        found.append(score[side][order][at])
+    edges = np.unique(np.concatenate(found))
+    edges = edges[edges < score.max()]  # the last bin is never empty
+    if edges.size == 0:
+        raise ValueError(f"the known scores are nearly all {score.max():g}: they cannot tell one mixture from another.")
+    return edges
 
 
-def _count(values: FloatArray, edges: FloatArray) -> NDArray[np.intp]:
-    return np.bincount(np.searchsorted(edges, values, side="left"), minlength=edges.size + 1)
+@dataclass(frozen=True, eq=False)
+class _Binned:
+    """Shares `law` (3, K) in K bins of known positives, known negatives and new rows.
+
+    `size` (3,) is how many independent rows each is worth, and `spread` (3, K) by how much more, or less, than the mean
+    row one in that bin adds to the variance: rows of a large group come and go together.
+    """
+
+    law: FloatArray
+    size: FloatArray
+    spread: FloatArray
+
+    def covariance(self, share: FloatArray) -> FloatArray:
+        """The covariance (g, K-1, K-1) of c - π·a - (1-π)·b if π is each of the shares (g,).
+
+        It is that of the likeliest laws under each π, by the EM algorithm, not of the shares seen: a bin that is empty
+        by chance is not certain to be empty.
+        """
+        p, counts = share[:, None], self.size[:, None] * self.law + _SMOOTHING / self.law.shape[1]
+        a, b = (np.repeat(side[None], share.size, axis=0) for side in counts[:2])
+        for _ in range(_STEPS):
+            a, b = a / a.sum(axis=1, keepdims=True), b / b.sum(axis=1, keepdims=True)
+            claimed = p * a / (p * a + (1 - p) * b)
+            a, b = counts[0] + counts[2] * claimed, counts[1] + counts[2] * (1 - claimed)
+        a, b = a / a.sum(axis=1, keepdims=True), b / b.sum(axis=1, keepdims=True)
+        parts = (p, a), (1 - p, b), (np.ones_like(p), p * a + (1 - p) * b)
+        found = [
+            (factor**2 / n)[..., None] * _covariance(law, spread)
+            for (factor, law), n, spread in zip(parts, self.size, self.spread, strict=True)
+        ]
+        return np.asarray(sum(found))
+
+    def distance(self, share: FloatArray) -> FloatArray:
+        """J (g,) at each of the shares (g,)."""
+        a, b, c = self.law[:, :-1]
+        rest = c - share[:, None] * a - (1 - share[:, None]) * b
+        solved = np.linalg.solve(self.covariance(share), rest[..., None])[..., 0]
+        return np.asarray(np.einsum("gk,gk->g", rest, solved))
 
 
-def _distance(counts: NDArray[np.int64] | NDArray[np.intp], sizes: NDArray[np.int64]) -> tuple[FloatArray, ...]:
-    """Share (B,), least distance (B,) and covariance (B, K-1, K-1) for counts (B, 3, K) of either class and new."""
-    k = counts.shape[2]
-    # Half a count spread over the bins keeps an empty bin from being certain.
-    law = (counts + 0.5 / k) / (sizes[:, None] + 0.5)
-    a, b, c = law[:, 0, :-1], law[:, 1, :-1], law[:, 2, :-1]
-    slope, gap = a - b, c - b
-    share = np.clip(np.einsum("bk,bk->b", slope, gap) / np.maximum(np.einsum("bk,bk->b", slope, slope), 1e-300), 0, 1)
-    spread = [(_covariance(law[:, side, :-1]) / sizes[side]) for side in (0, 1)]
-    for _ in range(_STEPS):
-        p = share[:, None]
-        mixed = p * a + (1 - p) * b
-        covariance = _covariance(mixed) / sizes[2] + p[..., None] ** 2 * spread[0] + (1 - p[..., None]) ** 2 * spread[1]
-        solved = np.linalg.solve(covariance, np.stack([slope, gap], axis=2))
-        top = np.einsum("bk,bk->b", slope, solved[:, :, 1])
-        share = np.clip(top / np.maximum(np.einsum("bk,bk->b", slope, solved[:, :, 0]), 1e-300), 0, 1)
-    rest = gap - share[:, None] * slope
-    return share, np.einsum("bk,bk->b", rest, np.linalg.solve(covariance, rest[..., None])[..., 0]), covariance
+def _covariance(law: FloatArray, spread: FloatArray) -> FloatArray:
+    """Σ pₖ·sₖ·(eₖ - p)(eₖ - p)' over all but the last bin, for laws p (g, K); with s = 1 it is diag(p) - pp'."""
+    heavy = law * spread
+    p, q = law[:, :-1], heavy[:, :-1]
+    cross = q[:, :, None] * p[:, None, :]
+    whole = heavy.sum(axis=1)[:, None, None] * p[:, :, None] * p[:, None, :]
+    return np.asarray(q[:, :, None] * np.eye(p.shape[1]) - cross - cross.transpose(0, 2, 1) + whole)
 
 
-def _covariance(law: FloatArray) -> FloatArray:
-    """diag(p) - pp' for each of the laws (B, K-1)."""
-    return np.asarray(law[:, :, None] * np.eye(law.shape[1]) - law[:, :, None] * law[:, None, :])
+def _bin(edges: FloatArray, known: FloatArray, samples: Samples, new: FloatArray, names: Names) -> _Binned:
+    weight = np.ones(samples.size) if samples.weight is None else samples.weight
+    units = np.arange(samples.size) if samples.groups is None else samples.groups
+    sides = [(known[side], weight[side], units[side]) for side in (samples.labels, ~samples.labels)]
+    sides.append((new, np.ones(new.size), np.arange(new.size) if names is None else names))
+    law, size, spread = zip(*(_shares(edges, *side) for side in sides), strict=True)
+    return _Binned(np.stack(law), np.array(size), np.stack(spread))
+
+
+def _shares(
+    edges: FloatArray, values: FloatArray, weight: FloatArray, units: NDArray[np.intp]
+) -> tuple[FloatArray, float, FloatArray]:
+    """Shares (K,) by weight of the bins; how many rows they are worth; and what each adds to the variance."""
+    bins, k = np.searchsorted(edges, values, side="left"), edges.size + 1
+    together = np.bincount(units, weight)[units]  # the weight of a row's whole group
+    counts, heavy = np.bincount(bins, weight, k), np.bincount(bins, weight * together, k)
+    total, mean = counts.sum(), heavy.sum() / counts.sum()
+    # A bin that is nearly empty is taken to be as the others are.
+    return counts / total, float(total / mean), (heavy / mean + mean) / (counts + mean)
+
+
+def _interval(binned: _Binned, freedom: int) -> tuple[float, float, float, float]:
+    """The share of least distance, the ends of its 95 % interval, and that distance."""
+    share, grid = _GRID, binned.distance(_GRID)
+    for _ in range(_ZOOMS):
+        k = int(np.argmin(grid if share is _GRID else binned.distance(share)))
+        share = np.linspace(share[max(k - 1, 0)], share[min(k + 1, share.size - 1)], 33)
+    distances = binned.distance(share)
+    best, least = float(share[np.argmin(distances)]), float(distances.min())
+    limit = least + float(stdtrit(max(freedom, 1), (1 + LEVEL) / 2)) ** 2
+    inside = np.append(_GRID[grid <= limit], best)
+    ends = []
+    for end, beyond in (
+        (inside.min(), _GRID[inside.min() > _GRID][-1:]),
+        (inside.max(), _GRID[inside.max() < _GRID][:1]),
+    ):
+        for _ in range(_ZOOMS if beyond.size else 0):
+            points = np.linspace(beyond[0], end, 33)
+            k = int(np.argmax(binned.distance(points) <= limit))
+            beyond, end = points[max(k - 1, 0) :], points[k]
+        ends.append(float(end))
+    return best, ends[0], ends[1], least
+
+
+def _units(groups_new: ArrayLike | None, size: int) -> tuple[int, Names]:
+    """How many new rows stand alone, or how many groups there are, and the group of each row by number."""
+    if groups_new is not None and np.shape(groups_new) != (size,):
+        raise ValueError(f"groups_new must have shape ({size},), one name per score; got {np.shape(groups_new)}.")
+    names = as_groups(groups_new, size)
+    units = size if names is None else int(names.max()) + 1
+    if units < _FEWEST_NEW:
+        what = "scores" if names is None else "groups of scores"
+        raise ValueError(f"{units} new {what} cannot tell one mixture from another; {_FEWEST_NEW} are needed.")
+    return units, names
 
 
 @lru_cache(maxsize=16)

@@ -23,7 +23,7 @@ from sklearn.utils.validation import (
 
 from lossdial.base.labels import positive_class
 from lossdial.data.fingerprints import row_numbers
-from lossdial.dial import Declined, Dial, Estimate, Objective, OperatingPoint, Referral, estimate_prevalence
+from lossdial.dial import Declined, Dial, Objective, OperatingPoint, Referral
 from lossdial.dial.cases import both_costs, no_costs, worth_an_alert
 from lossdial.dial.checks import FloatArray, TooFewPositives
 from lossdial.dial.evidence import Sketch, trained_on
@@ -231,16 +231,6 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
         margin = margin if chosen is None else margin - chosen.threshold
         return -margin if self._flipped else margin
 
-    def estimate_prevalence(self, X_new: Any, X: Any = None, y: Any = None) -> Estimate:
-        """The share of positives among unlabelled rows, with a 95 % interval, where only that share has changed since
-        the labelled (X, y), or the cross-fitted scores of ``fit``: those are of other models than score the new rows,
-        and the estimate is then a rough one."""
-        known = self.dial(X, y).surface
-        of = known.samples
-        return estimate_prevalence(
-            self._margins(X_new), of.labels, known.score(0), sample_weight=of.weight, groups=of.groups
-        )
-
     def _margins(self, X: Any) -> FloatArray:
         return margins(self.estimator_, X, self.pos_label_)
 
@@ -256,7 +246,7 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
         if dial.spent:
             raise Declined(
                 f"whether these rows have changed cannot be told from the scores there are: {dial.spent}. Pass "
-                "labelled X, y that took no part in training: adapt(X, y, X_new=…)."
+                "labelled X, y that took no part in training: adapt(X, y, X_new=…), estimate_prevalence(X_new, X, y)."
             )
 
     def _dial_at(self, point: Any, X: Any, y: Any, *, groups: Any, sample_weight: Any) -> Dial:  # noqa: ARG002

@@ -173,12 +173,13 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
         cost_fp: float,
         name: str = "default",
         X_new: Any = None,
+        groups_new: ArrayLike | None = None,
         confidence: float | None = None,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> OperatingPoint:
         check_is_fitted(self)
-        if prevalence is not None and all(part is None for part in (X, y, X_new, confidence)):
+        if prevalence is not None and all(part is None for part in (X, y, X_new, groups_new, confidence)):
             # by the envelope, where that alone was kept
             return self.keep(self.bundle_.adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name))
         return super().adapt(
@@ -189,6 +190,7 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
             cost_fp=cost_fp,
             name=name,
             X_new=X_new,
+            groups_new=groups_new,
             confidence=confidence,
             groups=groups,
             sample_weight=sample_weight,
@@ -220,17 +222,6 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
         check_is_fitted(self)
         self.bundle_ = self.bundle_.with_band(band)
         return band
-
-    def estimate_prevalence(self, X_new: Any, X: Any = None, y: Any = None, point: str = "default") -> Estimate:
-        """The share of positives among unlabelled samples, with a 95 % interval, by the EM of Saerens et al.
-
-        It takes it that only the share differs from the labelled (X, y), or the data held out in ``fit``, on which
-        the scores of the point's λ are calibrated.
-        """
-        chosen = self._required(point)
-        known = self.dial(X, y, lams=None if X is None else self._predictor.space.stack([chosen.lam]))
-        probe = known.probe(chosen)
-        return known.estimate_prevalence(self._margins(X_new, probe.lam), probe)
 
     # --- on disk
 

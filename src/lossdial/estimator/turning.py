@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -95,13 +96,15 @@ class DialMixin:
         cost_fp: float,
         name: str = "default",
         X_new: Any = None,
+        groups_new: ArrayLike | None = None,
         confidence: float | None = None,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> OperatingPoint:
         """The point of least expected cost where a share ``prevalence`` is positive; no labels from there, no training.
 
-        In place of a prevalence: unlabelled rows ``X_new`` from there. The share is estimated from them, or
+        In place of a prevalence: unlabelled rows ``X_new`` from there, of which ``groups_new`` says which belong
+        together (a patient's). The share is estimated from them, or
         :class:`~lossdial.dial.Declined` where no share explains their scores. With a ``confidence`` recall and FPR of
         the point are certified on rows set aside; without, it says 'not certified'. Without (X, y), by the scores that
         ``fit`` kept, where these are of the model that scores ``X_new``. ``predict_proba`` gives probabilities at that
@@ -121,10 +124,34 @@ class DialMixin:
             cost_fp=cost_fp,
             name=name,
             score_new=None if probe is None else self._scores_at(X_new, probe.lam),
+            groups_new=groups_new,
             point="default" if probe is None else probe,
             confidence=confidence,
         )
         return self.keep(found)
+
+    def estimate_prevalence(
+        self,
+        X_new: Any,
+        X: Any = None,
+        y: Any = None,
+        point: str = "default",
+        *,
+        groups_new: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Estimate:
+        """The share of positives among unlabelled rows, with a 95 % interval, where only that share has changed since
+        the labelled (X, y), or the rows that ``fit`` kept scores of, if these are of the model that scores ``X_new``.
+
+        ``groups_new`` says which of the new rows belong together (a patient's), ``groups`` which of the labelled ones.
+        """
+        chosen = self._required(point)
+        ask = self.dial if X is None else partial(self._dial_at, chosen)
+        dial = ask(X, y, groups=groups, sample_weight=sample_weight)
+        self._require_comparable(dial)
+        probe = dial.probe(chosen)
+        return dial.estimate_prevalence(self._scores_at(X_new, probe.lam), probe, groups_new)
 
     def certify(
         self,
@@ -168,7 +195,8 @@ class DialMixin:
         *,
         rate: float | None = None,
         per_day: float | None = None,
-        volume: float | None = None,
+        volume: float | ArrayLike | None = None,
+        groups_new: ArrayLike | None = None,
         confidence: float = 0.95,
         point: str = "default",
         name: str = "budget",
@@ -177,15 +205,23 @@ class DialMixin:
     ) -> OperatingPoint:
         """A point at the λ of another whose alerts keep to a budget, certified on cases without labels as they come.
 
-        At most a share ``rate`` of them, or ``per_day`` on average where ``volume`` come a day. Figures are of (X, y),
-        or of the scores that ``fit`` kept.
+        At most a share ``rate`` of them, or ``per_day`` on average where ``volume`` come a day, one number or a list of
+        what came on each of some days. ``groups_new`` says which of the cases belong together (a patient's). Figures
+        are of (X, y), or of the scores that ``fit`` kept.
         """
         require_fresh(self._spent(X_new))
         dial = self.dial(X, y)
         probe = dial.probe(self._required(point))
         scores = self._scores_at(X_new, probe.lam)
         found = dial.cap_alerts(
-            scores, rate=rate, per_day=per_day, volume=volume, confidence=confidence, point=probe, name=name
+            scores,
+            rate=rate,
+            per_day=per_day,
+            volume=volume,
+            confidence=confidence,
+            groups_new=groups_new,
+            point=probe,
+            name=name,
         )
         return self.keep(found)
 
