@@ -254,8 +254,7 @@ def _at_every_lam(surface: Surface, certifying: NDArray[np.intp], asked: _Asked,
         shares = (np.count_nonzero(side >= cut, axis=1) / side.shape[1] for side in (positive, negative))
         gain[part] = _gain(asked, surface.prevalence, *shares)
     index = int(surface.by_plainness[np.argmax(gain[surface.by_plainness])])
-    rows = sample_of(surface, surface.score(index), seed, used)
-    threshold, found = at_recall(rows, floor, 1 - risk)
+    threshold, found = at_recall(sample_of(surface, surface.score(index), seed, used), floor, 1 - risk)
     bounds = tuple(replace(bound, risk=m * bound.risk) for bound in found.bounds)
     note = f"All {m} λ are certified at once."
     certificate = replace(found, bounds=bounds, confidence=asked.confidence, note=note)
