@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from certificate_choice import FINDING, LAMS, NOISES, PRECISE, SIZES, five_floors, given_up, near_copies, spanning
 from certificate_fresh import chosen, trained
 from certificate_laws import LAWS, SHAPES
 from certificate_money import money
@@ -84,6 +85,13 @@ def alarm_block(recall: float, n: int, good: int, start: int, draws: int) -> dic
     return sums | {f"within {limit}": float(sum(d is not None and 0 < d <= limit for d in found)) for limit in DELAYS}
 
 
+def given_up_block(objective: Objective, n: int, m: int, noise: float, start: int, draws: int) -> dict[str, float]:
+    sums: Counter[str] = Counter()
+    for index in range(start, start + draws):
+        sums.update(given_up(objective, n, m, noise, index))  # type: ignore[arg-type]
+    return dict(sums)
+
+
 DELAYS = (50, 100, 200, 500, 1000, 2000)
 
 
@@ -134,6 +142,16 @@ def jobs(draws: int) -> dict[str, tuple[Callable[[int, int], dict[str, float]], 
         for n_positive, m in ((50, 1), (50, 21), (200, 21)):
             block = partial(cover_block, objective, n_positive, m)
             found[f"crossfit: {objective}; {n_positive} positives, {m} λ"] = (block, few)
+    found["parts: a floor in each of two, patients spanning both"] = (_shares(spanning), few)
+    found["parts: 60 groups of four near-copies, interval of recall"] = (_shares(near_copies), few)
+    found["joint: five floors, each by itself"] = (_shares(partial(five_floors, 1)), few)
+    found["joint: five floors, jointly=5"] = (_shares(partial(five_floors, 5)), few)
+    for objective in (PRECISE, FINDING):
+        for n in SIZES:
+            for m in LAMS:
+                for noise in NOISES if m > 1 else (0.0,):
+                    block = partial(given_up_block, objective, n, m, noise)
+                    found[f"given up: {objective}; {n}; {m}; {noise:g}"] = (block, max(draws // 10, 1))
     return found
 
 
@@ -141,14 +159,15 @@ def _shares(one: Callable[[int], bool]) -> Callable[[int, int], dict[str, float]
     return partial(share_block, one)
 
 
-def run(rows: Path, draws: int, only: str) -> list[dict[str, Any]]:
-    """Try what has not been tried yet, a line per block."""
+def run(rows: Path, draws: int, only: str, before: bool = False) -> list[dict[str, Any]]:
+    """Try what has not been tried yet, a line per block; `before` names what an earlier version gave."""
     done = [json.loads(line) for line in rows.read_text().splitlines()] if rows.exists() else []
     known = {(row["what"], row["start"]) for row in done}
     rows.parent.mkdir(parents=True, exist_ok=True)
     for what, (block, count) in jobs(draws).items():
-        if only and only not in what:
+        if (only and only not in what) or (before and not what.startswith("given up")):
             continue
+        what = f"before, {what}" if before else what
         began = time.monotonic()
         for start in range(0, count, BLOCK):
             if (what, start) in known:
@@ -187,9 +206,10 @@ def main() -> int:
     parser.add_argument("--rows", type=Path, default=HERE / "results" / "certificates.jsonl")
     parser.add_argument("--page", type=Path, default=HERE / "docs" / "certificates.md")
     parser.add_argument("--only", default="", help="what has this in its name")
+    parser.add_argument("--before", action="store_true", help="'given up' alone, of an earlier version")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    done = run(given.rows, given.draws, given.only)
+    done = run(given.rows, given.draws, given.only, given.before)
     text, missed = page(done, LAWS, DELAYS, money(), None if given.only else timed())
     given.page.write_text(text)
     for line in missed:

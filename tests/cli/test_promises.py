@@ -70,6 +70,10 @@ def test_the_certificate_is_printed_wherever_the_point_is(own: Path, files: Path
     assert str(point.certificate) in listed
     assert str(point.at(0.01, 20, 1)) in listed
     assert "not certified: nothing holds for sure" in listed  # of the default point
+    assert main([*tune, "--confidence", "0.95", "--jointly", "5", "--name", "one of five"]) == 0
+    assert "5 such hold jointly at 95 %" in " ".join(capsys.readouterr().out.split())
+    assert main([*tune, "--jointly", "5", "--name", "hopeful"]) == 2
+    assert "--jointly needs --confidence beside it" in err(capsys)
     assert main([*tune, "--name", "hopeful"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert re.search(r"how sure: recall >= 0.85 holds on new data with probability 0\.\d\d at most", told)
@@ -273,7 +277,10 @@ def test_a_price_is_told_and_nothing_chosen(own: Path, files: Path, capsys) -> N
     before = (own / "bundle.json").read_bytes()
     words = ["tune", str(own), "--data", str(files / "val.csv"), "--subject-to", "recall=0.95", "--price"]
     assert main(words) == 0
-    assert "takes 59 certifying positives with no miss, besides 10 to choose on" in capsys.readouterr().out
+    n = int((pd.read_csv(files / "val.csv")["state"] == "failing").sum())
+    told = capsys.readouterr().out
+    assert f"you have {n} certifying positives; recall >= 0.95" in told  # the samples held out in training choose λ
+    assert "takes 59 certifying positives with no miss." in told
     assert (own / "bundle.json").read_bytes() == before
 
 

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from lossdial.dial.bounds import shared_rank
 from lossdial.dial.certificates import at_recall
 from lossdial.dial.evidence import sample
 from lossdial.dial.price import precision_curve, price, reserved
@@ -8,7 +9,7 @@ from lossdial.dial.price import precision_curve, price, reserved
 
 def test_what_is_needed_what_is_there_and_what_it_reaches():
     found = price(0.95, 0.95, have=31)
-    assert (found.alone, found.joint, found.have, found.affordable) == (59, 72, 31, False)
+    assert (found.alone, found.have, found.affordable) == (59, 31, False)
     assert found.reachable == pytest.approx(0.05 ** (1 / 31))
     assert "you have 31 certifying positives" in str(found)
     assert "takes 59" in str(found)
@@ -23,7 +24,7 @@ def test_more_positives_cost_less_precision():
     y = np.repeat([1, 0], [500, 5000])
     score = rng.standard_normal(5500) + 2 * y
     offers = price(0.95, 0.95, precision_at=precision_curve(y, score)).offers
-    assert [offer.positives for offer in offers[:2]] == [72, 110]
+    assert [offer.positives for offer in offers[:2]] == [59, 94]
     recalls, precisions = [o.recall for o in offers], [o.precision for o in offers]
     assert recalls == sorted(recalls, reverse=True)
     assert precisions == sorted(precisions)
@@ -51,9 +52,12 @@ def test_precision_is_that_at_the_threshold_which_keeps_the_recall():
     assert moved(1.0) == pytest.approx(0.01 / (0.01 + 0.99 * 0.5))
 
 
-@pytest.mark.parametrize(("n", "kept"), [(300, 150), (100, 72), (80, 70), (69, 59), (68, 0)])
-def test_half_certify_or_as_many_as_the_floor_needs(n, kept):
+@pytest.mark.parametrize(("n", "kept"), [(300, 235), (100, 59), (80, 59), (69, 59), (68, 0)])
+def test_most_certify_but_no_more_than_the_order_statistic_makes_use_of(n, kept):
     assert reserved(n, 0.95, 0.95) == kept
+    if kept:
+        assert shared_rank(kept, 0.95, 0.05) == shared_rank(max(int(0.85 * n), kept), 0.95, 0.05)
+        assert shared_rank(kept - 1, 0.95, 0.05) == shared_rank(kept, 0.95, 0.05) - 1
 
 
 def test_wrong_input_is_named():

@@ -101,6 +101,27 @@ def test_rows_that_were_split_to_choose_and_certify_are_no_fresh_evidence(fitted
             fitted.certify(X, y, name)
 
 
+def test_new_rows_all_certify_a_lam_that_the_held_out_ones_chose(tmp_path):
+    X, y = rows(1500, 0)
+    held, fresh = rows(500, 11), rows(1500, 12)
+    fitted = LCTClassifier(network="features", random_state=0).fit(X, y, *held)
+    aim = {"maximize": "precision", "subject_to": {"recall": 0.85}, "confidence": 0.95}
+    point = fitted.tune(*fresh, **aim)
+    assert point.certificate.n_positive == (fresh[1] == "ill").sum()
+    assert fitted.dial(*fresh).price(0.85).have == point.certificate.n_positive
+    fitted.save(tmp_path / "model")
+    assert LCTClassifier.load(tmp_path / "model").tune(*fresh, **aim).threshold == point.threshold
+    n = (held[1] == "ill").sum()
+    assert fitted.tune(*held, **aim).certificate.n_positive < n  # they are the rows that fit kept
+    half = tuple(part[:400] for part in held)
+    assert fitted.tune(*half, **aim).certificate.n_positive < (half[1] == "ill").sum()
+    assert fitted.tune(**aim).certificate.n_positive < n
+    fitted.save(tmp_path / "bare", evidence=False)
+    alone = LCTClassifier.load(tmp_path / "bare").tune(*fresh, **aim, jointly=2)
+    assert alone.certificate.n_positive < point.certificate.n_positive
+    assert alone.certificate.confidence == pytest.approx(0.975)
+
+
 def test_rows_that_trained_cannot_certify(fitted):
     if isinstance(fitted, DialedClassifier) and fitted.cv == "prefit":
         pytest.skip("nobody knows what a fitted estimator was fitted on")

@@ -108,6 +108,8 @@ class Bundle:
     ) -> Dial:
         """The dial over raw rows and their labels; rows that were trained on are warned of.
 
+        Where these rows certify, the samples held out in training choose λ, unless they are the same.
+
         lams: an even grid over the trained range unless given. features: of X, where they are known already.
         """
         labels = self.predictor.labels(y)
@@ -120,9 +122,10 @@ class Bundle:
                 stacklevel=3,
             )
         scores = self.predictor.scores(self.predictor.features(X) if features is None else features, lams)
-        found = Dial(labels, scores, scores.lams, groups, sample_weight, spent, self.plain)
-        found.rows = rows
-        return found
+        evidence = None if self.evidence is None or self.evidence.silence else self.held_out()
+        dial = Dial(labels, scores, scores.lams, groups, sample_weight, spent, self.plain, evidence)
+        dial.rows = rows
+        return dial
 
     def held_out(self) -> Dial:
         """The dial over the samples that were held out in training."""

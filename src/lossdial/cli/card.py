@@ -185,7 +185,7 @@ def _promised(evaluation: Evaluation) -> Iterator[str]:
         for bound in certificate.bounds
     ]
     yield table(rows, ("what", "how much", "accepted where certified"))
-    note = f" {escape(certificate.note)}" if certificate.note else ""
+    note = f" {escape(' '.join(filter(None, [certificate.note, certificate.together])))}"
     yield f'<p class="quiet">On {certificate.rows}; data <code>{certificate.data[:16]}</code>.{note}</p>'
     try:
         shares = sorted({*_ELSEWHERE, *([] if point.prevalence is None else [point.prevalence])})

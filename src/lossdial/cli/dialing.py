@@ -30,6 +30,7 @@ def tune(
     name: str = "default",
     calibration: Literal["auto", "temperature", "platt", "beta"] | None = "auto",
     confidence: float | None = None,
+    jointly: int = 1,
     by: str | None = None,
     refer: dict[str, float] | None = None,
     alerts_per_day: float | None = None,
@@ -80,6 +81,8 @@ def tune(
         The map that makes probabilities of scores, kept with the point: by name, auto for the best, or none.
     confidence
         Certify the bounds: they hold on new data with this probability, such as 0.95.
+    jointly
+        With --confidence: how many certificates of these data are asked for, so that all of them hold at once with it.
     by
         With --confidence: a column (sex, site, scanner); the floor on recall then holds in every part of it.
     refer
@@ -129,6 +132,7 @@ def tune(
         cost_fp=cost_fp,
         prevalence=prevalence,
         confidence=confidence,
+        jointly=jointly,
         refer=refer,
         alerts_per_day=alerts_per_day,
         volume=volume,

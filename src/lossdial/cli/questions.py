@@ -31,6 +31,7 @@ class Question:
     cost_fp: float | None = None
     prevalence: float | None = None
     confidence: float | None = None
+    jointly: int = 1
     refer: Mapping[str, float] | None = None
     alerts_per_day: float | None = None
     volume: Sequence[float] | None = None
@@ -101,7 +102,14 @@ class Question:
             bounds["alert_rate"] = self.rate
             maximize = "recall" if maximize is None and self.minimize is None else maximize
         aim = Objective(maximize, self.minimize, bounds, self.cost_fn, self.cost_fp, self.prevalence)
-        return dial.tune(aim=aim, name=self.name, calibration=self.calibration, confidence=self.confidence, by=parts)
+        return dial.tune(
+            aim=aim,
+            name=self.name,
+            calibration=self.calibration,
+            confidence=self.confidence,
+            by=parts,
+            jointly=self.jointly,
+        )
 
 
 @dataclass(frozen=True, eq=False)

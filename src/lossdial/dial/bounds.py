@@ -5,15 +5,18 @@ Beta(n-k+1, k) where the law is continuous, and stochastically greater where it 
 with a floor on recall, without a model of the scores and without paying for the thresholds that were looked at.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import bdtr, betaincinv, gammaln, xlogy
+from scipy.special import bdtr, bdtrc, betaincinv, gammaln, xlogy
 
 from lossdial.dial.checks import FloatArray, require_open_unit
 
+MOST = 0.98
+"""The share of the risk that a floor on recall may take; the cap on FPR that goes with it gets the rest."""
 _TAIL = 1e-18
 _RANKS_AT_EITHER_END = 16
 _GROWTH = 1.15
@@ -36,6 +39,15 @@ def rank_for(n: int, floor: float, risk: float) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if bdtr(middle - 1, n, 1 - floor) <= risk else (low, middle)
     return low
+
+
+def shared_rank(n: int, floor: float, risk: float) -> int:
+    """`rank_for` a floor on recall that leaves some of the risk to a cap on FPR, if it can; 0 where there is none.
+
+    >>> shared_rank(58, 0.95, 0.05), shared_rank(59, 0.95, 0.05), shared_rank(100, 0.95, 0.05)
+    (0, 1, 2)
+    """
+    return rank_for(n, floor, MOST * risk) or rank_for(n, floor, risk)
 
 
 def floor_of(n: int, rank: ArrayLike, risk: float) -> FloatArray:
@@ -83,6 +95,30 @@ def upper_share(hits: float, n: float, risk: float) -> float:
     0.0295
     """
     return 1 - lower_share(n - hits, n, risk)
+
+
+def chance(
+    kept: int, n: int, raised: int, m: int, edge: Callable[[FloatArray], FloatArray], paired: bool = False
+) -> float:
+    """A p-value for 'the FPR is `edge(recall)` or more', where `kept` of n positives and `raised` of m negatives were
+    accepted; `edge` rises with recall.
+
+    At every recall R the counts have p-values P(Bin(n, R) ≥ kept) and P(Bin(m, edge(R)) ≤ raised); Fisher's rule
+    combines them, or twice the lesser where some unit gave rows to both classes (`paired`). The greatest over R holds
+    whatever R is; within a cell of R the greater R counts for the one and the lesser for the other.
+
+    >>> round(chance(90, 100, 20, 1000, lambda recall: recall / 10), 6) < 1e-6
+    True
+    """
+    low, high = lower_share(kept, n, 1e-9), upper_share(kept, n, 0.2)
+    cells = np.concatenate([[0.0], np.linspace(low, high, 120), [1.0]])
+    least, most = edge(cells[:-1]), cells[1:]
+    of_kept = bdtrc(kept - 1, n, most) if kept else np.ones(most.size)
+    of_raised = np.where(least > 1, 0.0, bdtr(raised, m, np.minimum(least, 1.0)))
+    if paired:
+        return float(np.minimum(1, 2 * np.minimum(of_kept, of_raised)).max())
+    both = np.maximum(of_kept * of_raised, 1e-300)
+    return float((both * (1 - np.log(both))).max())
 
 
 def require_floor(floor: float, name: str = "floor") -> None:

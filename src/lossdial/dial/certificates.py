@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtr
 
-from lossdial.dial.bounds import lower_band, lower_share, needed, rank_for, require_floor, upper_share
+from lossdial.dial.bounds import lower_band, lower_share, needed, rank_for, require_floor, shared_rank, upper_share
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.evidence import NotCertified, Sample, require_confidence
 from lossdial.dial.price import price
@@ -43,7 +43,8 @@ class Certificate:
 
     `unit` is what was drawn independently: "row", or "group", where every figure is over groups (patients), one row of
     each drawn at random. `data` is the digest of the certifying rows; where those had no labels (a cap on alerts needs
-    none) they are counted in `n_unlabelled`.
+    none) they are counted in `n_unlabelled`. Risks of several certificates of one dial add up: this is one of
+    `jointly` that were asked for, all of which hold with probability 1 - jointly (1 - confidence) or more.
     """
 
     bounds: tuple[Bound, ...]
@@ -54,6 +55,7 @@ class Certificate:
     unit: str = "row"
     note: str = ""
     n_unlabelled: int = 0
+    jointly: int = 1
 
     def bound(self, metric: str) -> float | None:
         """The certified floor or cap of that figure; None where there is none."""
@@ -76,8 +78,16 @@ class Certificate:
         bounds = ", ".join(map(str, self.bounds))
         tail = f" {self.note}" if self.note else ""
         return (
-            f"certified at {100 * self.confidence:.4g} %{over}: {bounds}; on {self.rows}, data {self.data[:12]}.{tail}"
+            f"certified at {100 * self.confidence:.4g} %{over}: {bounds}; on {self.rows}, data {self.data[:12]}.{tail} "
+            f"{self.together}"
         )
+
+    @property
+    def together(self) -> str:
+        """What may be said of it together with other certificates of the same dial."""
+        if self.jointly == 1:
+            return "It holds by itself: of several certificates of the same data the risks add up."
+        return f"{self.jointly} such hold jointly at {100 * (1 - self.jointly * (1 - self.confidence)):.4g} %."
 
     @property
     def rows(self) -> str:
@@ -97,6 +107,7 @@ class Certificate:
             "unit": self.unit,
             "note": self.note,
             "n_unlabelled": self.n_unlabelled,
+            "jointly": self.jointly,
         }
 
     @classmethod
@@ -123,20 +134,20 @@ class Certificate:
             unit=read.text("unit"),
             note=read.text("note"),
             n_unlabelled=read.count("n_unlabelled") if "n_unlabelled" in read.data else 0,
+            jointly=read.count("jointly") if "jointly" in read.data else 1,
         )
 
 
 def at_recall(rows: Sample, floor: float, confidence: float, cap: bool = True) -> tuple[float, Certificate]:
     """The greatest threshold with a certified floor on recall, and the cap on FPR that goes with it.
 
-    The threshold sits one float below the k-th smallest positive, k from `rank_for`. Half of the risk goes to recall
-    (more where half is too little for any rank); what the rank leaves of it, and the other half, go to the FPR. With
-    `cap=False` all of it goes to recall.
+    The threshold sits one float below the k-th smallest positive, k from `shared_rank`: recall takes up to .98 of the
+    risk, and what the rank leaves of it goes to the FPR. With `cap=False` all of it goes to recall.
     """
     require_floor(floor, "recall")
     require_confidence(confidence)
     n, risk = rows.positive.size, 1 - confidence
-    rank = (cap and rank_for(n, floor, risk / 2)) or rank_for(n, floor, risk)
+    rank = (shared_rank if cap else rank_for)(n, floor, risk)
     if rank == 0:
         raise NotCertified(str(price(floor, confidence, have=n, misses=())))
     threshold = rows.cut(rows.positive[rank - 1], accept=True)

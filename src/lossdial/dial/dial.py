@@ -32,6 +32,7 @@ class Dial(Promising):
     every split and are resampled as wholes. `sample_weight` (n,) is how much each row counts. `spent` says why these
     rows cannot certify, where they cannot: they chose the epochs, or their scores are of several models. `plain` is
     the λ of the plain loss, where it is known: of equally good λ the one nearest to it is taken, else the most central.
+    `evidence` is a dial of other rows at the same λ: where these certify, those choose.
 
     >>> dial = Dial([0, 0, 1, 0, 1] * 30, [-2.0, -1.0, 1.0, 0.5, 2.0] * 30)
     >>> point = dial.tune(maximize="f1")
@@ -48,6 +49,7 @@ class Dial(Promising):
         sample_weight: ArrayLike | None = None,
         spent: str = "",
         plain: Mapping[str, float] | None = None,
+        evidence: "Dial | None" = None,
     ) -> None:
         held: Any = scores if isinstance(scores, Scores) else np.asarray(scores)
         if not isinstance(scores, Scores) and held.ndim == 1:
@@ -65,6 +67,7 @@ class Dial(Promising):
             require_finite(kept.T)
         self.spent = spent
         self.rows: FloatArray | None = None  # a number for each raw row, where a face has them
+        self._choosing = None if evidence is None else evidence.surface
         self._points: dict[str, OperatingPoint] = {}
         self._bands: dict[str, Referral] = {}
 
@@ -120,11 +123,14 @@ class Dial(Promising):
         calibration: str | None = "auto",
         confidence: float | None = None,
         by: ArrayLike | None = None,
+        jointly: int = 1,
     ) -> OperatingPoint:
         """The λ and threshold that serve an aim best, kept under `name`.
 
         With a `confidence` the bounds hold on new data with that probability, and the point carries the certificate:
-        λ is chosen on one part of the rows, the threshold on another; `by` (n,) asks for the recall in every part.
+        λ is chosen on one part of the rows (or on the `evidence` of this dial), the threshold on another; `by` (n,)
+        asks for the recall in every part. Of several certificates each holds with that probability, not all of them at
+        once; where each is asked for with `jointly` their number, all of them do.
 
         The aim is spelled out as in `Objective`, or is one: `tune(aim=Objective(...))`. The point's probabilities are
         calibrated on these data: `calibration` is a kind (temperature, platt, beta, isotonic), "auto" for the one of
@@ -139,9 +145,20 @@ class Dial(Promising):
             raise ValueError("give aim, or maximize, minimize and so on; not both.")
         if confidence is not None:
             self._require_fresh()
-            point = certified_point(self._surface, aim, confidence, name, by, calibration=calibration)
+            point = certified_point(
+                self._surface,
+                aim,
+                confidence,
+                name,
+                by,
+                calibration=calibration,
+                jointly=jointly,
+                evidence=self._choosing,
+            )
         elif by is not None:
             raise ValueError("`by` asks for a certified floor in each part: give confidence too; to look, use by_part.")
+        elif jointly != 1:
+            raise ValueError("jointly needs `confidence` beside it, whose risk it splits: 0.95, say.")
         else:
             point = told(self._surface, aim, choose(self._surface, aim, name, calibration=calibration))
         return self._kept(point)

@@ -13,16 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr
 
-from lossdial.dial.bounds import lower_share, rank_for, require_floor, upper_share
+from lossdial.dial.bounds import lower_share, require_floor, shared_rank, upper_share
 from lossdial.dial.certificates import Bound, Certificate, cap_at
 from lossdial.dial.checks import BoolArray, FloatArray, as_groups, as_labels, require_both_classes
 from lossdial.dial.estimate import Estimate
 from lossdial.dial.evidence import NotCertified, one_of_each, require_confidence, sample
 from lossdial.dial.price import price
 from lossdial.dial.samples import effective
-
-_MOST = 0.98
-"""The share of the risk that recall may take; the cap on FPR, which is always there, gets the rest."""
 
 
 @dataclass(frozen=True)
@@ -146,9 +143,9 @@ def at_recall_in_every_part(
             raise NotCertified(
                 f"part {name!r} has no positives, hence no recall. Join it with another, or leave it out."
             )
-        rank = rank_for(n, floor, risk / 2) or rank_for(n, floor, _MOST * risk)
+        rank = shared_rank(n, floor, risk)
         if rank == 0:
-            raise NotCertified(f"part {name!r}: {price(floor, confidence, have=n, misses=(), most=_MOST)}")
+            raise NotCertified(f"part {name!r}: {price(floor, confidence, have=n, misses=())}")
         thresholds.append(rows.cut(positive[rank - 1], accept=True))
         spent = max(spent, float(bdtr(rank - 1, n, 1 - floor)))
     threshold = min(thresholds)

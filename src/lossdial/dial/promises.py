@@ -9,17 +9,18 @@ from numpy.typing import ArrayLike
 from scipy.special import bdtr
 
 from lossdial.dial.adapt import adapt
+from lossdial.dial.bounds import require_floor
 from lossdial.dial.budgets import cap_alerts
 from lossdial.dial.calibrating import calibrations
 from lossdial.dial.calibration import AUTO, KINDS, require_kind
 from lossdial.dial.certificates import Bound, Certificate, at_threshold
-from lossdial.dial.certifying import certified_choice, parts
+from lossdial.dial.certifying import AT_THE_FLOOR, CertifiedChoice, certified_choice, parts, sample_of
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.envelope import envelope
 from lossdial.dial.estimate import Estimate
-from lossdial.dial.evidence import NotCertified, Sample, are_known, digest_of, sample, sketches
+from lossdial.dial.evidence import NotCertified, are_known, digest_of, require_confidence, sketches
 from lossdial.dial.intervals import estimates
-from lossdial.dial.kinds import Metric
+from lossdial.dial.kinds import SAME, CountMetric, Metric
 from lossdial.dial.objectives import Objective
 from lossdial.dial.points import Figures, OperatingPoint
 from lossdial.dial.prevalence import log_odds
@@ -40,14 +41,23 @@ def certified_point(
     report: Sequence[str | Metric] = REPORT,
     calibration: str | None = AUTO,
     seed: int = 0,
+    jointly: int = 1,
+    evidence: Surface | None = None,
 ) -> OperatingPoint:
     """The point of `certified_choice`, calibrated and measured on all rows as `choose` does it.
 
-    Its figures under `metrics` are of rows that partly chose or certified it; what holds is its certificate.
+    It is one of `jointly` certificates that share the risk. Its figures under `metrics` are of rows that partly chose
+    or certified it; what holds is its certificate.
     """
     if calibration is not None:
         require_kind(calibration, (AUTO, *KINDS))
-    found = certified_choice(surface, objective, confidence, by, seed)
+    if not isinstance(jointly, int) or jointly < 1:
+        raise ValueError(f"jointly must be a number of certificates, 1 or more; got {jointly!r}.")
+    require_confidence(confidence)
+    each = 1 - (1 - confidence) / jointly
+    found = certified_choice(surface, objective, each, by, seed, evidence)
+    note = " ".join(filter(None, [found.certificate.note, _given_up(surface, objective, found)]))
+    certificate = replace(found.certificate, jointly=jointly, note=note)
     (fitted,) = calibrations(surface.at(found.index), calibration)
     metric, bounds = objective.unfolded(surface.prevalence)
     metrics = {m.name: m for m in (*map(as_metric, report), *(m for m, _ in bounds), metric)}
@@ -63,8 +73,8 @@ def certified_point(
         prevalence=objective.prevalence,
         shift=0.0 if objective.prevalence is None else log_odds(objective.prevalence) - log_odds(surface.prevalence),
         aim=None if objective.to_json() is None else objective,
-        certificate=found.certificate,
-        chosen_on=sketches(surface.labels, surface.score(found.index)),
+        certificate=certificate,
+        chosen_on=f"{sketches(surface.labels, surface.score(found.index))} {found.chosen_on}".strip(),
     )
 
     def figures() -> dict[str, Estimate]:
@@ -75,6 +85,20 @@ def certified_point(
     return replace(point, metrics=Figures(figures))
 
 
+def _given_up(surface: Surface, objective: Objective, found: CertifiedChoice) -> str:
+    """What the certificate costs: the aim at its threshold, and at the one that tuning takes without, at the same λ and
+    on the certifying rows."""
+    metric, bounds = objective.unfolded(surface.prevalence)
+    if not bounds or not isinstance(metric, CountMetric):
+        return ""
+    one = surface.at(found.index).take(found.certifying)
+    plain = select(one, objective)
+    if not plain.feasible:
+        return ""
+    certified = float(one.metric(metric, found.threshold)[0])
+    return f"On these rows {metric.name} is {certified:.3g} certified, {plain.value:.3g} without, at the same λ."
+
+
 def adapted_point(
     surface: Surface, prevalence: float, costs: tuple[float, float], confidence: float, name: str, seed: int = 0
 ) -> OperatingPoint:
@@ -82,7 +106,7 @@ def adapted_point(
     choosing, certifying = parts(surface.labels, surface.samples.groups, None, confidence, seed)
     point = adapt(envelope(surface.take(choosing)), prevalence, *costs, name)
     score = surface.score(surface.column(point.lam, f"point {name!r}"))
-    rows = sample_of(surface.take(certifying), score[certifying], seed)
+    rows = sample_of(surface, score, seed, certifying)
     certificate = at_threshold(rows, point.threshold, confidence)
     return replace(point, certificate=certificate, chosen_on=sketches(surface.labels, score))
 
@@ -107,51 +131,68 @@ def certify_point(
     return replace(point, certificate=at_threshold(certifying, point.threshold, confidence), holding="")
 
 
-def sample_of(surface: Surface, score: ArrayLike, seed: int = 0) -> Sample:
-    """The certifying sample of a surface's rows with scores (n,)."""
-    return sample(surface.labels, score, surface.samples.groups, surface.samples.weight, seed)
-
-
 def told(surface: Surface, objective: Objective, point: OperatingPoint) -> OperatingPoint:
     """An uncertified point with sketches of what chose it, and how likely its floor or cap holds on new data.
 
-    A threshold next to the k-th smallest of n positives has a recall that is Beta(n-k+1, k) over samples. Where λ was
-    chosen as well, or rows come in groups, it holds less often still.
+    A threshold next to the k-th smallest of n positives has a recall that is Beta(n-k+1, k) over samples. One that
+    keeps the floor here, but was chosen by another figure, lies lower: it holds as often, or more. Where λ was chosen
+    as well, or rows come in groups, a threshold at the floor holds less often still, and of another nothing is known.
     """
     index = surface.column(point.lam, f"point {point.name!r}")
     score = surface.score(index)
     lines = []
-    _, bounds = objective.unfolded(surface.prevalence)
-    chosen = "" if surface.n_lams == 1 and surface.samples.groups is None else " at most"
+    aim, bounds = objective.unfolded(surface.prevalence)
+    plain = surface.n_lams == 1 and surface.samples.groups is None
     for metric, value in bounds:
         if metric.name not in ("recall", "fpr", "specificity") or not 0 < value < 1:
             continue
         side = surface.labels if metric.name == "recall" else ~surface.labels
-        n = int(np.count_nonzero(side))
+        n, floor = int(np.count_nonzero(side)), 1 - value if metric.name == "fpr" else value
         wrong = int(np.count_nonzero((score[side] > point.threshold) != (metric.name == "recall")))
-        floor = 1 - value if metric.name == "fpr" else value
-        likely = 1 - float(bdtr(min(wrong, n - 1), n, 1 - floor))
+        most = int(n * (1 - floor) + SAME * n)
+        binds = metric.name == "recall" and aim.name in AT_THE_FLOOR and wrong == most
+        if wrong > most or not (plain or binds):
+            continue
+        exact = "" if binds else " or more"
+        sure = f"{1 - float(bdtr(most, n, 1 - floor)):.2f}{exact if plain else ' at most'}"
         sign = ">=" if metric.greater_is_better else "<="
-        lines.append(f"{metric.name} {sign} {value:g} holds on new data with probability {likely:.2f}{chosen}")
+        lines.append(f"{metric.name} {sign} {value:g} holds on new data with probability {sure}")
     holding = f"{'; '.join(lines)} (confidence=0.95 makes sure)" if lines else ""
     return replace(point, holding=holding, chosen_on=sketches(surface.labels, score))
 
 
-def priced(surface: Surface, recall: float, confidence: float, prevalence: float | None = None) -> Price:
+def priced(
+    surface: Surface,
+    recall: float,
+    confidence: float,
+    prevalence: float | None = None,
+    evidence: Surface | None = None,
+) -> Price:
     """What certifying a recall takes, and what these rows have and promise for it.
 
-    Where there are several λ, at the one that tuning for precision takes: chosen on the rows that then do not certify.
+    Where there are several λ, at the one that tuning for precision takes; the precision is that of the rows that did
+    not choose it.
     """
-    choosing, index = surface.n_lams > 1, 0
-    found = price(recall, confidence, surface.samples.units[0], choosing, misses=())
-    if choosing:
-        there, aim = surface, Objective(maximize="auc")
-        if found.now is not None:
-            there = surface.take(parts(surface.labels, surface.samples.groups, recall, confidence)[0])
-            aim = Objective(maximize="precision", subject_to={"recall": found.now.recall})
-        index = select(there, aim).index
-    curve = precision_curve(surface.labels, surface.score(index), prevalence)
-    return price(recall, confidence, surface.samples.units[0], choosing, curve)
+    n, aim = surface.samples.units[0], Objective(maximize="precision", subject_to={"recall": recall})
+    require_floor(recall, "recall")
+    share = surface.prevalence if prevalence is None else prevalence
+    try:
+        found = certified_choice(surface, aim, confidence, evidence=evidence)
+    except NotCertified:
+        index, there = 0, surface
+        if surface.n_lams > 1:
+            choosing, there = surface.swapped_halves()[0]
+            index = select(choosing, Objective(maximize="auc")).index
+        curve = precision_curve(there.labels, there.score(index), share)
+        return price(recall, confidence, n, surface.n_lams > 1, curve)
+    score, chose = surface.score(found.index), np.ones(surface.labels.size, dtype=np.bool_)
+    chose[found.certifying] = False
+    # Where all λ are certified at once, it is the certifying negatives that tell which is best.
+    rows = ~chose if found.at_once == 1 else surface.labels | chose
+    curve = precision_curve(surface.labels[rows], score[rows], share)
+    each = 1 - (1 - confidence) / found.at_once
+    now = price(recall, each, n, found.certificate.n_positive < n, curve)
+    return replace(now, confidence=confidence)
 
 
 def referral(
@@ -169,7 +210,7 @@ def referral(
     else:
         choosing, certifying = parts(surface.labels, surface.samples.groups, None, confidence, seed)
         index = select(surface.take(choosing), Objective(maximize="auc")).index
-        rows = sample_of(surface.take(certifying), surface.score(index)[certifying], seed)
+        rows = sample_of(surface, surface.score(index), seed, certifying)
     band = refer(rows, npv=npv, precision=precision, prevalence=prevalence, confidence=confidence)
     (fitted,) = calibrations(surface.at(index), AUTO)
     shift = log_odds(prevalence) - log_odds(surface.prevalence)

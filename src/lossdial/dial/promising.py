@@ -39,6 +39,7 @@ class Promising:
     spent: str
     rows: FloatArray | None
     _surface: Surface
+    _choosing: Surface | None
     _points: dict[str, OperatingPoint]
     _bands: dict[str, Referral]
 
@@ -51,7 +52,7 @@ class Promising:
 
     def price(self, recall: float, confidence: float = 0.95, prevalence: float | None = None) -> Price:
         """How many positives certifying a recall takes, what can be certified now, and the precision to expect."""
-        return priced(self._surface, recall, confidence, prevalence)
+        return priced(self._surface, recall, confidence, prevalence, self._choosing)
 
     def refer(
         self,

@@ -53,6 +53,7 @@ class DialMixin:
         calibration: str | None = "auto",
         confidence: float | None = None,
         by: ArrayLike | None = None,
+        jointly: int = 1,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> OperatingPoint:
@@ -60,7 +61,9 @@ class DialMixin:
 
         The point is kept under ``name``, with the calibration of its probabilities. Without data, on the held-out
         scores of ``fit``. With a ``confidence`` its bounds hold on new data with that probability, in every part that
-        ``by`` names, and the point carries the certificate.
+        ``by`` names, and the point carries the certificate. On data that ``fit`` has not seen, λ is then chosen on what
+        ``fit`` kept, and all rows certify. Of several certificates all hold at once where each is asked for with
+        ``jointly`` their number.
         """
         point = self.dial(X, y, groups=groups, sample_weight=sample_weight).tune(
             maximize=maximize,
@@ -74,6 +77,7 @@ class DialMixin:
             calibration=calibration,
             confidence=confidence,
             by=by,
+            jointly=jointly,
         )
         return self.keep(point)
 

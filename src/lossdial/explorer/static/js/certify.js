@@ -1,9 +1,12 @@
 // A recall that will hold: λ chosen on some rows, the threshold an order statistic of the other rows' positives. The same
 // as Python's tune(maximize="precision", subject_to={"recall": floor}, confidence=…), but that Python, which chooses anew,
-// sets aside as many rows as the floor at hand needs, and the page as many as 0.95 at 95 % does.
+// sets aside as many rows as the floor at hand needs, and the page as many as 0.95 at 95 % does; and that Python certifies
+// λ that have little in common all at once.
 
 import { factor } from "./figures.js";
 import { balancedAccuracy, bestLam } from "./search.js";
+
+const MOST = 0.98; // the share of the risk that recall may take; the cap on FPR gets the rest (dial/bounds.py)
 
 const logSum = (a, b) => Math.max(a, b) + Math.log1p(Math.exp(-Math.abs(a - b)));
 
@@ -93,7 +96,7 @@ export function certified(model, { floor, confidence, prevalence }) {
   if (!(floor > 0 && floor < 1)) {
     return { refusal: "A certified recall must lie strictly between 0 and 100 %: no finite sample promises that nobody is missed. Ask for 99 %, say." };
   }
-  const rank = (size) => rankFor(size, floor, risk / 2) || rankFor(size, floor, risk);
+  const rank = (size) => rankFor(size, floor, MOST * risk) || rankFor(size, floor, risk);
   const k = rank(n);
   if (k === 0) return { n, needed: positivesNeeded(floor, risk), possible: floorWithin(n, risk), split };
   const column = split ? choose(model, 1 - rank(certifying.positive) / (certifying.positive + 1), prevalence) : 0;
