@@ -97,7 +97,7 @@ def test_rows_that_repeat_by_nature_are_no_copies_and_no_warning_counts_them() -
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         split = split_rows(x, y, None, 0.2, 0)
-        assert count_copies(x[:300], x[300:]) == 0
+        assert count_copies(x[:300], x[300:], "held-out rows") == 0
     assert split.test.sum() == 79
     train, other = np.r_[np.zeros(300), np.arange(1, 40)][:, None], np.r_[np.zeros(97), 5, 6, 99][:, None]
     with pytest.warns(UserWarning, match="2 of 100 held-out rows are exact copies"):

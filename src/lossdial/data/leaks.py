@@ -136,7 +136,7 @@ def split_rows(x: Rows, y: NDArray[Any], groups: ArrayLike | None, share: float,
 def count_copies(train: Rows, other: Rows, what: str = "test images") -> int:
     """How many rows (or images) of `other` are exact copies of training rows; warned of where there are any.
 
-    As in :func:`row_groups`, a row that makes up a large share of all of them is no copy.
+    As in :func:`row_groups`, a row of a table that makes up a large share of them all is no copy.
     """
     if isinstance(train, pd.DataFrame) and isinstance(other, pd.DataFrame):
         names = [name for name in train.columns if name in other.columns and not is_identifier(train[name])]
@@ -193,7 +193,8 @@ def _distance(a: NDArray[Any], b: NDArray[Any]) -> float:
 
 
 def _warn_of_copies(train: NDArray[np.uint64], other: NDArray[np.uint64], what: str) -> int:
-    rare = ~_by_nature(np.concatenate([train, other]))
+    of_images = what.endswith("images")  # of which none comes often by nature
+    rare = ~_by_nature(np.concatenate([train, other]), 1.0 if of_images else 0.05)
     train, other_rare = train[rare[: len(train)]], other[rare[len(train) :]]
     copies = int(np.isin(other_rare, train).sum())
     if copies:
@@ -201,7 +202,7 @@ def _warn_of_copies(train: NDArray[np.uint64], other: NDArray[np.uint64], what: 
         itself = f" (in training itself {repeated:.0%} of the rows repeat others)" if repeated > 0.01 else ""
         warnings.warn(
             f"{copies:,} of {len(other):,} {what} are exact copies of training "
-            f"{'images' if what.endswith('images') else 'rows'}{itself}: scores on them will flatter",
+            f"{'images' if of_images else 'rows'}{itself}: scores on them will flatter",
             UserWarning,
             stacklevel=4,
         )
