@@ -44,7 +44,8 @@ def test_adapting_equals_choosing_with_the_same_cost_and_prevalence():
 def test_the_printout_says_where_costs_break_even_beside_the_threshold():
     point = adapt(envelope(make(100, 900, 0)), prevalence=0.002, cost_fn=500, cost_fp=1)
     assert point.break_even == pytest.approx(1 / 501)
-    assert f"at prevalence 0.002; an alert breaks even at 0.002 if" in str(point)
+    told = f"calibrated {point.threshold_probability:.3g} at prevalence 0.002; an alert breaks even at 0.002 if"
+    assert told in str(point)
     # Near, not upon it: the one is counted, the other computed.
     assert 0.1 < point.threshold_probability / point.break_even < 10
     assert type(point).from_json(point.to_json()).break_even == point.break_even

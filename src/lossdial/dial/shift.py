@@ -137,7 +137,8 @@ def mixture_fit(
     gap = binned.law[2] - expected
     # The last bin is what the others leave.
     variance = np.append(np.diagonal(covariance), covariance.sum())
-    freedom = max(edges.size - 1, 1)
+    # Where the share that fits best lies beyond 0 or 1, nothing was fitted.
+    freedom = max(edges.size - 1, 1) if 0 < share < 1 else edges.size
     half = 1 / (2 * new.size)
     value = min(max(share, half), 1 - half)
     return Fit(
