@@ -1,6 +1,8 @@
 """Money per case on the credit data: a threshold per case against the best fixed one and scikit-learn's tuned one."""
 
 import os
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ from sklearn.metrics import make_scorer
 from sklearn.model_selection import TunedThresholdClassifierCV, train_test_split
 
 from lossdial.dial.calibrating import calibrate
-from lossdial.dial.cases import CaseRule, best_fixed, case_costs, mean_cost
+from lossdial.dial.cases import CaseRule, _halves, best_fixed, case_costs, mean_cost
 from lossdial.dial.classifiers import margins_of
 
 ALARM = 20_000.0
@@ -20,6 +22,35 @@ ALARM = 20_000.0
 
 def _paid(y: np.ndarray, alert: np.ndarray, amount: np.ndarray) -> np.ndarray:
     return np.where(y == 1, np.where(alert, 0.0, amount), np.where(alert, ALARM, 0.0))
+
+
+COSTS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
+    "lognormal, σ 1": lambda rng, n: 20 * rng.lognormal(0, 1, n),
+    "lognormal, σ 1.5": lambda rng, n: 20 * rng.lognormal(0, 1.5, n),
+    "Pareto, 2.5": lambda rng, n: 20 * (1 + rng.pareto(2.5, n)),
+}
+
+
+def costs_covered(law: str, n_positive: int, index: int) -> Counter[str]:
+    """Which intervals of `case_costs` cover the mean true cost of the two half-chosen rules, on 200,000 fresh cases."""
+    rng = np.random.default_rng([31, list(COSTS).index(law), n_positive, index])
+
+    def drawn(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        y = rng.random(n) < 0.1
+        return y, rng.standard_normal(n) + 2 * y - np.log(9), COSTS[law](rng, n)
+
+    (y, score, amount), (fresh_y, fresh, fresh_amount) = drawn(10 * n_positive), drawn(200_000)
+    found = case_costs(y, score, amount, 5.0)
+    side = _halves(y, np.arange(y.size), 0)
+    truth = np.zeros(2)
+    for fit in (side, ~side):
+        rule = CaseRule(calibrate(y[fit], score[fit]))
+        cut = best_fixed(y[fit], score[fit], amount[fit], np.full(fit.sum(), 5.0))
+        for k, alert in enumerate((rule.predict(fresh, fresh_amount, 5.0), fresh > cut)):
+            truth[k] += np.where(fresh_y, np.where(alert, 0.0, fresh_amount), np.where(alert, 5.0, 0.0)).mean() / 2
+    told = {"a threshold per case": found.per_case, "the best fixed one": found.fixed, "the saving": found.saving}
+    truths = (*truth, truth[1] - truth[0])
+    return Counter({name: int(e.low <= value <= e.high) for (name, e), value in zip(told.items(), truths, strict=True)})
 
 
 def money(path: Path | None = None) -> list[str] | None:

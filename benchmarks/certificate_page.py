@@ -9,7 +9,8 @@ from certificate_laws import Law
 
 CLAIMS = ("recall", "fpr", "both", "precision elsewhere", "referral band", "alert cap")
 RISK = 0.05
-ANSWERS = ("uncertified", "recall alone", "recall and fpr", "MAPIE", "MAPIE, fixed sequence")
+WATCHERS = {"watch": "`watch`", "watch by MAPIE": "MAPIE"}
+ANSWERS = ("uncertified", "tune", "MAPIE", "MAPIE, fixed sequence")
 
 
 def limit(draws: float, risk: float = RISK) -> float:
@@ -58,7 +59,10 @@ def page(
     text += _watch(sums, delays, missed)
     text += _fresh(sums, missed)
     text += _verdict(sums, missed)
-    text += _crossfit(sums, missed)
+    text += ["", *CROSSFIT, "", "| aim and data | draws | coverage, % |", "| --- | --- | --- |"]
+    text += _coverage(sums, "crossfit: ", 0.93, missed)
+    text += ["", *COSTS, "", "| cost of a miss | draws | coverage, % |", "| --- | --- | --- |"]
+    text += _coverage(sums, "costs: ", 0.93, missed)
     if timed is not None:
         text += _timed(*timed, missed)
     if money is not None:
@@ -83,24 +87,26 @@ def _broken(sums: Sums, laws: Sequence[Law], missed: list[str]) -> list[str]:
 
 
 def _given_up(sums: Sums, laws: Sequence[Law], missed: list[str]) -> list[str]:
-    lines = ["", *COST, "", "| law | floor | " + " | ".join(ANSWERS) + " | ahead of MAPIE | of its fixed sequence |"]
-    lines.append("| --- " * (len(ANSWERS) + 4) + "|")
+    lines = ["", *COST, "", "| law | draws | floor | " + " | ".join(ANSWERS) + " | ahead of MAPIE | of its sequence |"]
+    lines.append("| --- " * (len(ANSWERS) + 5) + "|")
     for law in laws:
-        what = f"law: {law.name}"
-        if f"{ANSWERS[0]}: precision" not in sums.sums[what]:
+        what, cells = f"answers: {law.name}", []
+        if not sums.draws[what]:
             continue
-        cells = []
         for who in ANSWERS:
             mean = sums.mean(what, who, "precision")
             refused, broken = sums.share(what, f"{who}: refused"), sums.share(what, f"{who}: broken")
             note = f"{100 * broken:.1f} % broken" + (f", {100 * refused:.0f} % no answer" if refused else "")
             cells.append(f"no answer ({100 * refused:.0f} %)" if mean is None else f"{mean:.3f} ({note})")
-        ahead = [sums.mean(what, who, "ahead") for who in ANSWERS[3:]]
-        for who, gap in zip(ANSWERS[3:], ahead, strict=True):
+            if who == "tune" and broken > limit(sums.draws[what]):
+                missed.append(f"{law.name}: the floor of tune is broken in {broken:.3f}")
+        for who in ANSWERS[2:]:
+            both = sums.sums[what][f"{who}: both"]
+            gap = sums.sums[what][f"{who}: ahead"] / both if both else None
+            cells.append("–" if gap is None else f"{gap:+.3f}")
             if gap is not None and gap < 0:
                 missed.append(f"{law.name}: {who} has more precision, by {-gap:.4f}")
-        cells += ["–" if gap is None else f"{gap:+.3f}" for gap in ahead]
-        lines.append(f"| {law.name} | {law.floor:g} | {' | '.join(cells)} |")
+        lines.append(f"| {law.name} | {sums.draws[what]:,} | {law.floor:g} | {' | '.join(cells)} |")
     return lines
 
 
@@ -181,19 +187,21 @@ def _counted(sums: Sums) -> list[str]:
 
 
 def _watch(sums: Sums, delays: Sequence[int], missed: list[str]) -> list[str]:
-    false = "watch: 0.95 for 100000"
-    share, draws = sums.share(false, "alarms"), sums.draws[false]
+    lines = ["", *WATCH, "False alarms right at the floor, over 100,000 outcomes looked at after each:"]
+    share, draws = sums.share("watch: 0.95 for 100000", "alarms"), sums.draws["watch: 0.95 for 100000"]
     if share > limit(draws):
         missed.append(f"watch: {share:.3f} false alarms")
-    lines = ["", *WATCH, "False alarms right at the floor, over 100,000 outcomes looked at after each:"]
     lines += [f"{100 * share:.1f} % of {draws:,} streams.", *SPOKEN, ""]
-    lines.append("| recall now | good outcomes before | " + " | ".join(map(str, delays)) + " |")
-    lines.append("| --- " * (len(delays) + 2) + "|")
+    lines.append("| recall now | good outcomes before | who | " + " | ".join(map(str, delays)) + " |")
+    lines.append("| --- " * (len(delays) + 3) + "|")
     for what in sums.draws:
-        if what.startswith("watch: ") and what != false:
+        if what.startswith("watch: ") and " after " in what:
             recall, good = what[7:].split(" after ")
-            cells = " | ".join(f"{100 * sums.share(what, f'within {limit_}'):.0f}" for limit_ in delays)
-            lines.append(f"| {recall} | {good} | {cells} |")
+            for who, name in WATCHERS.items():
+                there = what.replace("watch", who, 1)
+                if sums.draws[there]:
+                    cells = " | ".join(f"{100 * sums.share(there, f'within {limit_}'):.0f}" for limit_ in delays)
+                    lines.append(f"| {recall} | {good} | {name} | {cells} |")
     lines += ["", *SORTED, "", "| how the file is sorted | draws | false alarms, % |", "| --- | --- | --- |"]
     return lines + _bars(sums, "sorted: ", missed, "false alarms")
 
@@ -228,26 +236,23 @@ def _bars(sums: Sums, prefix: str, missed: list[str], bad: str, risk: float = RI
 
 def _verdict(sums: Sums, missed: list[str]) -> list[str]:
     lines = ["", *VERDICT, "", "| verdict on | draws | any gain claimed, % |", "| --- | --- | --- |"]
-    for what, draws in sums.draws.items():
-        if what.startswith("verdict: "):
-            claimed = sums.share(what, "hits")
-            lines.append(f"| {what[9:]} | {draws:,} | {100 * claimed:.1f} |")
-            if claimed > limit(draws):
-                missed.append(f"{what}: claims a gain in {claimed:.3f}")
-    return lines
+    lines += _bars(sums, "verdict: ", missed, "claims a gain in")
+    lines += ["", *TWINS, "", "| compare | draws | any gain or loss claimed, % |", "| --- | --- | --- |"]
+    return lines + _bars(sums, "twins: ", missed, "claims a gain or a loss in")
 
 
-def _crossfit(sums: Sums, missed: list[str]) -> list[str]:
-    lines = ["", *CROSSFIT, "", "| aim and data | draws | coverage, % |", "| --- | --- | --- |"]
+def _coverage(sums: Sums, prefix: str, least: float, missed: list[str]) -> list[str]:
+    """A row for everything of a kind, each of whose intervals must cover at least so often."""
+    lines = []
     for what, draws in sums.draws.items():
-        if what.startswith("crossfit: "):
+        if what.startswith(prefix):
             found = {key: value / draws for key, value in sums.sums[what].items()}
             told = ", ".join(f"{key} {100 * value:.1f}" for key, value in found.items())
-            lines.append(f"| {what[10:]} | {draws:,} | {told} |")
+            lines.append(f"| {what[len(prefix) :]} | {draws:,} | {told} |")
             missed += [
                 f"{what}: {key} covers {value:.3f}"
                 for key, value in found.items()
-                if value < 0.93 - 3.09 * math.sqrt(0.93 * 0.07 / draws)
+                if value < least - 3.09 * math.sqrt(least * (1 - least) / draws)
             ]
     return lines
 
@@ -275,10 +280,11 @@ brackets.
 """
 COST = """## What it costs
 Mean true precision, at the prevalence of the data, of the answers to 'the most precision with this recall', and how
-often they break the floor. *Uncertified* is `tune` without confidence. MAPIE's `BinaryClassificationController` sees
-the same draws as sigmoid(score - 1), spread over its default grid of a hundred thresholds, with its default correction
-(Bonferroni-Holm), and with its fixed sequence of tests. *Ahead* is the mean of recall alone less MAPIE, over the draws
-that MAPIE answers.
+often they break the floor: `Dial.tune` without a confidence (*uncertified*) and with `confidence=0.95` (*tune*), and
+MAPIE's `BinaryClassificationController`, all by public calls on the same draws. MAPIE sees them as sigmoid(score - 1),
+spread over its default grid of a hundred thresholds, with its default correction (Bonferroni-Holm), and with its fixed
+sequence of tests. *Ahead* is the mean precision of tune less MAPIE's, over the draws that both answer. tune certifies a
+cap on FPR besides the floor, which MAPIE does not.
 """.splitlines()
 PROMISED = """## What a promise costs
 The mean true figure that a certified choice leaves, and that tuning without a confidence leaves, which breaks its floor
@@ -315,7 +321,8 @@ calibrated probability 1/501.
 WATCH = """## Watching a floor of 0.95
 """.splitlines()
 SPOKEN = """
-In how many streams of a hundred the watch has spoken within so many outcomes of a change:
+In how many streams of a hundred `watch` has spoken within so many outcomes of a change, and MAPIE's
+`RiskMonitoring("recall")` on the first of the same streams, the floor being its threshold and 5 % its risk:
 """.splitlines()
 SORTED = """
 Outcomes right at a floor on recall of 0.9 and at a cap on FPR, shown in five calls of 1,000 cases, each call sorted.
@@ -329,8 +336,15 @@ the rows are no longer told from others. Fresh rows must certify.
 VERDICT = """## A verdict where there is nothing to find
 Five aims; λ that differ only by noise of their own.
 """.splitlines()
+TWINS = """Two models that share a score and have noise of their own, `dial.compare(other)` for the same five aims:
+""".splitlines()
 CROSSFIT = """## Cross-fitted figures
 Coverage of their 95 % intervals for the mean true figure of the two half-chosen points.
+""".splitlines()
+COSTS = """## Costs per case with heavy tails
+Coverage of the 95 % intervals of `case_costs` for the mean true cost of the two half-chosen rules; a tenth of the cases
+is positive, a false alarm costs 5. No interval covers the mean of every law: a tail that no row shows cannot be
+bounded. The resamples hold two rows that were not seen, twice as far out as the farthest.
 """.splitlines()
 TIMED = """## The time
 `tune(maximize="precision", subject_to={"recall": 0.95})` over 121 λ and 13,335 samples, 1 % of them positive, with the

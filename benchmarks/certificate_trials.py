@@ -16,6 +16,7 @@ from lossdial.dial import (
     Dial,
     NotCertified,
     Objective,
+    OperatingPoint,
     Surface,
     Watch,
     cap_alerts,
@@ -24,25 +25,28 @@ from lossdial.dial import (
     select,
     verdict,
 )
-from lossdial.dial.certificates import Certificate, at_recall
-from lossdial.dial.certifying import certified_choice
-from lossdial.dial.evidence import sample
-from lossdial.dial.promises import referral
-from lossdial.dial.travel import npv_at, precision_at, travel
+from lossdial.dial.travel import npv_at, precision_at
 
 CONFIDENCE = 0.95
 
 try:
-    from mapie.risk_control import BinaryClassificationController as Controller
+    from mapie.exchangeability_testing import RiskMonitoring
+    from mapie.risk_control import BinaryClassificationController
+
+    MAPIE = True
 except ImportError:  # extra `bench`
-    Controller = None
+    MAPIE = False
+
+
+def asked(law: Law, rows: Rows) -> Dial:
+    """A dial of one draw: what a user would have made of it."""
+    return Dial(rows.y, rows.scores, [{"tau": float(k)} for k in range(law.columns)], groups=rows.groups)
 
 
 def trial(law: Law, seed: int, index: int) -> Iterator[tuple[str, str, float]]:
-    """Everything tried on one draw, as (claim, what happened, by how much): kept, broken, refused, or a figure."""
-    rng = np.random.default_rng([seed, index])
-    rows = law.draw(rng)
-    surface = Surface(rows.y, rows.scores, [{"tau": float(k)} for k in range(law.columns)], None, rows.groups)
+    """Everything tried on one draw, as (claim, what happened, by how much): kept, broken or refused."""
+    rows = law.draw(np.random.default_rng([seed, index]))
+    dial = asked(law, rows)
     floor = Objective(maximize="precision", subject_to={"recall": law.floor})
     cap = Objective(maximize="recall", subject_to={"fpr": law.cap})
 
@@ -52,25 +56,28 @@ def trial(law: Law, seed: int, index: int) -> Iterator[tuple[str, str, float]]:
         except NotCertified:
             yield claim, "refused", 1.0
 
-    def by(objective: Objective, holds: Callable[[Certificate, float, float], bool]) -> Callable[[], bool]:
+    def by(objective: Objective, holds: Callable[[OperatingPoint, float, float], bool]) -> Callable[[], bool]:
         def check() -> bool:
-            found = certified_choice(surface, objective, CONFIDENCE, seed=index)
-            return holds(found.certificate, *law.rates(found.threshold))
+            point = dial.tune(aim=objective, confidence=CONFIDENCE, calibration=None)
+            return holds(point, *law.rates(point.threshold))
 
         return check
 
-    yield from promised("recall", by(floor, lambda c, recall, _: recall >= c.recall - 1e-12))
-    yield from promised("fpr", by(cap, lambda c, _, fpr: fpr <= c.fpr + 1e-12))
-    yield from promised("both", by(floor, lambda c, recall, fpr: recall >= c.recall - 1e-12 and fpr <= c.fpr + 1e-12))
-    yield from promised("precision elsewhere", by(floor, lambda c, recall, fpr: _travels(law, c, recall, fpr)))
-    yield from promised("referral band", lambda: _band_holds(law, surface, index))
+    def keeps(point: OperatingPoint, recall: float, fpr: float, *names: str) -> bool:
+        truth = {"recall": recall + 1e-12, "fpr": fpr - 1e-12}
+        assert point.certificate is not None
+        return all(bound.holds(truth[bound.metric]) for bound in point.certificate.bounds if bound.metric in names)
+
+    yield from promised("recall", by(floor, lambda p, recall, fpr: keeps(p, recall, fpr, "recall")))
+    yield from promised("fpr", by(cap, lambda p, recall, fpr: keeps(p, recall, fpr, "fpr")))
+    yield from promised("both", by(floor, lambda p, recall, fpr: keeps(p, recall, fpr, "recall", "fpr")))
+    yield from promised("precision elsewhere", by(floor, lambda p, recall, fpr: _travels(law, p, recall, fpr)))
+    yield from promised("referral band", lambda: _band_holds(law, dial))
     yield from promised("alert cap", lambda: _cap_holds(law, rows, index))
-    if law.columns == 1 and rows.groups is None:
-        yield from _precisions(law, rows, surface)
 
 
-def _travels(law: Law, certificate: Certificate, recall: float, fpr: float) -> bool:
-    found = travel(certificate, law.prevalence, cost_fn=100, cost_fp=1)
+def _travels(law: Law, point: OperatingPoint, recall: float, fpr: float) -> bool:
+    found = point.at(law.prevalence, cost_fn=100, cost_fp=1)
     cost = law.prevalence * 100 * (1 - recall) + (1 - law.prevalence) * fpr
     return (
         precision_at(recall, fpr, law.prevalence) >= found.precision - 1e-12
@@ -79,9 +86,9 @@ def _travels(law: Law, certificate: Certificate, recall: float, fpr: float) -> b
     )
 
 
-def _band_holds(law: Law, surface: Surface, index: int) -> bool:
+def _band_holds(law: Law, dial: Dial) -> bool:
     npv, precision = law.promise
-    band = referral(surface, npv, precision, law.prevalence, CONFIDENCE, seed=index)
+    band = dial.refer(npv=npv, precision=precision, prevalence=law.prevalence, confidence=CONFIDENCE)
     below = np.isinf(band.low) or npv_at(*law.rates(band.low), law.prevalence) >= band.npv - 1e-12
     return bool(
         below and (np.isinf(band.high) or precision_at(*law.rates(band.high), law.prevalence) >= band.precision - 1e-12)
@@ -103,16 +110,20 @@ def _cap_holds(law: Law, rows: Rows, index: int) -> bool:
     return share * recall + (1 - share) * fpr <= 0.3 + 1e-12
 
 
-def _precisions(law: Law, rows: Rows, surface: Surface) -> Iterator[tuple[str, str, float]]:
-    """Precision at the data's prevalence of those who answer, and how far recall alone is ahead of MAPIE."""
+def answers(law: Law, seed: int, index: int) -> Iterator[tuple[str, str, float]]:
+    """What public calls answer to 'the most precision with this recall' on one draw: true precision, and who is ahead.
+
+    Ours is `Dial.tune`; MAPIE's is `BinaryClassificationController`, on the same labels and scores.
+    """
+    rows = law.draw(np.random.default_rng([seed, index]))
+    dial = asked(law, rows)
     floor = Objective(maximize="precision", subject_to={"recall": law.floor})
-    cuts: dict[str, float | None] = {"uncertified": select(surface, floor).threshold}
-    for who, cap in (("recall alone", False), ("recall and fpr", True)):
-        try:
-            cuts[who] = at_recall(sample(rows.y, rows.scores[:, 0]), law.floor, CONFIDENCE, cap)[0]
-        except NotCertified:
-            cuts[who] = None
-    if Controller is not None:
+    cuts: dict[str, float | None] = {"uncertified": dial.tune(aim=floor, calibration=None).threshold}
+    try:
+        cuts["tune"] = dial.tune(aim=floor, confidence=CONFIDENCE, calibration=None).threshold
+    except NotCertified:
+        cuts["tune"] = None
+    if MAPIE:
         cuts["MAPIE"] = _mapie(rows, law.floor, "bonferroni_holm")
         cuts["MAPIE, fixed sequence"] = _mapie(rows, law.floor, "fixed_sequence")
     found: dict[str, float] = {}
@@ -121,21 +132,20 @@ def _precisions(law: Law, rows: Rows, surface: Surface) -> Iterator[tuple[str, s
             yield who, "refused", 1.0
             continue
         recall, fpr = law.rates(cut)
-        found[who] = precision_at(recall, fpr, surface.prevalence)
+        found[who] = precision_at(recall, fpr, float(rows.y.mean()))
         yield who, "broken" if recall < law.floor - 1e-12 else "kept", 1.0
         yield who, "precision", found[who]
-        if who.startswith("MAPIE") and "recall alone" in found:
-            yield who, "ahead", found["recall alone"] - found[who]
+        if who.startswith("MAPIE") and "tune" in found:
+            yield who, "both", 1.0
+            yield who, "ahead", found["tune"] - found[who]
 
 
 def _mapie(rows: Rows, floor: float, method: str) -> float | None:
     """The score at MAPIE's best threshold on its default grid of probabilities; None where it has none."""
     score = rows.scores[:, 0]
-    inner = (
-        score - _CENTRE if score.max() > -3 else score
-    )  # probabilities about one half, but for scores all below 0.01
-    probability = 1 / (1 + np.exp(-inner))
-    controller = Controller(
+    centre = 1.0 if score.max() > -3 else 0.0  # probabilities about one half, but for scores all below 0.01
+    probability = 1 / (1 + np.exp(centre - score))
+    controller = BinaryClassificationController(
         lambda X: np.column_stack([1 - X[:, 0], X[:, 0]]), "recall", floor, CONFIDENCE, fwer_method=method
     )
     with warnings.catch_warnings():
@@ -146,10 +156,7 @@ def _mapie(rows: Rows, floor: float, method: str) -> float | None:
         return None
     # MAPIE accepts probability >= threshold; one float lower, `score > cut` does the same.
     cut = -np.inf if best <= 0 else float(np.log(best / (1 - best)))
-    return float(np.nextafter(cut + (_CENTRE if score.max() > -3 else 0.0), -np.inf))
-
-
-_CENTRE = 1.0
+    return float(np.nextafter(cut + centre, -np.inf))
 
 
 def shift_refused(share: float, moved: float, spread: float, index: int) -> bool:
@@ -258,9 +265,26 @@ def costs(shape: str, n_positive: int, index: int) -> Counter[str]:
 
 def watched(recall: float, n: int, index: int, good: int = 0) -> int | None:
     """After how many outcomes a floor of 0.95 is called broken; `good` ones at 0.97 come first."""
-    rng = np.random.default_rng([int(1000 * recall), good, index])
-    bet = Bet(0.95, 0.05).see(rng.random(good) < 0.97).see(rng.random(n) < recall)
+    bet = Bet(0.95, 0.05).see(_outcomes(recall, n, index, good))
     return None if bet.broken_at is None else bet.broken_at - good
+
+
+def watched_by_mapie(recall: float, n: int, index: int, good: int = 0) -> int | None:
+    """The same outcomes of positives, shown to MAPIE: its first bound above a risk of 0.05.
+
+    With a threshold that is given MAPIE spends half of its test level on the stream: 0.1 makes that 0.05.
+    """
+    outcomes = _outcomes(recall, n, index, good)
+    monitor = RiskMonitoring("recall", test_level=0.1, threshold=0.05, warn=False)
+    monitor.update(np.ones(outcomes.size, dtype=np.int64), outcomes.astype(np.int64))
+    above = np.flatnonzero(monitor.online_risk_lower_bound_sequence_history > 0.05)
+    return None if not above.size else int(above[0]) + 1 - good
+
+
+def _outcomes(recall: float, n: int, index: int, good: int) -> NDArray[np.bool_]:
+    """`good` positives that are found with probability 0.97, then n with probability `recall`."""
+    rng = np.random.default_rng([int(1000 * recall), good, index])
+    return np.concatenate([rng.random(good) < 0.97, rng.random(n) < recall])
 
 
 ORDERS: dict[str, Callable[[Floats, Floats], Floats]] = {
@@ -293,6 +317,16 @@ def gain_claimed(n_positive: int, m: int, noise: float, index: int) -> bool:
     scores = (rng.standard_normal(y.size) + 1.5 * y)[:, None] + noise * rng.standard_normal((y.size, m))
     surface = Surface(y, scores, [{"tau": float(k)} for k in range(m)])
     return any(gain.measurable for gain in verdict(surface, resamples=200, seed=index).gains)
+
+
+def twin_beaten(n_positive: int, m: int, noise: float, index: int) -> bool:
+    """Does a comparison claim that one model beats another, or loses to it, where they differ by noise only?"""
+    rng = np.random.default_rng([29, n_positive, m, index])
+    y = np.repeat([1, 0], [n_positive, 10 * n_positive])
+    shared = (rng.standard_normal(y.size) + 1.5 * y)[:, None]
+    lams = [{"tau": float(k)} for k in range(m)]
+    one, other = (Dial(y, shared + noise * rng.standard_normal((y.size, m)), lams) for _ in range(2))
+    return any(gain.gain.low > 0 or gain.gain.high < 0 for gain in one.compare(other).gains)
 
 
 def crossfit_covers(objective: Objective, n_positive: int, m: int, index: int) -> Counter[str]:

@@ -22,10 +22,12 @@ import numpy as np
 from certificate_choice import FINDING, LAMS, NOISES, PRECISE, SIZES, five_floors, given_up, near_copies, spanning
 from certificate_fresh import chosen, trained
 from certificate_laws import LAWS, SHAPES
-from certificate_money import money
+from certificate_money import COSTS, costs_covered, money
 from certificate_page import page
 from certificate_trials import (
+    MAPIE,
     ORDERS,
+    answers,
     busy,
     capped,
     costs,
@@ -36,7 +38,9 @@ from certificate_trials import (
     shift_refused,
     sorted_alarm,
     trial,
+    twin_beaten,
     watched,
+    watched_by_mapie,
 )
 
 from lossdial.dial import Dial, Objective
@@ -47,11 +51,13 @@ PRECISION = Objective(maximize="precision", subject_to={"recall": 0.95})
 RECALL = Objective(maximize="recall", subject_to={"fpr": 0.05})
 
 
-def law_block(number: int, start: int, draws: int) -> dict[str, float]:
+def law_block(
+    one: Callable[..., Iterator[tuple[str, str, float]]], number: int, start: int, draws: int
+) -> dict[str, float]:
     """Sums of what happened in some draws of a law, by 'claim: what'."""
     sums: Counter[str] = Counter()
     for index in range(start, start + draws):
-        for claim, what, amount in trial(LAWS[number], number, index):
+        for claim, what, amount in one(LAWS[number], number, index):
             sums[f"{claim}: {what}"] += amount  # type: ignore[assignment]
     return dict(sums)
 
@@ -75,12 +81,10 @@ def count_block(one: Callable[[int], Counter[str]], start: int, draws: int) -> d
     return {name: float(amount) for name, amount in sums.items()}
 
 
-def cover_block(objective: Objective, n_positive: int, m: int, start: int, draws: int) -> dict[str, float]:
-    return count_block(partial(crossfit_covers, objective, n_positive, m), start, draws)
-
-
-def alarm_block(recall: float, n: int, good: int, start: int, draws: int) -> dict[str, float]:
-    found = [watched(recall, n, index, good) for index in range(start, start + draws)]
+def alarm_block(
+    watcher: Callable[..., int | None], recall: float, n: int, good: int, start: int, draws: int
+) -> dict[str, float]:
+    found = [watcher(recall, n, index, good) for index in range(start, start + draws)]
     sums = {"alarms": float(sum(delay is not None and delay > 0 for delay in found))}
     return sums | {f"within {limit}": float(sum(d is not None and 0 < d <= limit for d in found)) for limit in DELAYS}
 
@@ -99,8 +103,11 @@ def jobs(draws: int) -> dict[str, tuple[Callable[[int, int], dict[str, float]], 
     """Everything to be tried: name -> block of draws, and how many draws."""
     few = max(draws // 2, 1)
     found: dict[str, tuple[Callable[[int, int], dict[str, float]], int]] = {
-        f"law: {law.name}": (partial(law_block, number), draws) for number, law in enumerate(LAWS)
+        f"law: {law.name}": (partial(law_block, trial, number), draws) for number, law in enumerate(LAWS)
     }
+    for number, law in enumerate(LAWS):
+        if law.columns == 1 and "patients" not in law.name:
+            found[f"answers: {law.name}"] = (partial(law_block, answers, number), few)
     for share in (0.001, 0.1, 0.5):
         found[f"shift: share {share:g}"] = (_shares(partial(shift_refused, share, 0.0, 1.0)), 2 * draws)
     for moved in (-0.6, -0.4, -0.2, 0.2, 0.4, 0.6, 0.8):
@@ -126,10 +133,13 @@ def jobs(draws: int) -> dict[str, tuple[Callable[[int, int], dict[str, float]], 
         for n_positive in (20, 100, 500):
             block = partial(count_block, partial(costs, shape, n_positive))
             found[f"cost: {shape}; {n_positive} positives"] = (block, max(draws // 40, 1))
-    found["watch: 0.95 for 100000"] = (partial(alarm_block, 0.95, 100_000, 0), max(draws // 4, 1))
-    for recall in (0.93, 0.9, 0.85, 0.8):
-        for good in (0, 2000):
-            found[f"watch: {recall:g} after {good}"] = (partial(alarm_block, recall, 2000, good), max(draws // 10, 1))
+    found["watch: 0.95 for 100000"] = (partial(alarm_block, watched, 0.95, 100_000, 0), max(draws // 4, 1))
+    watchers = {"watch": watched} | ({"watch by MAPIE": watched_by_mapie} if MAPIE else {})
+    for who, watcher in watchers.items():
+        for recall in (0.93, 0.9, 0.85, 0.8):
+            for good in (0, 2000):
+                block = partial(alarm_block, watcher, recall, 2000, good)
+                found[f"{who}: {recall:g} after {good}"] = (block, max(draws // (10 if who == "watch" else 40), 1))
     found["fresh: chose λ and threshold, continuous scores"] = (partial(fresh_block, partial(chosen, 0)), few // 2)
     found["fresh: chose λ and threshold, 30 levels"] = (partial(fresh_block, partial(chosen, 30)), few // 2)
     found["fresh: trained a tree"] = (partial(fresh_block, trained), max(draws // 10, 1))
@@ -138,10 +148,13 @@ def jobs(draws: int) -> dict[str, tuple[Callable[[int, int], dict[str, float]], 
     for n_positive, m, noise in ((50, 20, 0.3), (100, 60, 0.3), (100, 20, 1.0)):
         claim = partial(gain_claimed, n_positive, m, noise)
         found[f"verdict: {n_positive} positives, {m} λ, noise {noise:g}"] = (_shares(claim), few)
+    for n_positive, m, noise in ((50, 1, 0.5), (200, 1, 0.3), (200, 1, 1.0), (100, 20, 0.5)):
+        beaten = partial(twin_beaten, n_positive, m, noise)
+        found[f"twins: {n_positive} positives, {m} λ, noise {noise:g}"] = (_shares(beaten), few)
     for objective in (PRECISION, RECALL):
         for n_positive, m in ((50, 1), (50, 21), (200, 21)):
-            block = partial(cover_block, objective, n_positive, m)
-            found[f"crossfit: {objective}; {n_positive} positives, {m} λ"] = (block, few)
+            covers = partial(count_block, partial(crossfit_covers, objective, n_positive, m))
+            found[f"crossfit: {objective}; {n_positive} positives, {m} λ"] = (covers, few)
     found["parts: a floor in each of two, patients spanning both"] = (_shares(spanning), few)
     found["parts: 60 groups of four near-copies, interval of recall"] = (_shares(near_copies), few)
     found["joint: five floors, each by itself"] = (_shares(partial(five_floors, 1)), few)
@@ -152,6 +165,10 @@ def jobs(draws: int) -> dict[str, tuple[Callable[[int, int], dict[str, float]], 
                 for noise in NOISES if m > 1 else (0.0,):
                     block = partial(given_up_block, objective, n, m, noise)
                     found[f"given up: {objective}; {n}; {m}; {noise:g}"] = (block, max(draws // 10, 1))
+    for law in COSTS:
+        for n_positive in (50, 200, 1000):
+            covers = partial(count_block, partial(costs_covered, law, n_positive))
+            found[f"costs: {law}; {n_positive} positives"] = (covers, max(draws // 4, 1))
     return found
 
 

@@ -1,8 +1,9 @@
 """Is one training over a distribution of λ as good as the best of a search? Differences of AUC, with bounds.
 
 Everything is chosen on one half of the evaluation data and measured on the other, halves swapped and averaged, seed by
-seed: for a search, which of its trainings; for one LCT training, which λ. A seed stands for the rare images that were
-drawn to train on, which matter more than the method does, and both have the same: they are compared seed by seed.
+seed: for a search, which of its trainings; for one LCT training, which λ. Figures and bounds are averaged over many
+random halvings, so that none depends on one of them. A seed stands for the rare images that were drawn to train on,
+which matter more than the method does, and both have the same: they are compared seed by seed.
 
 Seeds and test rows are two samples, crossed, as readers and cases are where several radiologists read the same images.
 The variance of the mean difference is that of Obuchowski and Rockette, its degrees of freedom are Hillis's: what the
@@ -21,13 +22,16 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from lossdial_studies.candidates import Candidates
+from lossdial.dial import Surface
+from lossdial.dial.splitting import swapped_halves
+from lossdial_studies.candidates import Candidates, drawn
 from lossdial_studies.methods import ABLATIONS, METHODS, method
 from lossdial_studies.store import Store
 
 __all__ = [
     "BAR",
     "CONFIDENCE",
+    "HALVINGS",
     "LEARNED",
     "RESAMPLES",
     "SETTING",
@@ -49,6 +53,7 @@ LEARNED: Final = 0.85
 #: the one density: γ ~ L(0, 0.3, 0), τ ~ L(0, 3, 0.33)
 SETTING: Final = 1
 RESAMPLES: Final = 2000
+HALVINGS: Final = 200
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,8 @@ class Difference:
     """One training of ``method`` against the search.
 
     auc, search: means over the seeds that both have, of what was chosen on one half and measured on the other.
-    low: of auc − search, one-sided; of a single seed there is none.
+    low: of auc − search, one-sided, the mean over halvings; of a single seed there is none.
+    kept: the share of halvings whose own bound is within the bar.
     seconds: of one training, by the clock; the mean.
     """
 
@@ -66,6 +72,7 @@ class Difference:
     low: float
     seeds: tuple[int, ...]
     seconds: float
+    kept: float
 
     @property
     def difference(self) -> float:
@@ -103,6 +110,7 @@ class Against:
     seconds: float
     differences: tuple[Difference, ...]
     settings: tuple[SettingScore, ...]
+    averaged: tuple[tuple[int, float], ...]  # how many of a seed's trainings are averaged, and the mean AUC of that
     about: str
     left_out: tuple[int, ...] = ()  # seeds of which the search lacks settings
 
@@ -119,10 +127,12 @@ def one_against_search(
     resamples: int = RESAMPLES,
     seed: int = 0,
     advance: Callable[[int], None] = lambda _: None,
+    halvings: int = HALVINGS,
 ) -> Against:
     """LCT trained once, by each of its ways that ``frame`` has, against the best of all trainings of ``search``.
 
     frame: rows of one data set, β, preset and number of epochs; their scores must be in the store.
+    resamples: of rows, two or more, spread over at most so many ``halvings``.
     advance: called with how many resamples are done.
     """
     first = _check(frame, search)
@@ -135,41 +145,76 @@ def one_against_search(
     count = kept[kept["method"] == search].groupby("seed")["setting"].nunique()
     left_out = [int(s) for s in count.index[count < count.max()]]
     kept = kept[(kept["method"] != search) | ~kept["seed"].isin(left_out)]
-    candidates, parts = Candidates.read(kept, store)
+    candidates = Candidates.read(kept, store)
     tables = {name: candidates.of(kept, name) for name in (search, *ones)}  # method -> seed -> its columns
-    plain = [np.ones(len(part)) for part in parts.weights]
-    estimate = candidates.chosen(plain, tables)
-    both = {name: [s for s in estimate[name] if s in estimate[search]] for name in ones}
+    both = {name: [s for s in tables[name] if s in tables[search]] for name in ones}
     for name in ones:
         if not both[name]:
             raise ValueError(f"{name} and {search} have no seed in common; they are compared seed by seed.")
-    drawn: dict[str, list[list[float]]] = {name: [] for name in ones}
+    halvings = max(1, min(halvings, resamples // 2))
+    each = resamples // halvings
+    sums = {name: np.zeros((2, len(both[name]))) for name in ones}  # of it and of the search, by seed
+    apart: dict[str, list[Floats]] = {name: [] for name in ones}  # differences by seed, of each halving
+    drawn_apart: dict[str, list[Floats]] = {name: [] for name in ones}  # of each resample, about the halving's mean
+    searched_auc = 0.0
     random = np.random.default_rng(seed)
-    for done in range(1, resamples + 1):
-        weights = [parts.draw(part, random) for part in parts.weights]
-        values = candidates.chosen(weights, tables)
+    for halving in range(halvings):
+        parts = swapped_halves(candidates.positive, halving + seed * halvings)[0]
+        plain = [np.bincount(part, minlength=len(candidates.positive)).astype(np.float64) for part in parts]
+        estimate = candidates.chosen(plain, tables)
+        searched_auc += float(np.mean(list(estimate[search].values()))) / halvings
+        again = []
+        for turn in range(each):
+            again.append(candidates.chosen([drawn(part, candidates.positive, random) for part in parts], tables))
+            advance(halving * each + turn + 1)
         for name in ones:
-            drawn[name].append([values[name][s] - values[search][s] for s in both[name]])
-        advance(done)
+            values = np.array([[estimate[which][s] for s in both[name]] for which in (name, search)])
+            sums[name] += values / halvings
+            apart[name].append(values[0] - values[1])
+            redrawn = np.array([[one[name][s] - one[search][s] for s in both[name]] for one in again])
+            drawn_apart[name] += list((redrawn - redrawn.mean(axis=0)) * np.sqrt(each / (each - 1)))
     runs = kept.drop_duplicates("key")
     differences = []
     for name in ones:
-        auc, base = (np.array([estimate[which][s] for s in both[name]]) for which in (name, search))
+        auc, base = sums[name].mean(axis=1)
         seconds = float(runs.loc[runs["method"] == name, "seconds"].mean())
-        low = lower_bound(auc - base, np.array(drawn[name]))
-        differences.append(Difference(name, float(auc.mean()), float(base.mean()), low, tuple(both[name]), seconds))
+        lows = np.array([lower_bound(one, np.array(drawn_apart[name])) for one in apart[name]])
+        within = float(np.mean(lows >= -BAR))
+        differences.append(
+            Difference(name, float(auc), float(base), float(lows.mean()), tuple(both[name]), seconds, within)
+        )
     searched = runs[runs["method"] == search]
     return Against(
         search,
-        float(np.mean(list(estimate[search].values()))),
+        searched_auc,
         searched["setting"].nunique(),
-        tuple(estimate[search]),
+        tuple(tables[search]),
         float(searched.groupby("seed")["seconds"].sum().mean()),
         tuple(differences),
         _settings(kept[kept["method"] == search]),
+        _averaged(searched, store, seed),
         f"{first['data']}, β = {first['beta']:g}, preset {first['preset']}, {first['epochs']} epochs",
         tuple(left_out),
     )
+
+
+def _averaged(searched: pd.DataFrame, store: Store, seed: int, subsets: int = 100) -> tuple[tuple[int, float], ...]:
+    """AUC on all of the evaluation data of the mean score of 1, 2, 4, … trainings of a seed, and of all of them.
+
+    Means over seeds, and over random subsets of the trainings.
+    """
+    random = np.random.default_rng(seed)
+    found: dict[int, list[float]] = {}
+    for _, group in searched.groupby("seed"):
+        pairs = [store.scores(key) for key in group["key"]]
+        scores = np.hstack([each for _, each in pairs]).astype(np.float64)
+        n = scores.shape[1]
+        for size in [*[2**k for k in range(n.bit_length()) if 2**k < n], n]:
+            picks = [random.permutation(n)[:size] for _ in range(1 if size == n else subsets)]
+            means = np.stack([scores[:, pick].mean(axis=1) for pick in picks], axis=1)
+            surface = Surface(pairs[0][0], means, [{"subset": float(k)} for k in range(len(picks))])
+            found.setdefault(size, []).append(float(surface.metric("auc").mean()))
+    return tuple((size, float(np.mean(aucs))) for size, aucs in sorted(found.items()))
 
 
 def comparable(frame: pd.DataFrame, store: Store, search: str = "vs") -> bool:

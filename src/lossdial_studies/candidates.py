@@ -1,4 +1,4 @@
-"""Every (run, λ) of a store as a column of scores, whose AUC on either half is had at once for any weights of rows."""
+"""Every (run, λ) of a store as a column of scores, whose AUC is had at once for any weights of rows."""
 
 from __future__ import annotations
 
@@ -13,45 +13,37 @@ from numpy.typing import NDArray
 from lossdial_studies.measuring import halves
 from lossdial_studies.store import Store, StoreError
 
-__all__ = ["Candidates", "Parts"]
+__all__ = ["Candidates", "drawn"]
 
 Floats = NDArray[np.float64]
 
 _TOLERANCE: Final = 2e-6  # rows keep six digits
 
 
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """The two halves: which rows are positive in each."""
-
-    weights: tuple[NDArray[np.bool_], NDArray[np.bool_]]
-
-    @staticmethod
-    def draw(positive: NDArray[np.bool_], random: np.random.Generator) -> Floats:
-        """How often each row of a half is drawn, as many of either class as there are."""
-        weights = np.empty(len(positive))
-        for side in (positive, ~positive):
-            count = int(side.sum())
-            weights[side] = np.bincount(random.integers(0, count, count), minlength=count)
-        return weights
+def drawn(part: NDArray[np.intp], positive: NDArray[np.bool_], random: np.random.Generator) -> Floats:
+    """How often each row (n,) is drawn from those of a half, as many of either class as there are; others never."""
+    weights = np.zeros(len(positive))
+    for rows in (part[positive[part]], part[~positive[part]]):
+        weights[rows] = np.bincount(random.integers(0, len(rows), len(rows)), minlength=len(rows))
+    return weights
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Every (run, λ) as a column of scores, made ready for weighted AUCs on either half.
+    """Every (run, λ) as a column of scores, made ready for weighted AUCs.
 
-    order: negatives of a half by score, (columns, n₋). low, high: how many of them lie below each positive, and below
-    or level with it, (columns, n₊).
+    positive: (n,). order: negatives by score, (columns, n₋). low, high: how many of them lie below each positive, and
+    below or level with it, (columns, n₊).
     """
 
-    parts: Parts
-    order: tuple[NDArray[np.intp], ...]
-    low: tuple[NDArray[np.intp], ...]
-    high: tuple[NDArray[np.intp], ...]
+    positive: NDArray[np.bool_]
+    order: NDArray[np.intp]
+    low: NDArray[np.intp]
+    high: NDArray[np.intp]
     start: Mapping[str, tuple[int, int]]  # a run's key -> its columns
 
     @classmethod
-    def read(cls, rows: pd.DataFrame, store: Store) -> tuple[Candidates, Parts]:
+    def read(cls, rows: pd.DataFrame, store: Store) -> Candidates:
         columns: list[NDArray[np.float32]] = []
         start: dict[str, tuple[int, int]] = {}
         keys = list(rows["key"].drop_duplicates())
@@ -63,20 +55,17 @@ class Candidates:
             start[key] = (len(columns), len(columns) + scores.shape[1])
             columns += list(scores.T)
         matrix = np.array(columns)
-        order, low, high, positive = [], [], [], []
-        for part in halves(labels.astype(np.int64), None):
-            is_positive = labels[part] == 1
-            negatives, positives = matrix[:, part[~is_positive]], matrix[:, part[is_positive]]
-            by_score = np.argsort(negatives, axis=1, kind="stable")
-            ranked = np.take_along_axis(negatives, by_score, axis=1)
-            order.append(by_score)
-            low.append(np.array([np.searchsorted(n, p, "left") for n, p in zip(ranked, positives, strict=True)]))
-            high.append(np.array([np.searchsorted(n, p, "right") for n, p in zip(ranked, positives, strict=True)]))
-            positive.append(is_positive)
-        parts = Parts((positive[0], positive[1]))
-        made = cls(parts, tuple(order), tuple(low), tuple(high), start)
+        positive = labels == 1
+        negatives, positives = matrix[:, ~positive], matrix[:, positive]
+        order = np.argsort(negatives, axis=1, kind="stable")
+        ranked = np.take_along_axis(negatives, order, axis=1)
+        low, high = (
+            np.array([np.searchsorted(n, p, side) for n, p in zip(ranked, positives, strict=True)])
+            for side in ("left", "right")
+        )
+        made = cls(positive, order, low, high, start)
         made._check_halves(rows)
-        return made, parts
+        return made
 
     def of(self, rows: pd.DataFrame, name: str) -> dict[int, NDArray[np.intp]]:
         """The columns of one method, by seed."""
@@ -86,20 +75,22 @@ class Candidates:
             for seed, group in mine.groupby("seed")
         }
 
-    def auc(self, half: int, weights: Floats) -> Floats:
-        """Of every column on one half, (columns,); ties count half."""
-        positive = self.parts.weights[half]
-        below = np.cumsum(weights[~positive][self.order[half]], axis=1)
+    def auc(self, weights: Floats) -> Floats:
+        """Of every column on rows that count so often (n,), (columns,); ties count half."""
+        below = np.cumsum(weights[~self.positive][self.order], axis=1)
         below = np.concatenate([np.zeros((len(below), 1)), below], axis=1)  # (columns, n₋ + 1)
-        beaten = np.take_along_axis(below, self.low[half], 1) + np.take_along_axis(below, self.high[half], 1)
-        mine = weights[positive]
+        beaten = np.take_along_axis(below, self.low, 1) + np.take_along_axis(below, self.high, 1)
+        mine = weights[self.positive]
         return np.asarray(beaten @ mine / (2 * mine.sum() * below[0, -1]))
 
     def chosen(
         self, weights: Sequence[Floats], columns: Mapping[str, Mapping[int, NDArray[np.intp]]]
     ) -> dict[str, dict[int, float]]:
-        """By method and seed: the AUC on one half of the column that is best on the other, both ways, averaged."""
-        aucs = [self.auc(half, weights[half]) for half in (0, 1)]
+        """By method and seed: the AUC on one half of the column that is best on the other, both ways, averaged.
+
+        weights: how often each row counts (n,), of either half; 0 for the rows of the other.
+        """
+        aucs = [self.auc(half) for half in weights]
 
         def swapped(mine: NDArray[np.intp]) -> float:
             return float(np.mean([aucs[1 - half][mine[int(np.argmax(aucs[half][mine]))]] for half in (0, 1)]))
@@ -108,8 +99,8 @@ class Candidates:
 
     def _check_halves(self, rows: pd.DataFrame) -> None:
         """The halves must be those that the rows were measured on, which images of one patient would change."""
-        for half in (0, 1):
-            found = self.auc(half, np.ones(len(self.parts.weights[half])))
+        for half, part in enumerate(halves(self.positive.astype(np.int64), None)):
+            found = self.auc(np.bincount(part, minlength=len(self.positive)).astype(np.float64))
             for key, group in rows.groupby("key"):
                 written = group[f"auc_on_{half}"].to_numpy()
                 if np.abs(found[slice(*self.start[str(key)])] - written).max() > _TOLERANCE:

@@ -65,6 +65,30 @@ def test_the_paired_interval_covers_the_saving_in_300_draws():
     assert covered / 300 > 0.87
 
 
+HEAVY = {
+    "lognormal, σ 1.5": lambda rng, n: 20 * rng.lognormal(0, 1.5, n),
+    "Pareto, 2.5": lambda rng, n: 20 * (1 + rng.pareto(2.5, n)),
+}
+
+
+@pytest.mark.parametrize("law", HEAVY)
+def test_the_paired_interval_covers_where_costs_have_heavy_tails(law):
+    # 50 positives: 3 standard deviations of 200 draws at 0.95 are 0.046. Without the rows not seen 0.83 and 0.86.
+    rng = np.random.default_rng(3)
+
+    def drawn(n):
+        y = rng.random(n) < 0.1
+        return y, rng.standard_normal(n) + 2 * y - np.log(9), HEAVY[law](rng, n)
+
+    fresh = drawn(50_000)
+    covered = 0
+    for trial in range(200):
+        rows = drawn(500)
+        found = case_costs(*rows, 5.0, seed=trial).saving
+        covered += found.low <= _truth(*rows, trial, *fresh) <= found.high
+    assert covered / 200 > 0.95 - 0.046
+
+
 def _truth(y, margin, amount, seed, fresh_y, fresh, fresh_amount):
     side = _halves(y, np.arange(y.size), seed)
     alarm = np.full(fresh.size, 5.0)
@@ -112,7 +136,8 @@ def test_few_rows_that_differ_give_an_interval_of_their_size(differing):
     values = np.zeros(1000)
     values[:differing] = 5.0
     found = mean_cost(values, np.arange(1000), 0)
-    assert found.low < found.value < found.high < 8 * found.value
+    # The amounts of rows that were not seen may be larger: one row in 1,000 leaves 14 times its mean open.
+    assert found.low < found.value < found.high < (15 if differing < 3 else 8) * found.value
 
 
 def test_the_costs_of_alerting_on_all_and_none_are_told_in_plain_amounts():

@@ -8,6 +8,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from lossdial.dial import Surface
+from lossdial.dial.splitting import swapped_halves
 from lossdial_studies import Experiment, Store, StoreError
 from lossdial_studies.against import comparable, lower_bound, one_against_search
 from lossdial_studies.measuring import halves, measure
@@ -41,15 +42,14 @@ def study(distance: float, lct: float, folder: Path, seeds: int = 3) -> tuple[St
 
 def test_the_figures_are_those_of_a_naive_choice(tmp_path: Path) -> None:
     store, frame = study(1.0, 1.2, tmp_path)
-    found = one_against_search(frame, store, resamples=3)
+    found = one_against_search(frame, store, resamples=6, halvings=2)
     y = np.repeat([0, 1], [N // 2, N // 2])
-    parts = halves(y.astype(np.int64), None)
 
     def naive(name: str, seed: int) -> float:
         keys = frame[(frame["method"] == name) & (frame["seed"] == seed)]["key"].unique()
         scores = np.hstack([store.scores(key)[1] for key in keys])
         values = []
-        for a, b in (parts, parts[::-1]):
+        for a, b in (*swapped_halves(y == 1, 0), *swapped_halves(y == 1, 1)):
             chosen = int(np.argmax([roc_auc_score(y[a], s[a]) for s in scores.T]))
             values.append(roc_auc_score(y[b], scores[b, chosen]))
         return float(np.mean(values))
@@ -65,7 +65,24 @@ def test_the_figures_are_those_of_a_naive_choice(tmp_path: Path) -> None:
     assert (found.trainings, found.seconds, found.seeds) == (3, 30.0, (0, 1, 2))
     assert found.plain is not None
     assert found.plain.setting == 0
+    assert [size for size, _ in found.averaged] == [1, 2, 3]
+    keys = [frame[(frame["method"] == "vs") & (frame["seed"] == seed)]["key"].unique() for seed in range(3)]
+    means = [np.mean([store.scores(key)[1][:, 0] for key in mine], axis=0) for mine in keys]
+    assert found.averaged[-1][1] == pytest.approx(np.mean([roc_auc_score(y, mean) for mean in means]), abs=1e-6)
     assert found.settings == tuple(sorted(found.settings, key=lambda s: -s.auc))
+
+
+def test_no_one_halving_decides(tmp_path: Path) -> None:
+    store, frame = study(1.0, 1.0, tmp_path)
+    one, many = (
+        [
+            one_against_search(frame, store, seed=seed, resamples=80, halvings=halvings).differences[0]
+            for seed in range(6)
+        ]
+        for halvings in (1, 40)
+    )
+    assert np.std([d.low for d in many]) < 0.6 * np.std([d.low for d in one])
+    assert all(0 <= d.kept <= 1 for d in many)
 
 
 def test_a_bound_is_below_its_estimate_and_the_verdict_follows_it(tmp_path: Path) -> None:
@@ -127,7 +144,7 @@ def test_every_way_of_writing_it(tmp_path: Path) -> None:
             assert all(row[1] in text for row in table.rows)
     first, each = against_tables(found)
     assert first.rows[0][0] == "VS, best of 3"
-    assert {row[5] for row in first.rows[1:]} <= {"reached", "missed"}
+    assert all(row[5].startswith(("reached (", "missed (")) for row in first.rows[1:])
     assert any("the bar of 0.85 is missed" in note for note in each.notes)  # a distance of 1 is an AUC of 0.76
     assert len(each.rows) == 3
 
@@ -136,7 +153,7 @@ def test_where_it_cannot_be_said(tmp_path: Path) -> None:
     store, frame = study(1.0, 1.0, tmp_path, seeds=1)
     assert comparable(frame, store)
     alone = one_against_search(frame, store, resamples=3)  # one seed says nothing of others
-    assert [row[4:6] for row in against_tables(alone)[0].rows[1:]] == [("–", "missed")] * 2
+    assert [row[4:6] for row in against_tables(alone)[0].rows[1:]] == [("–", "missed (0 %)")] * 2
     with pytest.raises(ValueError, match=r"vs\+lct:no-film and vs have no seed in common"):
         one_against_search(frame[(frame["method"] == "vs") | (frame["seed"] > 0)], store)
     with pytest.raises(ValueError, match="there is no training of vs to compare with"):

@@ -28,7 +28,7 @@ def tune(
     cost_fp: float | None = None,
     prevalence: float | None = None,
     name: str = "default",
-    calibration: Literal["auto", "temperature", "platt", "beta"] | None = "auto",
+    calibration: Literal["auto", "temperature", "platt", "beta", "isotonic"] | None = "auto",
     confidence: float | None = None,
     jointly: int = 1,
     by: str | None = None,

@@ -3,7 +3,7 @@
 The three logistic kinds are logistic regressions on functions of the margin, with Platt's targets (n₊+1)/(n₊+2) and
 1/(n₋+2) in place of 1 and 0, which keep separable data finite. Slopes are kept above a millionth of the scores' scale,
 so that the map is strictly increasing whatever the data say. Which kind, where none is named: the one of least log
-loss on halves that did not fit it, raw scores among them.
+loss on halves that did not fit it, raw scores and, from 1,000 positives on, isotonic regression among them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,6 +35,9 @@ _STEPS = 60
 _FLOOR = 1e-6
 _LARGEST = 1e8
 _NEAR = 1e-4  # a step that moves no margin farther leaves it off by the square of that
+_KNOTS, _FAR = 32, 1000.0
+_MANY = 1000
+"""Positives (or groups with them) from which isotonic regression is a candidate: with fewer its steps are noise."""
 _FEWEST = 4
 """Samples of either class (or groups with them) below which halves cannot choose a kind."""
 
@@ -211,6 +214,8 @@ def _calibrate(samples: Samples, rows: FloatArray, kind: str, seed: int) -> list
     losses, near = _crossfitted(samples, rows, seed)
     best = np.argmin(losses, axis=0)  # the first of equals, that is the simplest
     found: list[Calibration | None] = [None] * len(rows)
+    for place in np.flatnonzero(best == 1 + len(LOGISTIC)).tolist():
+        found[place] = _isotonic(samples, rows[place])
     for index, name in enumerate(LOGISTIC, start=1):
         chosen = np.flatnonzero(best == index)
         if chosen.size:
@@ -222,15 +227,20 @@ def _calibrate(samples: Samples, rows: FloatArray, kind: str, seed: int) -> list
 
 def _crossfitted(samples: Samples, rows: FloatArray, seed: int) -> tuple[FloatArray, dict[str, FloatArray]]:
     """Log loss (4, k) of raw scores and of the three logistic kinds, each fitted on one half and measured on the other,
-    and the coefficients of one half."""
-    total, fits = np.zeros((1 + len(LOGISTIC), len(rows))), None
+    with many positives (5, k) and of isotonic regression; and the coefficients of one half."""
+    many = samples.units[0] >= _MANY
+    total, fits = np.zeros((1 + len(LOGISTIC) + many, len(rows))), None
     for fitting, measuring in samples.halves(seed):
-        fits = fit_rows(samples.take(fitting), rows[:, fitting], near=fits)
+        half = samples.take(fitting)
+        fits = fit_rows(half, rows[:, fitting], near=fits)
         far, sign = rows[:, measuring], np.where(samples.labels[measuring], 1.0, -1.0)
         share = np.ones(measuring.size) if samples.weight is None else samples.weight[measuring]
         total[0] += LOG_LOSS.function(sign * far) @ share
         for index, name in enumerate(LOGISTIC, start=1):
             total[index] += LOG_LOSS.function(sign * _combine(fits[name], features(name, far))) @ share
+        if many:
+            for k, row in enumerate(rows):
+                total[-1, k] += LOG_LOSS.function(sign * _isotonic(half, row[fitting]).apply(far[k])) @ share
     return total, fits or {}
 
 
@@ -249,14 +259,30 @@ def _made(kind: str, theta: FloatArray) -> list[Calibration | None]:
 
 
 def _isotonic(samples: Samples, margin: FloatArray) -> Isotonic:
+    """Isotonic regression through the centres of its flat stretches (Oron and Flournoy 2017), strictly increasing.
+
+    Stretches are pooled to `_KNOTS` that tell about equally much; far beyond the ends the odds halve or double.
+    """
     weight = np.ones(samples.size) if samples.weight is None else samples.weight
     places, index = np.unique(margin, return_inverse=True)
     total = np.bincount(index, weight)
-    share = np.bincount(index, weight * samples.labels) / total
-    fitted = isotonic_regression(share, weights=total).x
-    # Within a flat stretch only its ends matter.
-    kept = np.ones(places.size, dtype=np.bool_)
-    kept[1:-1] = (fitted[1:-1] != fitted[:-2]) | (fitted[1:-1] != fitted[2:])
+    fitted = isotonic_regression(np.bincount(index, weight * samples.labels) / total, weights=total)
     edge = 1 / (2 * (sum(samples.effective) + 1))
-    probabilities = np.clip(fitted[kept], edge, 1 - edge)
-    return Isotonic(tuple(map(float, places[kept])), tuple(map(float, probabilities)))
+    first = fitted.blocks[:-1]
+    weights, level = fitted.weights, fitted.x[first]
+    pool = np.arange(first.size)
+    if first.size > _KNOTS:
+        told = np.cumsum(weights * np.clip(level * (1 - level), edge, None))
+        pool = np.unique(np.ceil(_KNOTS * (told / told[-1])), return_inverse=True)[1]
+    mass = np.bincount(pool, weights)
+    knots = np.bincount(pool, np.add.reduceat(places * total, first)) / mass
+    probabilities = np.clip(np.bincount(pool, weights * level) / mass, edge, 1 - edge)
+    rising = np.append(True, (np.diff(knots) > 0) & (np.diff(probabilities) > 0))
+    knots, probabilities = knots[rising], probabilities[rising]
+    far = _FAR * (max(abs(float(places[0])), abs(float(places[-1]))) or 1.0)
+    odds = probabilities[[0, -1]] / (1 - probabilities[[0, -1]]) * [0.5, 2.0]
+    ends = odds / (1 + odds)
+    return Isotonic(
+        (float(knots[0]) - far, *map(float, knots), float(knots[-1]) + far),
+        (float(ends[0]), *map(float, probabilities), float(ends[1])),
+    )

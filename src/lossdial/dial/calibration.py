@@ -3,10 +3,10 @@
 - `Temperature`: s/T
 - `Platt`: slope·s + intercept
 - `Beta` (Kull et al. 2017): a·log p - b·log(1-p) + c with p = sigmoid(s)
-- `Isotonic`: the isotonic regression of the labels, kept half a sample away from 0 and 1
+- `Isotonic`: the probability that a line through a few knots gives, those of an isotonic regression of the labels
 
-The first three are strictly increasing (T, slope, a, b > 0), so that no two samples change places and no label
-changes; isotonic regression has flat stretches. `fit_calibration` in `calibrating` fits them.
+All that are fitted (in `calibrating`) are strictly increasing (T, slope, a, b > 0, knots that rise), so that no two
+samples change places and no label changes. An `Isotonic` of an earlier version may have flat stretches.
 """
 
 import math
@@ -97,7 +97,7 @@ class Isotonic:
 Calibration = Temperature | Platt | Beta | Isotonic
 KINDS: tuple[str, ...] = ("temperature", "platt", "beta", "isotonic")
 LOGISTIC: tuple[str, ...] = ("temperature", "platt", "beta")
-"""The kinds that are logistic regressions on functions of the margin, and strictly increasing."""
+"""The kinds that are logistic regressions on functions of the margin."""
 AUTO = "auto"
 
 

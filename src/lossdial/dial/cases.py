@@ -23,12 +23,17 @@ _ENTANGLED = 0.2
 In the trials of the tests it was 0.13 to 0.18.
 """
 
+_FARTHER = 2.0
+"""How far out the groups lie that were not seen, in units of the farthest that were.
+
+With 50 positives and lognormal or Pareto costs the interval of a saving covers 0.83 to 0.87 without them, and 0.93 to
+0.97 with them.
+"""
+
 _LEAST = 4
 """How much smaller than the error of the rows that of a resample may be taken to be.
 
-Where three rows or fewer differ from all others, a resample may hold none of them and has no error. With 4 the interval
-then reaches about as far as that of a Poisson count (5 against 5.6 times the share of a single row, 10 against 7.2 of
-two).
+Where few rows differ from all others, a resample may hold none of them and has no error.
 """
 
 
@@ -202,20 +207,24 @@ def _halves(labels: BoolArray, names: NDArray[np.intp], seed: int) -> BoolArray:
 def mean_cost(values: FloatArray, names: NDArray[np.intp], seed: int) -> Estimate:
     """The mean of values (n,) with a bootstrap-t interval over groups.
 
-    Amounts of money have long tails: on lognormal ones (σ 1.5, 600 cases) the plain t interval covers 0.75.
+    Amounts of money have long tails, and the rows that would move the mean most are those that were not seen. The
+    resamples therefore draw from two groups more, `_FARTHER` times as far from the mean as the farthest on either side.
+    No interval covers the mean of every law (Bahadur and Savage 1956); `docs/certificates.md` has what this one covers.
     """
     mean = float(values.mean())
     sums = np.bincount(names, values - mean)
-    k = sums.size
-    error = float(np.sqrt(np.mean(sums**2) / k))
+    extended = np.append(sums, [_FARTHER * sums.max(), _FARTHER * sums.min()])
+    k = extended.size
+    drawn_from = extended - extended.mean()
+    error = float(np.sqrt(np.mean(drawn_from**2) / k))
     if error == 0:
         return Estimate(mean, mean, mean)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(9,)))
     drawn = []
     for _ in range(_RESAMPLES // _AT_ONCE):
-        again = sums[rng.integers(0, k, (_AT_ONCE, k))]
+        again = drawn_from[rng.integers(0, k, (_AT_ONCE, k))]
         centre = again.mean(axis=1)
         drawn.append(centre / np.maximum(np.sqrt(again.var(axis=1) / k), error / _LEAST))
     low, high = np.quantile(np.concatenate(drawn), [0.025, 0.975])
-    scale = math.sqrt(1 + _ENTANGLED) * error * k / values.size
+    scale = math.sqrt(1 + _ENTANGLED) * error * sums.size / values.size
     return Estimate(mean, mean - float(high) * scale, mean - float(low) * scale)

@@ -134,8 +134,8 @@ class Dial(Promising):
 
         The aim is spelled out as in `Objective`, or is one: `tune(aim=Objective(...))`. The point's probabilities are
         calibrated on these data: `calibration` is a kind (temperature, platt, beta, isotonic), "auto" for the one of
-        least cross-fitted log loss (none among them), or None for none. All but isotonic are strictly increasing, and
-        none changes a label.
+        least cross-fitted log loss (none among them), or None for none. All are strictly increasing, and none
+        changes a label.
         """
         require_name(name)
         spelled = (maximize, minimize, subject_to, cost_fn, cost_fp, prevalence)

@@ -52,7 +52,7 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
         that the classifier inside has not seen.
     aim : Objective, optional
         What ``fit`` tunes the point ``"default"`` for, so that tuning takes part in pipelines and cross-validation.
-    calibration : {"auto", "temperature", "platt", "beta"} or None
+    calibration : {"auto", "temperature", "platt", "beta", "isotonic"} or None
         How the probabilities of the point that ``fit`` tunes are calibrated; ``"auto"`` takes the best by log loss.
     cv : int, splitter, iterable of splits or "prefit"
         A number gives stratified folds, which keep groups together where ``fit`` is given groups. ``"prefit"`` takes a
