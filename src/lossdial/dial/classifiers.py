@@ -62,7 +62,7 @@ def margin_of_probability(probability: ArrayLike) -> FloatArray:
 
 
 def _positive_side(labels: NDArray[Any], classes: NDArray[Any], pos_label: Any) -> int:
-    taken = positive_class(labels, stacklevel=5) if pos_label is None else pos_label  # 5: the caller of Dial.of
+    taken = positive_class(labels) if pos_label is None else pos_label
     sides = [side for side in (0, 1) if same_label(classes[side], taken)]
     if not sides:
         raise ValueError(f"pos_label={pos_label!r} is not one of the classes {classes.tolist()}.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral
@@ -18,6 +17,7 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
+from lossdial.base.warnings import warn
 from lossdial.dial import margins_of
 from lossdial.dial.checks import FloatArray
 
@@ -50,11 +50,9 @@ def routed(owner: Any, sample_weight: Any, groups: Any, params: Mapping[str, Any
     if weights and not has_fit_parameter(owner.estimator, "sample_weight"):
         kind = type(owner.estimator).__name__
         step = ", as <step>__sample_weight" if hasattr(owner.estimator, "steps") else ""
-        warnings.warn(
+        warn(
             f"fit of {kind} takes no sample_weight: the weights count in the dial's figures, not in training. "
-            f"To have both, pass them to its parts too{step}, or enable metadata routing.",
-            UserWarning,
-            stacklevel=3,
+            f"To have both, pass them to its parts too{step}, or enable metadata routing."
         )
         weights = {}
     return Metadata({**params, **weights}, grouping)

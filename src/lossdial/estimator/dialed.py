@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +21,7 @@ from sklearn.utils.validation import (
 )
 
 from lossdial.base.labels import positive_class
+from lossdial.base.warnings import warn
 from lossdial.data.fingerprints import row_numbers
 from lossdial.dial import Declined, Dial, Objective, OperatingPoint, Referral
 from lossdial.dial.cases import both_costs, no_costs, worth_an_alert
@@ -119,7 +119,7 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
         X, y = indexable(X, y)
         y = _binary(y)
         check_consistent_length(X, y, sample_weight, groups)
-        positive = positive_class(y, self.pos_label, stacklevel=3)
+        positive = positive_class(y, self.pos_label)
         if self._prefit:
             given = Metadata({}, {})
             check_is_fitted(self.estimator)
@@ -151,11 +151,9 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
         try:
             splits = folds(self.cv, X, y, groups, given.split, self.random_state)
         except CannotSplit as reason:
-            warnings.warn(
+            warn(
                 f"{reason}, so no row can be scored by a model that has not seen it. To tune, give tune data of their "
-                "own: tune(X, y, …).",
-                UserWarning,
-                stacklevel=3,
+                "own: tune(X, y, …)."
             )
             return None
         rows, scores = cross_fitted(self.estimator, X, y, self.pos_label_, splits, given.fit, self.n_jobs)
@@ -181,11 +179,9 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
         rows = row_numbers(X)
         spent = "" if self._trained_on is None else trained_on(self._trained_on, rows)
         if spent:
-            warnings.warn(
+            warn(
                 f"{spent}: figures will be too good, and what is chosen by them wrong. Pass other data, or none to use "
-                "the cross-fitted scores of fit.",
-                UserWarning,
-                stacklevel=3,
+                "the cross-fitted scores of fit."
             )
         found = Dial.of(self.estimator_, X, y, groups=groups, sample_weight=sample_weight, pos_label=self.pos_label_)
         found.spent, found.rows = spent, rows

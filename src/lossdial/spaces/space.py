@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, final
 
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
+from lossdial.base.warnings import warn
 from lossdial.spaces import kinds
 
 __all__ = ["Lam", "Space"]
@@ -186,11 +186,7 @@ class Space:
             for low, high in [self.bounds(name)]
             if over > _TOLERANCE * (1 + abs(high))
         ]
-        warnings.warn(
-            f"λ lies outside the trained range: {'; '.join(parts)}. The network extrapolates there; check the result.",
-            UserWarning,
-            stacklevel=3,
-        )
+        warn(f"λ lies outside the trained range: {'; '.join(parts)}. The network extrapolates there; check the result.")
 
     def _overshoot(self, lam: Lam) -> Tensor:
         self._check_names(lam)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final, Self
@@ -12,6 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from lossdial.base.names import closest
+from lossdial.base.warnings import warn
 from lossdial.data.encoder.columns import CategoryColumn, Column, Reading
 from lossdial.data.encoder.inference import ColumnReport, decide, has_decimal_commas
 from lossdial.data.encoder.state import column_from_json, column_to_json, entry, report_from_json, texts
@@ -88,11 +88,11 @@ class TableCoder:
         ]
         for decision in decisions:
             if decision.warning is not None:
-                warnings.warn(decision.warning, UserWarning, stacklevel=2)
+                warn(decision.warning)
         coerced = [d.report for d in decisions if d.report.role == "coerced"]
         if coerced:
             shown = "; ".join(f"{report.name!r}: {report.note}" for report in coerced)
-            warnings.warn(f"{len(coerced)} column(s) were turned into numbers. {shown}", UserWarning, stacklevel=2)
+            warn(f"{len(coerced)} column(s) were turned into numbers. {shown}")
         kept = tuple(d.column for d in decisions if d.column is not None)
         if not kept:
             raise ValueError(f"no usable column is left of {list(frame.columns)}")
@@ -194,7 +194,7 @@ def require_unique_names(x: pd.DataFrame) -> None:
 
 def _warn(text: str | None) -> None:
     if text is not None:
-        warnings.warn(text, UserWarning, stacklevel=4)  # past scikit-learn's wrapper of transform
+        warn(text)
 
 
 def _warn_of_odd(name: str, note: str, given: pd.Series[Any], reading: Reading) -> None:
