@@ -11,10 +11,23 @@ from numpy.typing import ArrayLike, NDArray
 from lossdial.base.names import closest
 from lossdial.base.warnings import warn
 
-__all__ = ["are_positive", "distinct", "plain", "positive_class", "same_label"]
+__all__ = ["are_positive", "distinct", "flat", "plain", "positive_class", "same_label"]
 
 #: pairs in which the second is by custom the one that is looked for
 _CUSTOMARY: Final = (("0", "1"), ("-1", "1"), ("false", "true"), ("no", "yes"), ("n", "y"), ("negative", "positive"))
+
+
+def flat(y: ArrayLike, category: type[Warning] = UserWarning) -> NDArray[Any]:
+    """Labels (n,) of whatever holds them; one column (n, 1) is taken flat, with scikit-learn's warning."""
+    labels = np.asarray(y)
+    if labels.ndim != 2 or labels.shape[1] != 1:
+        return labels
+    warn(
+        "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples, ), "
+        "for example using ravel().",
+        category,
+    )
+    return labels[:, 0]
 
 
 def positive_class(labels: ArrayLike, wanted: object = None, argument: str = "pos_label") -> Any:
