@@ -21,7 +21,7 @@ from lossdial.base.warnings import warn
 from lossdial.dial import margins_of
 from lossdial.dial.checks import FloatArray
 
-__all__ = ["CannotSplit", "Metadata", "cross_fitted", "folds", "margins", "routed"]
+__all__ = ["CannotSplit", "Metadata", "cross_fitted", "fitted", "folds", "margins", "routed"]
 
 Rows = NDArray[np.intp]
 Split = tuple[Rows, Rows]
@@ -56,6 +56,20 @@ def routed(owner: Any, sample_weight: Any, groups: Any, params: Mapping[str, Any
         )
         weights = {}
     return Metadata({**params, **weights}, grouping)
+
+
+def fitted(estimator: Any, X: Any, y: NDArray[Any], positive: Any, fit: Mapping[str, Any]) -> tuple[Any, bool]:
+    """The estimator trained on y; or, where it takes none but 0 and 1, as the second says, on 1 for the positive."""
+    try:
+        return clone(estimator).fit(X, y, **fit), False
+    except ValueError:
+        if np.array_equal(np.unique(y), [0, 1]):
+            raise
+        try:
+            return clone(estimator).fit(X, (y == positive).astype(np.intp), **fit), True
+        except ValueError:
+            pass  # so it was not the labels
+        raise
 
 
 def folds(cv: Any, X: Any, y: NDArray[Any], groups: Any, split: Mapping[str, Any], random_state: Any) -> list[Split]:

@@ -16,7 +16,7 @@ from lossdial.base.progress import ProgressBar
 from lossdial.base.streams import Stream, stream_seed
 from lossdial.base.warnings import warn
 from lossdial.data.leaks import count_copies, split_rows
-from lossdial.data.schema import ImageRows, Schema, are_paths, read_images, schema_of
+from lossdial.data.schema import ImageRows, Schema, are_paths, as_pandas, read_images, schema_of
 from lossdial.models import FrozenEncoder
 
 __all__ = ["Rows", "Split", "columns_as", "embedded", "hold_out", "in_memory"]
@@ -108,8 +108,10 @@ def hold_out(rows: Rows, share: float, seed: int) -> Split:
 
 def columns_as(X: Any, X_val: Any) -> Any:
     """Validation rows with the columns of the training rows, found by name."""
+    X_val = as_pandas(X_val)
     if not isinstance(X, pd.DataFrame) or not isinstance(X_val, pd.DataFrame):
         return X_val
+    X_val = X_val.set_axis(X_val.columns.map(str), axis=1)
     absent = [name for name in X.columns if name not in X_val.columns]
     if absent:
         raise ValueError(f"the validation rows lack the column {absent[0]!r}; {closest(absent[0], X_val.columns)}")

@@ -66,9 +66,7 @@ def test_npz_of_other_content_is_refused(tmp_path: Path, arrays: dict[str, np.nd
 
 def test_wrong_file_type_lists_the_legal_ones(tmp_path: Path) -> None:
     (tmp_path / "t.xlsx").write_bytes(b"x")
-    with pytest.raises(
-        ValueError, match=r"'\.xlsx'; a table must be one of \.csv, \.csv\.gz, .*, \.npz"
-    ):
+    with pytest.raises(ValueError, match=r"'\.xlsx'; a table must be one of \.csv, \.csv\.gz, .*, \.npz"):
         read_table(tmp_path / "t.xlsx")
 
 

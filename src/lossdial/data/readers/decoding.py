@@ -225,9 +225,14 @@ def _work(task: _Task) -> _Result:
     return images, _fill(images, [(i, path) for i, (_, path) in enumerate(task)], _white)
 
 
+def machine_memory() -> float:
+    """The machine's memory in bytes; infinite where it cannot be asked for it."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else float("inf")
+
+
 def _allocate(n: int, size: int) -> NDArray[np.uint8]:
     needed = n * 3 * size * size
-    fitted = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else needed
+    fitted = machine_memory()
     if needed > fitted:
         raise ValueError(
             f"{n:,} images at size {size} need {needed / 1e9:.1f} GB and this machine has {fitted / 1e9:.1f} GB; "

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from lossdial.base.names import closest, near
 from lossdial.base.warnings import warn
+from lossdial.data.encoder.table import require_readable
 
 __all__ = ["TABLE_SUFFIXES", "read_csv", "read_table", "split_target"]
 
@@ -94,6 +95,7 @@ def split_target(frame: pd.DataFrame, target: str, drop: Iterable[str] = ()) -> 
             f"target column {target!r} lacks a label in {missing:,} of {len(frame):,} rows; remove or label those rows"
         )
     features = frame.drop(columns=[target, *dropped])
+    require_readable(features)
     if features.shape[1] == 0:
         raise ValueError(f"no feature column is left beside target {target!r} and drop {dropped}")
     return features, labels.to_numpy()
