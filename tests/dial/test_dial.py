@@ -90,7 +90,7 @@ def test_labels_and_probabilities_are_taken_as_a_classifier_gives_them(labels):
     np.testing.assert_allclose(by_name.scores, other.scores, rtol=1e-6)
     point = by_name.tune(maximize="f1")
     own = model.predict_proba(scores)[:, model.classes_.tolist().index(labels[0])]
-    np.testing.assert_array_equal(point.predict(by_name.scores[:, 0]), own > 1 / (1 + np.exp(-point.threshold)))
+    np.testing.assert_array_equal(point.predict(by_name.scores[:, 0]), own > point.model_probability)
 
 
 def test_what_two_columns_could_be_is_said():
