@@ -1,8 +1,10 @@
-"""Every example runs, says something sensible, and is short."""
+"""Every example and every block of README runs; an example says something sensible, and is short."""
 
 from __future__ import annotations
 
 import importlib.util
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -11,12 +13,51 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from numpy.testing import assert_array_equal
 
 from lossdial import LCTClassifier, Recipe
+from lossdial.cli.commands import commands
+from lossdial.cli.grammar import parse
+from lossdial.dial import OperatingPoint
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+README = (Path(__file__).parent.parent / "README.md").read_text()
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def test_the_python_of_the_readme_runs_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On data of the reader's own, which alone are given."""
+    pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    rng = np.random.default_rng(0)
+
+    def drawn(n: int) -> tuple[pd.DataFrame, Any]:
+        ill = rng.random(n) < 0.2
+        X = pd.DataFrame(rng.normal(size=(n, 4)) + ill[:, None], columns=list("abcd"))
+        return X, np.where(ill, "ill", "well")
+
+    own: dict[str, Any] = {}
+    for frame, labels, n in (("df", "y", 300), ("df_val", "y_val", 1200), ("X_train", "y_train", 300)):
+        own[frame], own[labels] = drawn(n)
+    own["df_new"], own["X_test"] = drawn(50)[0], drawn(50)[0]
+    own["x_val"] = torch.tensor(own["df_val"].to_numpy(), dtype=torch.float32)
+    own["batches"] = [(own["x_val"][i::9], torch.tensor(own["y_val"][i::9] == "ill").long()) for i in range(9)] * 20
+    torch.manual_seed(0)  # of the weights of README's own backbone
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert len(blocks) >= 4
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), own)
+    assert isinstance(own["point"], OperatingPoint)
+    assert own["point"].metrics["f1"].value > 0.5
+
+
+def test_the_commands_of_the_readme_are_understood() -> None:
+    lines = [line for block in README.split("```")[1::2] for line in block.splitlines() if line.startswith("lossdial ")]
+    assert len(lines) > 15
+    for line in lines:
+        _, name, *words = shlex.split(line, comments=True)
+        parse(commands()[name], words)
 
 
 def example(name: str) -> ModuleType:

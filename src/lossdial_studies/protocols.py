@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from lossdial.base.warnings import warn
 from lossdial.dial.registry import as_metric, known_metrics
 
 __all__ = ["PROTOCOLS", "Best", "Choice", "Protocol", "best"]
@@ -119,7 +119,7 @@ def _candidates(frame: pd.DataFrame, used: list[str]) -> pd.DataFrame:
     who = f"{frame['method'].iloc[0]} on {frame['data'].iloc[0]}, β = {frame['beta'].iloc[0]:g}"
     lacking = f"{who}: {int((~complete).sum())} of {len(wide)} (setting, λ) lack some of the seeds {seeds}"
     if complete.any():
-        warnings.warn(f"{lacking} and are left out.", stacklevel=3)
+        warn(f"{lacking} and are left out.")
         return wide[complete]
-    warnings.warn(f"{lacking}; each is the mean over the seeds it has.", stacklevel=3)
+    warn(f"{lacking}; each is the mean over the seeds it has.")
     return wide

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -22,6 +23,7 @@ from lossdial.dial import (
     verdict,
 )
 from lossdial.dial.promises import told
+from lossdial.spaces import Linear, Space
 
 
 def make(seed=0, n=600, m=1, prevalence=0.2):
@@ -61,6 +63,53 @@ def test_one_column_and_many():
     assert many.surface.n_lams == 3
     with pytest.raises(ValueError, match="lams must name the λ of each of the 3 columns"):
         Dial(y, scores)
+
+
+def test_scores_of_a_pytorch_loop():
+    """README's own: margins that still have a gradient, and the λ as the space gives them."""
+    y, scores, _ = make(m=6)
+    lams = Space(gamma=Linear(0, 0.3, 0), tau=Linear(0, 3, 0.33)).grid(gamma=[0, 0.3], tau=[0, 1, 3])
+    margins = torch.tensor(scores, requires_grad=True)
+    dial = Dial(torch.tensor(y), margins, lams, plain=lams[0])
+    named = [lam.as_dict() for lam in lams]
+    assert list(dial.lams) == named
+    assert dial.tune(maximize="f1") == Dial(y, scores, named, plain=named[0]).tune(maximize="f1")
+
+
+@pytest.mark.parametrize("labels", [("well", "ill"), ("a", "b"), (0, 1), (False, True), (2, 1)])  # the rare one second
+def test_labels_and_probabilities_are_taken_as_a_classifier_gives_them(labels):
+    y, scores, _ = make()
+    named = np.array(labels)[y]
+    model = LogisticRegression().fit(scores, named)
+    expected = Dial.of(RandomForestClassifier(random_state=0).fit(scores, named), scores, named)
+    forest = RandomForestClassifier(random_state=0).fit(scores, named).predict_proba(scores)
+    assert Dial(named, forest).tune(maximize="f1") == expected.tune(maximize="f1")
+    by_name = Dial(named, model.predict_proba(scores), pos_label=labels[0])
+    assert by_name.y.sum() == (y == 0).sum()
+    other = Dial.of(model, scores, named, pos_label=labels[0])
+    np.testing.assert_allclose(by_name.scores, other.scores, rtol=1e-6)
+    point = by_name.tune(maximize="f1")
+    own = model.predict_proba(scores)[:, model.classes_.tolist().index(labels[0])]
+    np.testing.assert_array_equal(point.predict(by_name.scores[:, 0]), own > point.model_probability)
+
+
+def test_what_two_columns_could_be_is_said():
+    y, scores, lams = make(m=2)
+    for given in (scores, FoldedScores(scores, np.eye(2), np.zeros(2))):
+        with pytest.raises(ValueError, match=r"name the λ of each of the 2 columns.*\(n, 2\) of predict_proba"):
+            Dial(y, given)
+    with pytest.raises(ValueError, match="pos_label must be one of the labels; got 'sick'"):
+        Dial(np.where(y, "ill", "well"), scores[:, 0], pos_label="sick")
+    halves = np.full((y.size, 2), 0.5)
+    assert Dial(y, halves, lams).lams == tuple(lams)  # margins at two λ, whatever they look like
+
+
+def test_labels_in_a_column_are_taken_flat():
+    y, scores, _ = make()
+    with pytest.warns(UserWarning, match="A column-vector y was passed") as caught:
+        dial = Dial(y[:, None], scores)
+    assert caught[0].filename == __file__
+    assert dial.y.shape == y.shape
 
 
 def test_lazy_scores_are_never_held():

@@ -34,7 +34,7 @@ from lossdial.training import Augment, Checkpoint, CheckpointError, Cosine, Dive
 
 def expected_failures(_):
     why = "a row of weight two and two rows fall into other mini-batches, and into another share held out"
-    return {"check_sample_weight_equivalence_on_dense_data": why}
+    return {f"check_sample_weight_equivalence_on_{kind}_data": why for kind in ("dense", "sparse")}
 
 
 @pytest.mark.filterwarnings("ignore:.*(looked for|as many).*:UserWarning")  # scikit-learn's data are balanced

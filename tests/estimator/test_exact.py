@@ -34,7 +34,7 @@ def standardised(X, of):
 
 def expected_failures(_):
     why = "a row of weight two and two rows fall into another share held out, and are standardised otherwise"
-    return {"check_sample_weight_equivalence_on_dense_data": why}
+    return {f"check_sample_weight_equivalence_on_{kind}_data": why for kind in ("dense", "sparse")}
 
 
 @pytest.mark.filterwarnings("ignore:.*(looked for|as many).*:UserWarning")  # scikit-learn's data are balanced

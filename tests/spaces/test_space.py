@@ -86,6 +86,25 @@ def test_point_may_leave_out_constants(space: Space) -> None:
     assert Space(tau=Constant(1), gamma=Constant(0)).point().as_dict() == {"tau": 1.0, "gamma": 0.0}
 
 
+def test_an_array_of_lam_is_read_like_a_list(space: Space) -> None:
+    lam = space.grid(gamma=[0, 0.3], tau=[1, 2.5, 4])
+    assert len(lam) == 6
+    assert lam[4].as_dict() == lam[-2].as_dict() == {"gamma": 0.3, "alpha": 0.25, "tau": 2.5}
+    assert [one.as_dict() for one in lam] == [lam[i].as_dict() for i in range(6)]
+    assert torch.equal(lam[1:3].values, lam.at(slice(1, 3)).values)
+    assert torch.equal(lam["tau"], lam.values[:, 2])
+    assert repr(lam[:2]) == "Lam of 2: (gamma=0, alpha=0.25, tau=1), (gamma=0, alpha=0.25, tau=2.5)"
+    assert repr(lam).startswith("Lam of 6: (gamma=0, alpha=0.25, tau=1), (gamma=0, ")
+    assert repr(lam).endswith(", … (gamma=0.3, alpha=0.25, tau=4)")
+    assert repr(space.sample((2, 3))).startswith("Lam of 2×3: (gamma=")
+    with pytest.raises(IndexError):
+        lam[6]
+    with pytest.raises(TypeError, match="one λ, with no length and no index"):
+        lam[0][0]
+    with pytest.raises(KeyError, match="λ has no 'phi'"):
+        lam["phi"]
+
+
 @pytest.mark.parametrize("method", ["point", "grid"])
 @pytest.mark.parametrize(
     ("values", "message"),
@@ -256,10 +275,9 @@ def test_an_array_of_lam_is_indexed_and_walked(space: Space) -> None:
     assert lam.at(slice(1, None))["tau"].tolist() == [2, 3]
     assert lam.at(torch.tensor([2, 0]))["tau"].tolist() == [3, 1]
     assert lam.to(torch.float64).values.dtype == torch.float64
-    assert repr(lam) == "Lam(names=('gamma', 'alpha', 'tau'), shape=(3,))"
     with pytest.raises(ValueError, match=r"as_dict\(\) speaks of one λ; this is an array of shape \(3,\)"):
         lam.as_dict()
-    with pytest.raises(TypeError, match="one λ, which has no length"):
+    with pytest.raises(TypeError, match="one λ, with no length and no index"):
         len(lam.at(0))
 
 

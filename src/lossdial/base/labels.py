@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from typing import Any, Final
 
@@ -10,14 +9,28 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lossdial.base.names import closest
+from lossdial.base.warnings import warn
 
-__all__ = ["are_positive", "distinct", "plain", "positive_class", "same_label"]
+__all__ = ["are_positive", "distinct", "flat", "plain", "positive_class", "same_label"]
 
 #: pairs in which the second is by custom the one that is looked for
 _CUSTOMARY: Final = (("0", "1"), ("-1", "1"), ("false", "true"), ("no", "yes"), ("n", "y"), ("negative", "positive"))
 
 
-def positive_class(labels: ArrayLike, wanted: object = None, argument: str = "pos_label", stacklevel: int = 2) -> Any:
+def flat(y: ArrayLike, category: type[Warning] = UserWarning) -> NDArray[Any]:
+    """Labels (n,) of whatever holds them; one column (n, 1) is taken flat, with scikit-learn's warning."""
+    labels = np.asarray(y)
+    if labels.ndim != 2 or labels.shape[1] != 1:
+        return labels
+    warn(
+        "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples, ), "
+        "for example using ravel().",
+        category,
+    )
+    return labels[:, 0]
+
+
+def positive_class(labels: ArrayLike, wanted: object = None, argument: str = "pos_label") -> Any:
     """The label that is looked for: ``wanted`` (compared as text, too), else the rarer of the two.
 
     Where that is open to doubt (the two are equally frequent, or 0 is rarer than 1) a warning says which was taken.
@@ -45,11 +58,7 @@ def positive_class(labels: ArrayLike, wanted: object = None, argument: str = "po
     elif usual is not None and taken != usual:
         why = f"{taken!r} is the rarer label ({min(counts):,} against {max(counts):,} of {usual!r})"
     if why:
-        warnings.warn(
-            f"{why}: {taken!r} is taken as the one to look for. Choose with {argument}=….",
-            UserWarning,
-            stacklevel=stacklevel,
-        )
+        warn(f"{why}: {taken!r} is taken as the one to look for. Choose with {argument}=….")
     return taken
 
 

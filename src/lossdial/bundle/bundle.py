@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import platform
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,7 @@ from torch import Tensor, nn
 
 from lossdial.base.files import sweep, write, write_json
 from lossdial.base.locks import exclusive
+from lossdial.base.warnings import warn
 from lossdial.bundle.format import (
     FORMAT,
     JSON,
@@ -116,11 +116,7 @@ class Bundle:
         rows = self.predictor.schema.numbers(X)
         spent = self.trained_on(X, rows)
         if spent:
-            warnings.warn(
-                f"{spent}: figures will be too good, and choices wrong. Give samples that training has not seen.",
-                UserWarning,
-                stacklevel=3,
-            )
+            warn(f"{spent}: figures will be too good, and choices wrong. Give samples that training has not seen.")
         scores = self.predictor.scores(self.predictor.features(X) if features is None else features, lams)
         evidence = None if self.evidence is None or self.evidence.silence else self.held_out()
         dial = Dial(labels, scores, scores.lams, groups, sample_weight, spent, self.plain, evidence)
@@ -352,7 +348,7 @@ def _optional_tensors(folder: Path, content: Content, key: str) -> dict[str, Ten
     if commit_of(folder) != content.commit:
         raise BundleError(f"{folder} was replaced while it was read.")
     if damage is not None:
-        warnings.warn(f"{damage} Predictions are not touched.", UserWarning, stacklevel=4)
+        warn(f"{damage} Predictions are not touched.")
     return None
 
 

@@ -105,7 +105,7 @@ def tune(
     path_column
         In a table of image files: the column with their paths. By default path.
     scores
-        In place of RUN: a table (CSV, Parquet or NPZ) of labels and scores, by any classifier.
+        In place of RUN: a table (CSV, TSV, JSON lines, Parquet or NPZ) of labels and scores, by any classifier.
     score
         With --scores: the column with the scores, high where the positive label is likely.
     score_is

@@ -35,7 +35,8 @@ def predict(
     run
         The folder that `lossdial train` wrote.
     data
-        The table to score (CSV, Parquet or NPZ), a folder of images, a table of their paths, or a data set by name.
+        The table to score (CSV, TSV, JSON lines, Parquet or NPZ), a folder of images, a table of their paths, or a
+        data set by name.
     out
         The table to write (CSV or Parquet).
     point

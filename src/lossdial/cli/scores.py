@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lossdial.base.files import write
 from lossdial.base.names import closest
+from lossdial.base.warnings import warn
 from lossdial.cli.values import UsageError
 
 if TYPE_CHECKING:
@@ -172,13 +173,10 @@ def _range(found: ScoresFile) -> str:
 
 
 def _check_direction(dial: Dial, columns: Columns) -> None:
-    import warnings
 
     (auc,) = dial.surface.metrics(["auc"])["auc"]
     if auc < 0.5:
-        warnings.warn(
+        warn(
             f"the scores of positives are lower than those of negatives (AUC {auc:.3f}): is {columns.score} a score of "
-            "the other label? --positive chooses.",
-            UserWarning,
-            stacklevel=2,
+            "the other label? --positive chooses."
         )

@@ -65,8 +65,8 @@ def train(
     Parameters
     ----------
     data
-        A table (CSV, Parquet or NPZ; text columns and missing values are welcome), a data set by name (`lossdial data
-        list`), or a folder with one folder of images per class.
+        A table (CSV, TSV, JSON lines, Parquet or NPZ; text columns and missing values are welcome), a data set by name
+        (`lossdial data list`), or a folder with one folder of images per class.
     out
         The folder to write.
     target

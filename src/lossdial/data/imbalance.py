@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lossdial.base.warnings import warn
 
 __all__ = ["CoarseGroups", "grouped_split", "minority_count", "subsample_minority"]
 
@@ -123,8 +124,4 @@ def _check_shares(
                 "more or smaller groups are needed"
             )
         if abs(got - wanted) > max(1, 0.01 * total):
-            warnings.warn(
-                f"{got / total:.1%} of {name!r} went to test where {float(part):.1%} was asked for: groups are coarse",
-                UserWarning,
-                stacklevel=3,
-            )
+            warn(f"{got / total:.1%} of {name!r} went to test where {float(part):.1%} was asked for: groups are coarse")

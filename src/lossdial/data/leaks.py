@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from lossdial.base.warnings import warn
 from lossdial.data.encoder.columns import cells_of, is_numeric
 from lossdial.data.encoder.inference import is_identifier
 from lossdial.data.imbalance import CoarseGroups, grouped_split
@@ -177,7 +177,7 @@ def warn_of_file_kinds(labels: Sequence[str], formats: NDArray[np.str_], sizes: 
     for found in (formatted, sized):
         difference, text = max(found, key=lambda pair: pair[0], default=(0.0, ""))
         if difference >= _SHARP:
-            warnings.warn(text, UserWarning, stacklevel=3)
+            warn(text)
 
 
 def _typical(sizes: NDArray[np.int64]) -> str:
@@ -200,11 +200,9 @@ def _warn_of_copies(train: NDArray[np.uint64], other: NDArray[np.uint64], what: 
     if copies:
         repeated = 1 - len(np.unique(train)) / len(train)
         itself = f" (in training itself {repeated:.0%} of the rows repeat others)" if repeated > 0.01 else ""
-        warnings.warn(
+        warn(
             f"{copies:,} of {len(other):,} {what} are exact copies of training "
-            f"{'images' if of_images else 'rows'}{itself}: scores on them will flatter",
-            UserWarning,
-            stacklevel=4,
+            f"{'images' if of_images else 'rows'}{itself}: scores on them will flatter"
         )
     return copies
 

@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import sparse
 
 from lossdial.data.encoder.table import TableCoder
 from lossdial.data.fingerprints import row_numbers
 from lossdial.data.leaks import row_digests
-from lossdial.data.readers.decoding import Decoded, decode_bytes, decode_images
+from lossdial.data.readers.decoding import Decoded, decode_bytes, decode_images, machine_memory
 from lossdial.data.readers.pixels import WHITE
 
 __all__ = [
@@ -29,6 +31,8 @@ __all__ = [
     "Schema",
     "TableSchema",
     "are_paths",
+    "as_dense",
+    "as_pandas",
     "require_finite",
     "schema_from_json",
     "schema_of",
@@ -97,6 +101,7 @@ class TableSchema(Schema):
     encoder: TableCoder
 
     def encode(self, X: Any) -> NDArray[np.float32]:
+        X = as_dense(as_pandas(X))
         if not isinstance(X, pd.DataFrame):
             array = np.asarray(X)
             names = self.encoder.feature_names_in_
@@ -107,6 +112,12 @@ class TableSchema(Schema):
                 )
             X = pd.DataFrame(array, columns=names)
         return self.encoder.transform(X)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether the columns have no names but 0, 1, …, as those of an array."""
+        names = self.encoder.feature_names_in_
+        return names.tolist() == [str(i) for i in range(len(names))]
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": self.kind, "encoder": self.encoder.to_json()}
@@ -120,7 +131,7 @@ class ArraySchema(Schema):
     shape: tuple[int, ...]
 
     def encode(self, X: Any) -> NDArray[np.float32]:
-        array = np.asarray(X, dtype=np.float32)
+        array = np.asarray(as_dense(X), dtype=np.float32)
         if array.shape[1:] != self.shape:
             raise ValueError(
                 f"X must have shape (n, {', '.join(map(str, self.shape))}), as in training; got {array.shape}."
@@ -194,6 +205,29 @@ class ImageSchema(Schema):
         sizes = {"channels": self.channels, "height": self.height, "width": self.width}
         known = {} if self.path_column is None else {"path_column": self.path_column}
         return {"kind": self.kind, **sizes, "features": self.features, "white": self.white, **known}
+
+
+def as_pandas(X: Any) -> Any:
+    """Any data frame, of polars or Arrow, lazy or not, as one of pandas; all else as it is."""
+    if isinstance(X, pd.DataFrame):
+        return X
+    frame = nw.from_native(X, pass_through=True)
+    frame = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+    return frame.to_pandas() if isinstance(frame, nw.DataFrame) else X
+
+
+def as_dense(X: Any) -> Any:
+    """A sparse matrix of SciPy as an array of float32, where that leaves half of the memory; all else as it is."""
+    if not sparse.issparse(X):
+        return X
+    needed, memory = X.shape[0] * X.shape[1] * 4, machine_memory()
+    if needed > memory / 2:
+        raise ValueError(
+            f"X is a sparse matrix of shape {X.shape}; as an array it takes {needed / 1e9:.1f} GB, more than half of "
+            f"the {memory / 1e9:.1f} GB of this machine. Keep fewer columns (SelectKBest, TruncatedSVD), or dial a "
+            "classifier that takes it as it is: DialedClassifier(LogisticRegression())."
+        )
+    return X.astype(np.float32).toarray()
 
 
 def require_finite(array: NDArray[Any]) -> None:

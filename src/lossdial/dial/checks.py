@@ -1,11 +1,12 @@
 """What comes in is checked once, at the boundary, with messages that say what to do."""
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from lossdial.base.warnings import warn
 
 FloatArray = NDArray[np.floating[Any]]
 BoolArray = NDArray[np.bool_]
@@ -120,7 +121,7 @@ def require_costs(cost_fn: float, cost_fp: float) -> None:
             raise ValueError(f"{name} must be positive and finite; got {cost}. Only the ratio of the two matters.")
 
 
-def require_positives(n_positive: int, what: str = "positives", stacklevel: int = 2) -> None:
+def require_positives(n_positive: int, what: str = "positives") -> None:
     """Refuse to choose on fewer than 5 positives (or groups that have one, as `what` says), and warn below 50."""
     if n_positive < FEWEST_POSITIVES:
         raise TooFewPositives(
@@ -128,11 +129,9 @@ def require_positives(n_positive: int, what: str = "positives", stacklevel: int 
             "is worth a fifth of the recall or more and an interval from them would be meaningless. Use more data."
         )
     if n_positive < FEW_POSITIVES:
-        warnings.warn(
+        warn(
             f"only {n_positive} {what} to tune on: one of them moves recall by {1 / n_positive:.3f}, so the choice "
-            f"is noisy and its intervals are wide. {FEW_POSITIVES} or more are advisable.",
-            UserWarning,
-            stacklevel=stacklevel + 1,
+            f"is noisy and its intervals are wide. {FEW_POSITIVES} or more are advisable."
         )
 
 

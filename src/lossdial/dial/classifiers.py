@@ -5,20 +5,48 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.base.labels import positive_class, same_label
+from lossdial.base.labels import distinct, flat, positive_class, same_label
 from lossdial.dial.checks import FloatArray
 
 _EDGE = float(np.finfo(np.float32).eps)
 
 
+def array_of(values: Any) -> NDArray[Any]:
+    """An array of whatever NumPy reads; a tensor of torch without its gradient."""
+    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+
+
+def coded(y: Any, pos_label: Any = None) -> tuple[NDArray[Any], int]:
+    """Labels (n,) as 0 and 1, and which of the sorted labels, 0 or 1, is the positive one.
+
+    Positive is `pos_label`; or 1, where the labels are 0 and 1; or else the rarer label.
+    """
+    labels = flat(array_of(y))
+    if pos_label is None and labels.dtype.kind not in "US" and ((labels == 0) | (labels == 1)).all():
+        return labels, 1
+    positive = positive_class(labels, pos_label)
+    return (labels == positive).astype(np.uint8), distinct(labels, "y")[0].index(positive)
+
+
+def margins_of_columns(scores: Any, side: int) -> FloatArray:
+    """Margins (n, 1) of the (n, 2) of `predict_proba`, of which column `side` is the positive class."""
+    array = isinstance(scores, np.ndarray)
+    if not array or scores.shape[1:] != (2,) or (scores < 0).any() or not np.allclose(scores.sum(axis=1), 1, atol=1e-3):
+        raise ValueError(
+            f"lams must name the λ of each of the {scores.shape[-1]} columns of scores; got none. Without lams, scores "
+            "are margins (n,), or the probabilities (n, 2) of predict_proba, whose rows sum to 1."
+        )
+    return margin_of_probability(scores[:, side])[:, None]
+
+
 def scores_of(classifier: Any, X: Any, y: Any, pos_label: Any = None) -> tuple[NDArray[np.uint8], FloatArray]:
     """Labels (n,), 1 for the positive class, and margins (n,) of a fitted classifier with two classes."""
-    classes = np.asarray(getattr(classifier, "classes_", np.unique(np.asarray(y))))
+    classes = np.asarray(getattr(classifier, "classes_", np.unique(flat(y))))
     if classes.shape != (2,):
         raise ValueError(
             f"the classifier must tell two classes apart; it has {classes.tolist()}. Choose one against the rest first."
         )
-    labels = np.asarray(y)
+    labels = flat(y)
     unknown = np.setdiff1d(labels, classes)
     if unknown.size:
         raise ValueError(f"y holds {unknown.tolist()[0]!r}, which the classifier does not know: {classes.tolist()}.")
@@ -62,7 +90,7 @@ def margin_of_probability(probability: ArrayLike) -> FloatArray:
 
 
 def _positive_side(labels: NDArray[Any], classes: NDArray[Any], pos_label: Any) -> int:
-    taken = positive_class(labels, stacklevel=5) if pos_label is None else pos_label  # 5: the caller of Dial.of
+    taken = positive_class(labels) if pos_label is None else pos_label
     sides = [side for side in (0, 1) if same_label(classes[side], taken)]
     if not sides:
         raise ValueError(f"pos_label={pos_label!r} is not one of the classes {classes.tolist()}.")

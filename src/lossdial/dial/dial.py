@@ -1,14 +1,14 @@
 """`Dial`: labels and scores in, decisions out; the public face of this room."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lossdial.dial.checks import FloatArray, require_finite, statable
-from lossdial.dial.classifiers import scores_of
+from lossdial.dial.classifiers import array_of, coded, margins_of_columns, scores_of
 from lossdial.dial.envelope import Envelope, envelope
 from lossdial.dial.intervals import estimates
 from lossdial.dial.kinds import Metric
@@ -24,14 +24,23 @@ from lossdial.dial.tuning import at_point, choose
 from lossdial.dial.verdict import AIMS, Verdict, compare, verdict
 
 
-class Dial(Promising):
-    """Labels y (n,) in {0, 1} and somebody's scores, and what can be asked of them.
+class Named(Protocol):
+    """A λ that can say its values by name, as `Lam` does."""
 
-    `scores` are margins (n,), or (n, m) at m values of λ, which `lams` names (`{}` where there is but one column and
-    no λ), or lazy `Scores`. `groups` (n,) says which rows belong together (a patient's): they stay on one side of
-    every split and are resampled as wholes. `sample_weight` (n,) is how much each row counts. `spent` says why these
-    rows cannot certify, where they cannot: they chose the epochs, or their scores are of several models. `plain` is
-    the λ of the plain loss, where it is known: of equally good λ the one nearest to it is taken, else the most central.
+    def as_dict(self) -> Mapping[str, float]: ...
+
+
+class Dial(Promising):
+    """Labels y (n,) of two classes and somebody's scores, and what can be asked of them.
+
+    Positive is `pos_label`; or 1, where the labels are 0 and 1; or else the rarer label. `scores` are margins (n,), or
+    (n, m) at m values of λ, which `lams` names (a `Lam` or a list of mappings), or lazy `Scores`. Without `lams` they
+    may be the probabilities (n, 2) of `predict_proba`, columns in sorted order of the labels: the dial sees their
+    log-odds, and `margin_of_probability` makes those of new rows. `groups` (n,) says which rows belong together (a
+    patient's): they stay on one side of every split and are resampled as wholes. `sample_weight` (n,) is how much each
+    row counts. `spent` says why these rows cannot certify, where they cannot: they chose the epochs, or their scores
+    are of several models. `plain` is the λ of the plain loss, where it is known: of equally good λ the one nearest to
+    it is taken, else the most central.
     `evidence` is a dial of other rows at the same λ: where these certify, those choose.
 
     >>> dial = Dial([0, 0, 1, 0, 1] * 30, [-2.0, -1.0, 1.0, 0.5, 2.0] * 30)
@@ -44,24 +53,26 @@ class Dial(Promising):
         self,
         y: ArrayLike,
         scores: ArrayLike | Scores,
-        lams: Sequence[Mapping[str, float]] | None = None,
+        lams: Iterable[Mapping[str, float] | Named] | None = None,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         spent: str = "",
-        plain: Mapping[str, float] | None = None,
+        plain: Mapping[str, float] | Named | None = None,
         evidence: "Dial | None" = None,
+        pos_label: Any = None,
     ) -> None:
-        held: Any = scores if isinstance(scores, Scores) else np.asarray(scores)
+        self.y, side = coded(y, pos_label)
+        held: Any = scores if isinstance(scores, Scores) else array_of(scores)
         if not isinstance(scores, Scores) and held.ndim == 1:
             held = held[:, None]
         if lams is None and held.shape[-1] != 1:
-            raise ValueError(f"lams must name the λ of each of the {held.shape[-1]} columns of scores; got none.")
-        self.y: NDArray[Any] = np.asarray(y)
+            held = margins_of_columns(held, side)
         self.scores: FloatArray | Scores = held
         self.groups: NDArray[Any] | None = None if groups is None else np.asarray(groups)
         self.sample_weight: FloatArray | None = None if sample_weight is None else np.asarray(sample_weight)
-        named = ({},) if lams is None else tuple(lams)
-        self._surface = Surface(self.y, held, named, self.sample_weight, self.groups, plain or {})
+        named = ({},) if lams is None else tuple(_as_dict(lam) for lam in lams)
+        plain = {} if plain is None else _as_dict(plain)
+        self._surface = Surface(self.y, held, named, self.sample_weight, self.groups, plain)
         kept = self._surface.scores
         if isinstance(kept, np.ndarray) and kept.size and not np.isfinite([kept.min(), kept.max()]).all():
             require_finite(kept.T)
@@ -207,3 +218,7 @@ class Dial(Promising):
         one, probable = at_point(self._surface, chosen)
         found = estimates(one, metrics, chosen.threshold, probable=probable)
         return {name: values[0] for name, values in found.items()}
+
+
+def _as_dict(lam: Any) -> Any:
+    return lam.as_dict() if hasattr(lam, "as_dict") else lam

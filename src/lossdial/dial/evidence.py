@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import math
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Real
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtr, chdtrc
 
+from lossdial.base.warnings import warn
 from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_both_classes, require_finite
 
 NOTABLE = 0.01
@@ -233,11 +233,9 @@ def _warn_of_copies(values: FloatArray, what: str) -> None:
     for k in range(2, times.size):
         expected = math.sqrt((k + 1) / k * (n[k - 1] + 1) * (n[k + 1] + 1))
         if n[k] >= 20 and k * n[k] > 0.05 * values.size and n[k] > 2 * expected + 4 * math.sqrt(expected):
-            warnings.warn(
+            warn(
                 f"{k * n[k]:.0f} of {values.size} {what} have a score that comes {k} times exactly, so they look like "
-                "copies: counted as independent they promise too much. Give groups, or keep one row of each.",
-                UserWarning,
-                stacklevel=2,
+                "copies: counted as independent they promise too much. Give groups, or keep one row of each."
             )
             return
 

@@ -1,6 +1,5 @@
 """What a dial promises: certificates, their price, budgets, bands to refer, and whether they still hold."""
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lossdial.base.names import closest
+from lossdial.base.warnings import warn
 from lossdial.dial.adapt import adapt
 from lossdial.dial.cases import CaseCosts, case_costs
 from lossdial.dial.checks import FloatArray
@@ -187,11 +187,9 @@ class Promising:
                 raise Declined(str(fit))
             prevalence = fit.share
             if prevalence.value > _NEARLY_ALL and self._surface.prevalence < 0.5:
-                warnings.warn(
+                warn(
                     f"nearly all of these cases ({prevalence}) would be positive. More likely all scores have moved, "
-                    "which looks the same. Label some before this point is used.",
-                    UserWarning,
-                    stacklevel=2,
+                    "which looks the same. Label some before this point is used."
                 )
         share = float(prevalence if prevalence is not None else 0.5)
         if confidence is None:

@@ -89,10 +89,10 @@ class Samples:
             return self.n_positive, self.n_negative
         return np.unique(self.groups[self.labels]).size, np.unique(self.groups[~self.labels]).size
 
-    def require_positives(self, stacklevel: int = 2) -> None:
+    def require_positives(self) -> None:
         """Refuse to choose on fewer than 5 positives that stand alone, and warn below 50."""
         what = "positives" if self.groups is None else "groups with a positive"
-        require_positives(self.units[0], what, stacklevel + 1)
+        require_positives(self.units[0], what)
 
     def halves(self, seed: int = 0) -> tuple[tuple[Indices, Indices], tuple[Indices, Indices]]:
         """Indices of two stratified random halves, as (selecting, measuring) and the other way round."""

@@ -1,11 +1,11 @@
 """The honest choice: select on all the data, report on halves that took no part in selecting."""
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lossdial.base.warnings import warn
 from lossdial.dial.calibrating import calibrations, stated
 from lossdial.dial.calibration import AUTO, KINDS, require_kind
 from lossdial.dial.checks import FloatArray
@@ -57,7 +57,7 @@ def choose(
     give a warning and the nearest point, and so do bounds that are met here, but not on halves that took no part in
     choosing. With a prevalence in the objective, the point's probabilities are those where that share is positive.
     """
-    surface.samples.require_positives(stacklevel=3)
+    surface.samples.require_positives()
     if calibration is not None:
         require_kind(calibration, (AUTO, *KINDS))
     selection = select(surface, objective, calibration)
@@ -67,16 +67,14 @@ def choose(
     metrics = aims | {m.name: m for m in map(as_metric, report) if m.name not in aims}
     missed: tuple[str, ...] = ()
     if not selection.feasible:
-        warnings.warn(selection.note, UserWarning, stacklevel=3)
+        warn(selection.note)
     elif bounds:
         missed = _missed(surface, objective, bounds, calibration, seed)
     if missed:
-        warnings.warn(
+        warn(
             f"point {name!r} keeps its bounds on the data it was chosen on, but not where it was not chosen: "
             f"{', '.join(missed)} (cross-fitted). Expect the same of new data; ask for more than you need, or tune on "
-            f"more than these {surface.n_positive} positives.",
-            UserWarning,
-            stacklevel=3,
+            f"more than these {surface.n_positive} positives."
         )
 
     point = OperatingPoint(

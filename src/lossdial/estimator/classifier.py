@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -16,6 +17,7 @@ from torch import nn
 from lossdial.base.labels import positive_class
 from lossdial.base.locks import claimed
 from lossdial.bundle import Bundle, Training
+from lossdial.data.schema import as_pandas
 from lossdial.dial import Objective
 from lossdial.dial.evidence import Sketch, sketches
 from lossdial.dial.metrics import auc
@@ -55,8 +57,8 @@ __all__ = ["LCTClassifier"]
 class LCTClassifier(TrainedClassifier):
     """A binary classifier trained once over a distribution of losses; λ and threshold are chosen afterwards.
 
-    X may be a data frame (numbers, text, booleans, dates, gaps), an array (n, d), images (n, c, h, w), a list of image
-    files, or anything else that ``network`` takes.
+    X may be a data frame (of pandas, polars or Arrow; numbers, text, booleans, dates, gaps), an array (n, d), a sparse
+    matrix (made dense), images (n, c, h, w), a list of image files, or anything else that ``network`` takes.
 
     Parameters
     ----------
@@ -209,7 +211,9 @@ class LCTClassifier(TrainedClassifier):
 
     def _rows(self, X: Any, y: Any, X_val: Any, y_val: Any, groups: Any, sample_weight: Any, groups_val: Any) -> Rows:
         """The training rows, checked, with their labels, weights and groups; and those to validate on."""
-        target, size = getattr(y, "name", None), getattr(self.network, "image_size", None)
+        y = as_pandas(y)
+        target = y.columns[0] if isinstance(y, pd.DataFrame) and len(y.columns) else getattr(y, "name", None)
+        size = getattr(self.network, "image_size", None)
         X, y = self._validate(X, y)
         check_consistent_length(X, y, groups, sample_weight)
         check_classification_targets(y)

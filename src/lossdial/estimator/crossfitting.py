@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral
@@ -18,10 +17,11 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
+from lossdial.base.warnings import warn
 from lossdial.dial import margins_of
 from lossdial.dial.checks import FloatArray
 
-__all__ = ["CannotSplit", "Metadata", "cross_fitted", "folds", "margins", "routed"]
+__all__ = ["CannotSplit", "Metadata", "cross_fitted", "fitted", "folds", "margins", "routed"]
 
 Rows = NDArray[np.intp]
 Split = tuple[Rows, Rows]
@@ -50,14 +50,26 @@ def routed(owner: Any, sample_weight: Any, groups: Any, params: Mapping[str, Any
     if weights and not has_fit_parameter(owner.estimator, "sample_weight"):
         kind = type(owner.estimator).__name__
         step = ", as <step>__sample_weight" if hasattr(owner.estimator, "steps") else ""
-        warnings.warn(
+        warn(
             f"fit of {kind} takes no sample_weight: the weights count in the dial's figures, not in training. "
-            f"To have both, pass them to its parts too{step}, or enable metadata routing.",
-            UserWarning,
-            stacklevel=3,
+            f"To have both, pass them to its parts too{step}, or enable metadata routing."
         )
         weights = {}
     return Metadata({**params, **weights}, grouping)
+
+
+def fitted(estimator: Any, X: Any, y: NDArray[Any], positive: Any, fit: Mapping[str, Any]) -> tuple[Any, bool]:
+    """The estimator trained on y; or, where it takes none but 0 and 1, as the second says, on 1 for the positive."""
+    try:
+        return clone(estimator).fit(X, y, **fit), False
+    except ValueError:
+        if np.array_equal(np.unique(y), [0, 1]):
+            raise
+        try:
+            return clone(estimator).fit(X, (y == positive).astype(np.intp), **fit), True
+        except ValueError:
+            pass  # so it was not the labels
+        raise
 
 
 def folds(cv: Any, X: Any, y: NDArray[Any], groups: Any, split: Mapping[str, Any], random_state: Any) -> list[Split]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.exceptions import DataConversionWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
@@ -21,13 +21,15 @@ from sklearn.utils.validation import (
     indexable,
 )
 
-from lossdial.base.labels import positive_class
+from lossdial.base.labels import are_positive, flat, positive_class
+from lossdial.base.warnings import warn
 from lossdial.data.fingerprints import row_numbers
+from lossdial.data.schema import as_pandas
 from lossdial.dial import Declined, Dial, Objective, OperatingPoint, Referral
 from lossdial.dial.cases import both_costs, no_costs, worth_an_alert
 from lossdial.dial.checks import FloatArray, TooFewPositives
 from lossdial.dial.evidence import Sketch, trained_on
-from lossdial.estimator.crossfitting import CannotSplit, Metadata, cross_fitted, folds, margins, routed
+from lossdial.estimator.crossfitting import CannotSplit, Metadata, cross_fitted, fitted, folds, margins, routed
 from lossdial.estimator.turning import DialMixin
 
 __all__ = ["DialedClassifier"]
@@ -116,18 +118,18 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
         group (a patient) stay in one fold and are resampled together. ``params`` are for the estimator's ``fit``.
         With metadata routing enabled, estimator and splitter get what they request.
         """
-        X, y = indexable(X, y)
+        X, y = indexable(as_pandas(X), as_pandas(y))
         y = _binary(y)
         check_consistent_length(X, y, sample_weight, groups)
-        positive = positive_class(y, self.pos_label, stacklevel=3)
+        positive = positive_class(y, self.pos_label)
         if self._prefit:
             given = Metadata({}, {})
             check_is_fitted(self.estimator)
-            self.estimator_ = self.estimator
+            self.estimator_, self._coded = self.estimator, False
         else:
             given = routed(self, sample_weight, groups, params)
-            self.estimator_ = clone(self.estimator).fit(X, y, **given.fit)
-        self.classes_ = np.unique(getattr(self.estimator_, "classes_", y))
+            self.estimator_, self._coded = fitted(self.estimator, X, y, positive, given.fit)
+        self.classes_ = np.unique(y if self._coded else getattr(self.estimator_, "classes_", y))
         self.pos_label_ = positive
         self.points_ = {}
         self.bands_ = {}
@@ -151,14 +153,14 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
         try:
             splits = folds(self.cv, X, y, groups, given.split, self.random_state)
         except CannotSplit as reason:
-            warnings.warn(
+            warn(
                 f"{reason}, so no row can be scored by a model that has not seen it. To tune, give tune data of their "
-                "own: tune(X, y, …).",
-                UserWarning,
-                stacklevel=3,
+                "own: tune(X, y, …)."
             )
             return None
-        rows, scores = cross_fitted(self.estimator, X, y, self.pos_label_, splits, given.fit, self.n_jobs)
+        rows, scores = cross_fitted(
+            self.estimator, X, self._inner(y), self._inner(self.pos_label_), splits, given.fit, self.n_jobs
+        )
         labels = (y == self.pos_label_)[rows].astype(np.uint8)
         names, weights = (None if part is None else np.asarray(part)[rows] for part in (groups, weight))
         spent = "their scores are those of one model per fold, which is not used"
@@ -178,16 +180,17 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
                     "training has not seen."
                 )
             return self.dial_
+        X = as_pandas(X)
         rows = row_numbers(X)
         spent = "" if self._trained_on is None else trained_on(self._trained_on, rows)
         if spent:
-            warnings.warn(
+            warn(
                 f"{spent}: figures will be too good, and what is chosen by them wrong. Pass other data, or none to use "
-                "the cross-fitted scores of fit.",
-                UserWarning,
-                stacklevel=3,
+                "the cross-fitted scores of fit."
             )
-        found = Dial.of(self.estimator_, X, y, groups=groups, sample_weight=sample_weight, pos_label=self.pos_label_)
+        y = self._inner(flat(as_pandas(y), DataConversionWarning))
+        positive = self._inner(self.pos_label_)
+        found = Dial.of(self.estimator_, X, y, groups=groups, sample_weight=sample_weight, pos_label=positive)
         found.spent, found.rows = spent, rows
         return found
 
@@ -206,7 +209,10 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
         if cost_fn is not None or cost_fp is not None:
             positive = worth_an_alert(self._required(point), self._margins(X), *both_costs(cost_fn, cost_fp))
         elif chosen is None:
-            return np.asarray(self.estimator_.predict(X))
+            labels = np.asarray(self.estimator_.predict(as_pandas(X)))
+            if not self._coded:
+                return labels
+            positive = labels == 1
         else:
             positive = chosen.predict(self._margins(X))
         return self.classes_[(positive ^ self._flipped).astype(np.intp)]
@@ -217,8 +223,8 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
         the estimator while ``"default"`` is untuned."""
         chosen = self._point(point)
         if chosen is None:
-            order = [list(self.estimator_.classes_).index(label) for label in self.classes_]
-            return np.asarray(self.estimator_.predict_proba(X))[:, order]
+            order = [list(self.estimator_.classes_).index(self._inner(label)) for label in self.classes_]
+            return np.asarray(self.estimator_.predict_proba(as_pandas(X)))[:, order]
         positive = chosen.probability(self._margins(X))
         columns = (positive, 1 - positive) if self._flipped else (1 - positive, positive)
         return np.stack(columns, axis=1)
@@ -232,7 +238,16 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
         return -margin if self._flipped else margin
 
     def _margins(self, X: Any) -> FloatArray:
-        return margins(self.estimator_, X, self.pos_label_)
+        return margins(self.estimator_, as_pandas(X), self._inner(self.pos_label_))
+
+    def _inner(self, labels: Any) -> Any:
+        """Labels as the estimator inside knows them: 1 for the positive one where it takes none but 0 and 1."""
+        return are_positive(labels, self._classes) if self._coded else labels
+
+    @property
+    def _classes(self) -> tuple[Any, Any]:
+        """The negative class, and the positive one."""
+        return self.classes_[int(self._flipped)], self.classes_[int(not self._flipped)]
 
     def _scores_at(self, X: Any, lam: Any) -> FloatArray:  # noqa: ARG002 (there is one λ)
         check_is_fitted(self, "estimator_")
@@ -240,7 +255,7 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
 
     def _spent(self, X: Any) -> str:
         check_is_fitted(self, "estimator_")
-        return "" if self._trained_on is None else trained_on(self._trained_on, row_numbers(X))
+        return "" if self._trained_on is None else trained_on(self._trained_on, row_numbers(as_pandas(X)))
 
     def _require_comparable(self, dial: Dial) -> None:
         if dial.spent:
@@ -287,7 +302,7 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
 
 def _binary(y: Any) -> NDArray[Any]:
     """Labels (n,) of two classes, or an error that says what they are."""
-    y = column_or_1d(y, warn=True)
+    y = column_or_1d(flat(y, DataConversionWarning))
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import zlib
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,8 +14,9 @@ from lossdial.base.labels import are_positive
 from lossdial.base.names import closest
 from lossdial.base.progress import ProgressBar
 from lossdial.base.streams import Stream, stream_seed
+from lossdial.base.warnings import warn
 from lossdial.data.leaks import count_copies, split_rows
-from lossdial.data.schema import ImageRows, Schema, are_paths, read_images, schema_of
+from lossdial.data.schema import ImageRows, Schema, are_paths, as_pandas, read_images, schema_of
 from lossdial.models import FrozenEncoder
 
 __all__ = ["Rows", "Split", "columns_as", "embedded", "hold_out", "in_memory"]
@@ -86,12 +86,10 @@ def hold_out(rows: Rows, share: float, seed: int) -> Split:
     if rarest * share < 1 or rarest * (1 - share) < 1:
         if share > 0:
             few = f"{positives} positive" if positives <= negatives else f"{negatives} negative"
-            warnings.warn(
+            warn(
                 f"{few}{'s' if rarest > 1 else ''} among {len(labels):,} rows: too few to hold any out at "
                 f"validation_fraction={share:g}, so no figure can be stated. To tune, give tune data of its own: "
-                "tune(X, y, …).",
-                UserWarning,
-                stacklevel=4,  # who called fit
+                "tune(X, y, …)."
             )
         return Split(rows.X, labels, rows.weight, groups=rows.groups)
     split = split_rows(_digestible(rows.X), labels, rows.groups, share, stream_seed(seed, Stream.SPLIT) % 2**32)
@@ -110,8 +108,10 @@ def hold_out(rows: Rows, share: float, seed: int) -> Split:
 
 def columns_as(X: Any, X_val: Any) -> Any:
     """Validation rows with the columns of the training rows, found by name."""
+    X_val = as_pandas(X_val)
     if not isinstance(X, pd.DataFrame) or not isinstance(X_val, pd.DataFrame):
         return X_val
+    X_val = X_val.set_axis(X_val.columns.map(str), axis=1)
     absent = [name for name in X.columns if name not in X_val.columns]
     if absent:
         raise ValueError(f"the validation rows lack the column {absent[0]!r}; {closest(absent[0], X_val.columns)}")

@@ -11,13 +11,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
+from lossdial.base.labels import flat
 from lossdial.bundle import Bundle
-from lossdial.data.encoder.table import require_unique_names
-from lossdial.data.schema import ImageRows, TableSchema, are_paths, require_finite
+from lossdial.data.encoder.table import require_readable
+from lossdial.data.schema import ImageRows, TableSchema, are_paths, as_dense, as_pandas, require_finite
 from lossdial.dial import AIMS, Dial, Estimate, Objective, OperatingPoint, Referral, Verdict
 from lossdial.dial.cases import both_costs, no_costs
 from lossdial.dial.kinds import sigmoid
@@ -273,16 +275,21 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
 
     def _validate(self, X: Any, y: Any = "no_validation", reset: bool = True) -> Any:
         """X as scikit-learn wants it checked; rows that are not arrays (frames, files) are the schema's business."""
+        X = as_dense(as_pandas(X))
+        alone = isinstance(y, str) and y == "no_validation"
+        if not alone and y is not None:
+            y = flat(as_pandas(y), DataConversionWarning)
+        schema = None if reset or not hasattr(self, "bundle_") else self._predictor.schema
+        if isinstance(schema, TableSchema) and isinstance(X, np.ndarray) and X.ndim == 2 and schema.numbered:
+            X = pd.DataFrame(X)
+        if isinstance(X, pd.DataFrame):
+            require_readable(X)
+            X = X.set_axis(X.columns.map(str), axis=1)  # numbers, too, are names: scikit-learn knows none but text
         whole = isinstance(X, (pd.DataFrame, ImageRows)) or are_paths(X)
-        if whole:
-            if isinstance(X, pd.DataFrame):
-                require_unique_names(X)
+        if whole or isinstance(schema, TableSchema):  # of which an array has the columns in their order
+            if not isinstance(X, ImageRows) and not are_paths(X):
                 validate_data(self, X, reset=reset, skip_check_array=True)
-            return X if isinstance(y, str) and y == "no_validation" else (X, np.asarray(y))
-        trained = None if reset else getattr(self, "bundle_", None)
-        if trained is not None and isinstance(trained.predictor.schema, TableSchema):  # a frame's columns, as an array
-            validate_data(self, X, reset=False, skip_check_array=True)
-            return X if isinstance(y, str) and y == "no_validation" else (X, np.asarray(y))
+            return X if alone else (X, np.asarray(y))
         bytes_ = getattr(X, "dtype", None) in (np.uint8, "uint8")
         dtype = np.uint8 if bytes_ and np.ndim(X) > 2 else np.float32
         checked = validate_data(
@@ -301,5 +308,6 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
         tags.input_tags.three_d_array = isinstance(self.network, nn.Module)
         return tags

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from lossdial.base.names import closest
+from lossdial.base.warnings import warn
 from lossdial.dial import AIMS, Dial, Estimate, Objective, OperatingPoint, Price, Referral, Verdict, Watch
 from lossdial.dial.checks import TooFewPositives
 from lossdial.dial.evidence import require_fresh
@@ -86,9 +86,7 @@ class DialMixin:
         try:
             self.tune(aim=aim, calibration=calibration)
         except TooFewPositives as reason:
-            warnings.warn(
-                f"the aim is not tuned for, and predict stays as trained: {reason}", UserWarning, stacklevel=3
-            )
+            warn(f"the aim is not tuned for, and predict stays as trained: {reason}")
 
     def adapt(
         self,
@@ -121,7 +119,7 @@ class DialMixin:
             self._require_comparable(dial)
         probe = None if X_new is None else dial.probe(self._standing)
         if X_new is not None and (spent := self._spent(X_new)):
-            warnings.warn(f"X_new: {spent}, so their scores are not those of new cases.", UserWarning, stacklevel=2)
+            warn(f"X_new: {spent}, so their scores are not those of new cases.")
         found = dial.adapt(
             prevalence=prevalence,
             cost_fn=cost_fn,

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lossdial.base.warnings import warn
 from lossdial.bundle import Bundle
 from lossdial.data.encoder.columns import DAYS, CategoryColumn, Column, DateColumn
 from lossdial.data.schema import ArraySchema, ImageSchema, TableSchema
@@ -59,11 +60,9 @@ def check(bundle: Bundle, graph: bytes, rows: Any = None, seed: int = 0) -> Chec
         with warnings.catch_warnings(action="ignore", category=UserWarning):  # of gaps and texts, which are meant
             found = _compared(bundle, model, batch, found, seed)
     if found.near:
-        warnings.warn(
+        warn(
             f"{found.near} of {found.rows:,} rows lie on a threshold to within rounding, and get the other label in "
-            "onnxruntime.",
-            UserWarning,
-            stacklevel=3,
+            "onnxruntime."
         )
     return found
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -17,6 +16,7 @@ import torch
 from lossdial.base.files import write
 from lossdial.base.names import closest
 from lossdial.base.progress import ProgressBar
+from lossdial.base.warnings import warn
 from lossdial.bundle import Bundle
 from lossdial.data.schema import ArraySchema, ImageSchema, Schema, TableSchema
 from lossdial.export.checking import Check, check, encoded
@@ -82,11 +82,9 @@ def to_onnx(
         write(target, data)
         bar.advance(4, {})
     if bundle.bands:
-        warnings.warn(
+        warn(
             f"the graph has no answer by a referral band: {', '.join(bundle.bands)}. They are in its metadata "
-            "(lossdial.bands), and OnnxModel(FILE).refer(rows, band) says clear, refer or act.",
-            UserWarning,
-            stacklevel=2,
+            "(lossdial.bands), and OnnxModel(FILE).refer(rows, band) says clear, refer or act."
         )
     prepared = tuple((column.input, column.said) for column in columns if not column.raw)
     return Exported(target, len(data), tuple(i.name for i in model.graph.input), prepared, found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
@@ -12,6 +11,7 @@ from torch import Tensor
 from torch.distributions import constraints
 from torch.nn.functional import cross_entropy, softplus
 
+from lossdial.base.warnings import warn
 from lossdial.losses.base import ConditionalLoss, Reduction, check_batch, check_value
 from lossdial.spaces import Lam, Linear, Space
 
@@ -94,12 +94,10 @@ class VSLoss(ConditionalLoss):
         super().__init__(reduction)
         _check_beta(beta)
         if beta < 1:
-            warnings.warn(
+            warn(
                 f"beta = n₋/n₊ = {beta:.3g} < 1: the positive class is the majority. The loss is still right, but "
                 "precision and recall then speak of the common class; swap the labels (or set pos_label) if the "
-                "rare class is the one you look for.",
-                UserWarning,
-                stacklevel=2,
+                "rare class is the one you look for."
             )
         self.beta = float(beta)
 

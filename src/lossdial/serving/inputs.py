@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lossdial.base.names import closest
+from lossdial.base.warnings import warn
 from lossdial.data.encoder.rows import RowCoder
 from lossdial.data.readers.tables import read_csv
 from lossdial.data.schema import ImageSchema, TableSchema
@@ -140,7 +141,7 @@ class Reader:
             unused = [str(name) for name in frame if name not in self._known]
             if unused:
                 more = ", …" if len(unused) > 5 else ""
-                warnings.warn(f"not used: {', '.join(map(repr, unused[:5]))}{more}", UserWarning, stacklevel=2)
+                warn(f"not used: {', '.join(map(repr, unused[:5]))}{more}")
             return self._schema.encode(frame)
 
         return _with_notes(encode)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, final
+from typing import Any, Final, final, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
+from lossdial.base.warnings import warn
 from lossdial.spaces import kinds
 
 __all__ = ["Lam", "Space"]
@@ -27,6 +27,11 @@ class Lam:
     >>> lam = Lam(("gamma", "tau"), torch.tensor([0.1, 2.0]))
     >>> lam["tau"]
     tensor(2.)
+    >>> grid = Lam(("gamma", "tau"), torch.tensor([[0.1, 0.0], [0.1, 1.0], [0.1, 2.0], [0.1, 3.0]]))
+    >>> grid[3], len(grid)
+    (Lam(gamma=0.1, tau=3), 4)
+    >>> grid
+    Lam of 4: (gamma=0.1, tau=0), (gamma=0.1, tau=1), … (gamma=0.1, tau=3)
     """
 
     __slots__ = ("names", "values")
@@ -40,18 +45,30 @@ class Lam:
         """() for one λ, (n,) for one per sample."""
         return self.values.shape[:-1]
 
-    def __getitem__(self, name: str) -> Tensor:
+    @overload
+    def __getitem__(self, key: str) -> Tensor: ...
+
+    @overload
+    def __getitem__(self, key: int | slice | Tensor) -> Lam: ...
+
+    def __getitem__(self, key: str | int | slice | Tensor) -> Tensor | Lam:
+        """The values of one name, ``lam["tau"]``; or the λ at an index, a slice or indices, ``lam[3]``."""
+        if not isinstance(key, str):
+            len(self)  # one λ has no index
+            return self.at(key)
         try:
-            return self.values[..., self.names.index(name)]
+            return self.values[..., self.names.index(key)]
         except ValueError:
-            raise KeyError(f"λ has no {name!r}; it has {', '.join(self.names)}.") from None
+            raise KeyError(f"λ has no {key!r}; it has {', '.join(self.names)}.") from None
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
 
     def __len__(self) -> int:
         if self.shape == ():
-            raise TypeError("this is one λ, which has no length; an array of them comes from grid() or sample((m,)).")
+            raise TypeError(
+                "this is one λ, with no length and no index; grid() and sample((m,)) give an array of them."
+            )
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Lam]:
@@ -73,8 +90,14 @@ class Lam:
 
     def __repr__(self) -> str:
         if self.shape == ():
-            return "Lam(" + ", ".join(f"{k}={v:g}" for k, v in self.as_dict().items()) + ")"
-        return f"Lam(names={self.names}, shape={tuple(self.shape)})"
+            return f"Lam({self._spelled()})"
+        rows = Lam(self.names, self.values.reshape(-1, len(self.names)))
+        shown = [f"({row._spelled()})" for row in rows[: 2 if len(rows) > 3 else 3]]
+        last = [f"… ({rows[-1]._spelled()})"] if len(rows) > 3 else []
+        return f"Lam of {'×'.join(map(str, self.shape))}: {', '.join(shown + last)}"
+
+    def _spelled(self) -> str:
+        return ", ".join(f"{name}={value:g}" for name, value in self.as_dict().items())
 
 
 class Space:
@@ -186,11 +209,7 @@ class Space:
             for low, high in [self.bounds(name)]
             if over > _TOLERANCE * (1 + abs(high))
         ]
-        warnings.warn(
-            f"λ lies outside the trained range: {'; '.join(parts)}. The network extrapolates there; check the result.",
-            UserWarning,
-            stacklevel=3,
-        )
+        warn(f"λ lies outside the trained range: {'; '.join(parts)}. The network extrapolates there; check the result.")
 
     def _overshoot(self, lam: Lam) -> Tensor:
         self._check_names(lam)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ import torch
 from torch import Tensor
 
 from lossdial.base.files import file_sha256, replacing, sweep
+from lossdial.base.warnings import warn
 
 __all__ = ["Checkpoint", "CheckpointError"]
 
@@ -95,7 +95,7 @@ class Checkpoint:
     def identity_in(run_dir: Path) -> dict[str, Any] | None:
         """The settings of the run whose checkpoint lies in ``run_dir``; None where there is none to be read."""
         try:
-            found = _newest(run_dir, torch.device("cpu"), "", warn=False)
+            found = _newest(run_dir, torch.device("cpu"), "", tell=False)
         except CheckpointError:  # load() will say so
             return None
         return None if found is None else found.identity
@@ -106,7 +106,7 @@ class Checkpoint:
             (run_dir / name).unlink(missing_ok=True)
 
 
-def _newest(run_dir: Path, device: torch.device, remedy: str, warn: bool = True) -> Checkpoint | None:
+def _newest(run_dir: Path, device: torch.device, remedy: str, tell: bool = True) -> Checkpoint | None:
     """The checkpoint of a folder; the one before where it is damaged, or was being renamed when the run was killed."""
     try:
         found, damage = _read(run_dir / _NAME, device, remedy), None
@@ -120,12 +120,10 @@ def _newest(run_dir: Path, device: torch.device, remedy: str, warn: bool = True)
         damage = damage or error
     if found is None and damage is not None:
         raise damage
-    if found is not None and damage is not None and warn:
-        warnings.warn(
+    if found is not None and damage is not None and tell:
+        warn(
             f"{run_dir / _NAME} is damaged: this training goes on from the checkpoint before it, at epoch "
-            f"{found.epoch + 1}.",
-            UserWarning,
-            stacklevel=2,
+            f"{found.epoch + 1}."
         )
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from lossdial.base.streams import Stream, stream_seed
+from lossdial.base.warnings import warn
 from lossdial.training.batches import ArrayBatches, Batch
 
 if TYPE_CHECKING:
@@ -79,9 +79,7 @@ class Source:
 def warn_of_empty_batches(batches: ArrayBatches | DataLoader[Any]) -> None:
     """Warn the caller's caller, with the numbers, where most batches will see no positive sample."""
     if isinstance(batches, ArrayBatches) and (share := batches.share_without_positives()) > 0.5:
-        warnings.warn(
+        warn(
             f"{int(batches.y.sum())} of {len(batches.y)} training samples are positive, so about {share:.0%} of the "
-            f"batches of {batches.batch_size} see none. Use a larger batch_size.",
-            UserWarning,
-            stacklevel=3,
+            f"batches of {batches.batch_size} see none. Use a larger batch_size."
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -15,6 +14,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from lossdial.base.names import closest
+from lossdial.base.warnings import warn
 from lossdial.data.leaks import pixel_groups
 from lossdial.data.readers.decoding import decode_images
 from lossdial.data.readers.tables import read_table
@@ -159,9 +159,7 @@ class Melanoma(ImageDataSet):
         if path.is_file():
             lesions = truth["image"].map(_read(path, ["image", "lesion_id"]).set_index("image")["lesion_id"])
         else:
-            warnings.warn(
-                f"{path} is not there: images of one lesion cannot be kept together", UserWarning, stacklevel=4
-            )
+            warn(f"{path} is not there: images of one lesion cannot be kept together")
             lesions = pd.Series(np.nan, index=truth.index, dtype=object)
         groups = lesions.fillna(truth["image"]).to_numpy(dtype=np.str_)
         return (truth["MEL"] > 0.5).to_numpy().astype(np.int64), groups, truth["image"]

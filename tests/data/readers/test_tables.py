@@ -15,15 +15,21 @@ from lossdial.data.readers.tables import read_csv, read_table, split_target
 FRAME = pd.DataFrame({"age": [30.5, np.nan, 50.0], "town": ["Ulm", None, "Bern, CH"], "ill": [0, 1, 0]})
 
 
-@pytest.fixture(params=["csv", "csv.gz", "CSV", "parquet", "semicolon", "tab", "bom"])
+KINDS = ["csv", "csv.gz", "CSV", "tsv", "tsv.gz", "jsonl", "jsonl.gz", "parquet", "semicolon", "tab", "bom"]
+MARKS = {"semicolon": ";", "tab": "\t", "tsv": "\t", "tsv.gz": "\t"}
+
+
+@pytest.fixture(params=KINDS)
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     kind = request.param
     path = tmp_path / f"t.{'csv' if kind in ('semicolon', 'tab', 'bom') else kind}"
     if kind == "parquet":
         FRAME.to_parquet(path)
+    elif kind.startswith("jsonl"):
+        FRAME.to_json(path, orient="records", lines=True)
     else:
         encoding = "utf-8-sig" if kind == "bom" else "utf-8"
-        FRAME.to_csv(path, index=False, sep={"semicolon": ";", "tab": "\t"}.get(kind, ","), encoding=encoding)
+        FRAME.to_csv(path, index=False, sep=MARKS.get(kind, ","), encoding=encoding)
     return path
 
 
@@ -60,7 +66,7 @@ def test_npz_of_other_content_is_refused(tmp_path: Path, arrays: dict[str, np.nd
 
 def test_wrong_file_type_lists_the_legal_ones(tmp_path: Path) -> None:
     (tmp_path / "t.xlsx").write_bytes(b"x")
-    with pytest.raises(ValueError, match=r"'\.xlsx'; a table must be one of \.csv, \.csv\.gz, \.parquet, \.npz"):
+    with pytest.raises(ValueError, match=r"'\.xlsx'; a table must be one of \.csv, \.csv\.gz, .*, \.npz"):
         read_table(tmp_path / "t.xlsx")
 
 
@@ -123,13 +129,42 @@ def test_gap_at_the_end_is_not_a_truncation(tmp_path: Path) -> None:
     assert read_table(tmp_path / "t.csv").shape == (1, 2)
 
 
-def test_same_name_twice_and_latin_1(tmp_path: Path) -> None:
+def test_same_name_twice(tmp_path: Path) -> None:
     pq.write_table(pa.table([[1], [2]], names=["a", "a"]), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"same name: \['a'\]"):
         read_table(tmp_path / "t.parquet")
-    (tmp_path / "l.csv").write_bytes("name\nZürich\n".encode("latin-1"))
+
+
+def test_a_csv_of_windows_is_read_with_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "l.csv").write_bytes("Straße;€\nZürich;1.234\n".encode("cp1252"))
+    with pytest.warns(UserWarning, match="not UTF-8 text and is read as Windows-1252") as caught:
+        assert read_table(tmp_path / "l.csv").to_dict("list") == {"Straße": ["Zürich"], "€": ["1.234"]}
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["name\nZürich\n".encode("utf-16"), "name\nZürich\nGenf\n".encode() + b"\xff\n", b"name\n\x81\n"],
+    ids=["utf-16", "damaged utf-8", "no letter of Windows-1252"],
+)
+def test_what_is_no_text_of_windows_is_not_guessed(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "l.csv").write_bytes(content)
     with pytest.raises(ValueError, match="not UTF-8"):
         read_table(tmp_path / "l.csv")
+
+
+def test_tsv_and_json_lines_as_they_stand(tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_text("a,b\tc\n1\t2\n")
+    assert list(read_table(tmp_path / "t.tsv")) == ["a,b", "c"]
+    (tmp_path / "t.jsonl").write_text('{"code": "007", "day": "2024-05-06", "x": 0.1}\n\n{"code": "8", "x": null}\n')
+    frame = read_table(tmp_path / "t.jsonl")
+    assert frame["code"].tolist() == ["007", "8"]  # text stays text
+    assert frame["day"].tolist()[0] == "2024-05-06"
+    assert frame["x"].tolist()[0] == 0.1
+    for line, message in (("{", "line 2 of .* is not JSON, perhaps cut short"), ("[1]", "line 2 .* is a JSON list")):
+        (tmp_path / "t.jsonl").write_text('{"x": 1}\n' + line)
+        with pytest.raises(ValueError, match=message):
+            read_table(tmp_path / "t.jsonl")
 
 
 def test_split_target() -> None:

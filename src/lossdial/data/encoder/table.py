@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final, Self
@@ -12,15 +11,17 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from lossdial.base.names import closest
+from lossdial.base.warnings import warn
 from lossdial.data.encoder.columns import CategoryColumn, Column, Reading
 from lossdial.data.encoder.inference import ColumnReport, decide, has_decimal_commas
 from lossdial.data.encoder.state import column_from_json, column_to_json, entry, report_from_json, texts
 
-__all__ = ["TableCoder", "about_absent", "about_gaps", "about_new", "about_odd", "require_unique_names"]
+__all__ = ["TableCoder", "about_absent", "about_gaps", "about_new", "about_odd", "require_readable"]
 
 FORMAT: Final = 2
 _MANY: Final = 0.1  # share of unseen text beyond which something is amiss: another spelling, another column
 _SEVERAL = 20  # unreadable cells that are no slip of the pen
+_SEVERAL_VALUES: Final = (list, dict, set, np.ndarray)
 _SHOWN: Final = 3  # examples in a message
 
 
@@ -88,11 +89,11 @@ class TableCoder:
         ]
         for decision in decisions:
             if decision.warning is not None:
-                warnings.warn(decision.warning, UserWarning, stacklevel=2)
+                warn(decision.warning)
         coerced = [d.report for d in decisions if d.report.role == "coerced"]
         if coerced:
             shown = "; ".join(f"{report.name!r}: {report.note}" for report in coerced)
-            warnings.warn(f"{len(coerced)} column(s) were turned into numbers. {shown}", UserWarning, stacklevel=2)
+            warn(f"{len(coerced)} column(s) were turned into numbers. {shown}")
         kept = tuple(d.column for d in decisions if d.column is not None)
         if not kept:
             raise ValueError(f"no usable column is left of {list(frame.columns)}")
@@ -178,23 +179,32 @@ def _frame(x: pd.DataFrame | ArrayLike) -> pd.DataFrame:
         if array.ndim != 2:
             raise ValueError(f"X has shape {array.shape}; a table needs (n, d)")
         return pd.DataFrame(array, columns=[f"x{i}" for i in range(array.shape[1])])
-    require_unique_names(x)
+    require_readable(x)
     return x.set_axis(x.columns.map(str), axis=1)
 
 
-def require_unique_names(x: pd.DataFrame) -> None:
-    """Refuse columns that a name does not tell apart, as text: 1 and '1' are one."""
+def require_readable(x: pd.DataFrame) -> None:
+    """Refuse columns of one name, as text (1 and '1' are one), and cells that hold several values."""
     names = x.columns.map(str)
     if not names.is_unique:
         raise ValueError(
             f"X has columns of the same name: {sorted(set(names[names.duplicated()]))}. Rename them, or keep the first "
             "of each: X.loc[:, ~X.columns.map(str).duplicated()]."
         )
+    for name in (name for name, dtype in x.dtypes.items() if pd.api.types.is_object_dtype(dtype)):
+        row = next((i for i, cell in enumerate(x[name]) if isinstance(cell, _SEVERAL_VALUES)), None)
+        if row is not None:
+            cell = x[name].iloc[row]
+            raise ValueError(
+                f"column {name!r} holds a {type(cell).__name__} in row {row + 1}: {cell!s:.40}. A cell must be one "
+                "number, text or date: give each part a column of its own, join them to one text, or leave the column "
+                "out."
+            )
 
 
 def _warn(text: str | None) -> None:
     if text is not None:
-        warnings.warn(text, UserWarning, stacklevel=4)  # past scikit-learn's wrapper of transform
+        warn(text)
 
 
 def _warn_of_odd(name: str, note: str, given: pd.Series[Any], reading: Reading) -> None:

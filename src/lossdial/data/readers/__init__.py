@@ -1,1 +1,1 @@
-"""Files as they come: tables (CSV, Parquet, NPZ) and images."""
+"""Files as they come: tables (CSV, JSON lines, Parquet, NPZ) and images."""

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from PIL import UnidentifiedImageError
 
 from lossdial.base.progress import ProgressBar
+from lossdial.base.warnings import warn
 from lossdial.data.readers.pixels import WHITE, FileFacts, open_image, pixels_of, read_pixels, white_of
 
 __all__ = ["Decoded", "decode_bytes", "decode_file", "decode_images"]
@@ -224,9 +225,14 @@ def _work(task: _Task) -> _Result:
     return images, _fill(images, [(i, path) for i, (_, path) in enumerate(task)], _white)
 
 
+def machine_memory() -> float:
+    """The machine's memory in bytes; infinite where it cannot be asked for it."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else float("inf")
+
+
 def _allocate(n: int, size: int) -> NDArray[np.uint8]:
     needed = n * 3 * size * size
-    fitted = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else needed
+    fitted = machine_memory()
     if needed > fitted:
         raise ValueError(
             f"{n:,} images at size {size} need {needed / 1e9:.1f} GB and this machine has {fitted / 1e9:.1f} GB; "
@@ -249,16 +255,14 @@ def _report(corrupt: list[tuple[Path, str]], total: int, max_corrupt: float) -> 
     text = f"{len(corrupt):,} of {total:,} image files cannot be read: {shown}{more}"
     if len(corrupt) > max_corrupt * total:
         raise ValueError(f"{text}. At most {max_corrupt:.1%} may fail (max_corrupt); remove or replace these files")
-    warnings.warn(f"{text}. They are left out", UserWarning, stacklevel=3)
+    warn(f"{text}. They are left out")
 
 
 def _warn_of_deep_colour(facts: Iterable[FileFacts]) -> None:
     """Pillow keeps the upper eight of a colour channel's sixteen bits: where these are hardly used, little is left."""
     peaks = [fact.colour_peak for fact in facts if fact.colour_peak is not None]
     if peaks and max(peaks) < 64:
-        warnings.warn(
+        warn(
             f"{len(peaks):,} colour images have 16 bits per channel of which the upper ones are hardly used: they come "
-            f"out nearly black (largest value {max(peaks)} of 255). Save them with 8 bits per channel",
-            UserWarning,
-            stacklevel=3,
+            f"out nearly black (largest value {max(peaks)} of 255). Save them with 8 bits per channel"
         )

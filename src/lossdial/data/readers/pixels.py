@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import BinaryIO, Final, cast
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageFile, ImageOps
+
+from lossdial.base.warnings import warn
 
 __all__ = ["WHITE", "FileFacts", "open_image", "pixels_of", "read_pixels", "white_of"]
 
@@ -97,11 +98,7 @@ def white_of(peaks: Sequence[int], given: int | None) -> tuple[int, str]:
 
 
 def _warn(files: str, what: str, outcome: str) -> None:
-    warnings.warn(
-        f"{files} image files of 16 bits have {what}: they come out {outcome}. Save them as the training images were",
-        UserWarning,
-        stacklevel=4,
-    )
+    warn(f"{files} image files of 16 bits have {what}: they come out {outcome}. Save them as the training images were")
 
 
 def _to_rgb(image: Image.Image, white: int) -> tuple[Image.Image, int | None]:

@@ -1,9 +1,10 @@
-"""Table files to data frames: CSV, Parquet and NPZ in, features and labels out."""
+"""Table files to data frames: CSV, JSON lines, Parquet and NPZ in, features and labels out."""
 
 from __future__ import annotations
 
 import gzip
 import io
+import json
 import lzma
 import re
 import warnings
@@ -12,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -21,15 +22,18 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from lossdial.base.names import closest, near
+from lossdial.base.warnings import warn
+from lossdial.data.encoder.table import require_readable
 
-__all__ = ["read_csv", "read_table", "split_target"]
+__all__ = ["TABLE_SUFFIXES", "read_csv", "read_table", "split_target"]
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
-    """A table from a CSV (plain or gzipped), Parquet or NPZ file.
+    """A table from a CSV, TSV or JSON lines file (plain or gzipped), from Parquet or NPZ.
 
     An NPZ file holds `X` of shape (n, d) and perhaps `y` of shape (n,); its columns are named x0 … x{d-1} and y.
-    A CSV may be separated by commas, semicolons or tabs; the header decides.
+    A CSV may be separated by commas, semicolons or tabs; the header decides. One that is not UTF-8 is read as
+    Windows-1252, with a warning. JSON lines are one object a row.
     """
     path = Path(path)
     reader = _reader(path)
@@ -91,22 +95,17 @@ def split_target(frame: pd.DataFrame, target: str, drop: Iterable[str] = ()) -> 
             f"target column {target!r} lacks a label in {missing:,} of {len(frame):,} rows; remove or label those rows"
         )
     features = frame.drop(columns=[target, *dropped])
+    require_readable(features)
     if features.shape[1] == 0:
         raise ValueError(f"no feature column is left beside target {target!r} and drop {dropped}")
     return features, labels.to_numpy()
 
 
 def _reader(path: Path) -> Callable[[Path], pd.DataFrame]:
-    readers: dict[str, Callable[[Path], pd.DataFrame]] = {
-        ".csv": _read_csv,
-        ".csv.gz": _read_csv,
-        ".parquet": _read_parquet,
-        ".npz": _read_npz,
-    }
-    for suffix, reader in readers.items():
+    for suffix, reader in _READERS.items():
         if path.name.lower().endswith(suffix):
             return reader
-    raise ValueError(f"{path} has file type {path.suffix or 'none'!r}; a table must be one of {', '.join(readers)}")
+    raise ValueError(f"{path} has file type {path.suffix or 'none'!r}; a table must be one of {', '.join(_READERS)}")
 
 
 def _require_file(path: Path) -> None:
@@ -121,12 +120,35 @@ def _require_file(path: Path) -> None:
 
 
 def _read_csv(path: Path | _Content) -> pd.DataFrame:
-    separator = _separator(_lines(path, last=False))
+    try:
+        return _parsed(path, "utf-8")
+    except UnicodeDecodeError:
+        if isinstance(path, _Content) or not _one_byte_a_letter(path):
+            raise
+        frame = _parsed(path, "cp1252")
+        warn(f"{path} is not UTF-8 text and is read as Windows-1252; where letters look wrong, save it as UTF-8.")
+        return frame
+
+
+def _one_byte_a_letter(path: Path) -> bool:
+    """Whether text that is not UTF-8 may be Windows-1252: it is neither UTF-16, which has zeros, nor damaged UTF-8."""
+    with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
+        data = file.read()
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        return data[: error.start].isascii() and b"\0" not in data
+    return False
+
+
+def _parsed(path: Path | _Content, encoding: str) -> pd.DataFrame:
+    tabs = isinstance(path, Path) and ".tsv" in path.suffixes[-2:]
+    separator = "\t" if tabs else _separator(_lines(path, encoding, last=False))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
             # index_col=False: a longer row must not silently turn the first column into an index.
-            frame = pd.read_csv(_readable(path), sep=separator, encoding="utf-8", index_col=False, low_memory=False)
+            frame = pd.read_csv(_readable(path), sep=separator, encoding=encoding, index_col=False, low_memory=False)
     except pd.errors.EmptyDataError as error:
         raise ValueError(f"{path} is empty; a header and at least one row are needed") from error
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
@@ -134,13 +156,13 @@ def _read_csv(path: Path | _Content) -> pd.DataFrame:
         raise ValueError(f"{path} is not a well-formed table, perhaps cut short: {reason}") from error
     # pandas fills a short last row with missing values; a file cut in mid-row would pass unseen.
     if frame.iloc[-1:, -1].isna().any():
-        last = _lines(path, last=True)
+        last = _lines(path, encoding, last=True)
         fields = _fields(last, separator)
         if last.count('"') % 2 == 0 and fields < frame.shape[1]:
             raise ValueError(
                 f"{path} is truncated: its last row has {fields} of {frame.shape[1]} columns; copy it again"
             )
-    return frame if separator == "," else _with_thousands_as_text(path, separator, frame)
+    return frame if separator == "," else _with_thousands_as_text(path, separator, encoding, frame)
 
 
 def _separator(header: str) -> str:
@@ -153,7 +175,7 @@ def _fields(line: str, mark: str) -> int:
     return re.sub(rf'(^|{mark})"(?:[^"]|"")*"', r"\1", line).count(mark) + 1
 
 
-def _with_thousands_as_text(path: Path | _Content, separator: str, frame: pd.DataFrame) -> pd.DataFrame:
+def _with_thousands_as_text(path: Path | _Content, separator: str, encoding: str, frame: pd.DataFrame) -> pd.DataFrame:
     """Columns in which every dot stands before three digits, as in 1.234, as text: it may be a thousand or a decimal.
 
     Beside decimal commas it is a thousand; the table encoder decides, and asks the same of every later file.
@@ -162,7 +184,7 @@ def _with_thousands_as_text(path: Path | _Content, separator: str, frame: pd.Dat
     if not decimals:
         return frame
     written = pd.read_csv(
-        _readable(path), sep=separator, encoding="utf-8", index_col=False, usecols=decimals, dtype=str
+        _readable(path), sep=separator, encoding=encoding, index_col=False, usecols=decimals, dtype=str
     )
     for name in decimals:
         texts = written[name].dropna().str.strip()
@@ -170,6 +192,22 @@ def _with_thousands_as_text(path: Path | _Content, separator: str, frame: pd.Dat
         if len(dotted) and dotted.str.fullmatch(r"[+-]?[1-9]\d{0,2}(?:\.\d{3})+").all():
             frame[name] = written[name]
     return frame
+
+
+def _read_jsonl(path: Path) -> pd.DataFrame:
+    rows = []
+    with _opened(path, "utf-8-sig") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"line {number} of {path} is not JSON, perhaps cut short: {error}") from error
+            if not isinstance(row, dict):
+                raise ValueError(f"line {number} of {path} is a JSON {type(row).__name__}; each line must be an object")
+            rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
@@ -182,17 +220,17 @@ def _readable(path: Path | _Content) -> Any:
     return io.BytesIO(path.data) if isinstance(path, _Content) else path
 
 
-def _opened(path: Path | _Content) -> Any:
+def _opened(path: Path | _Content, encoding: str) -> Any:
     if isinstance(path, _Content):
-        return io.TextIOWrapper(io.BytesIO(path.data), encoding="utf-8", newline="")
+        return io.TextIOWrapper(io.BytesIO(path.data), encoding=encoding, newline="")
     opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
-    return opener(path, "rt", encoding="utf-8", newline="")
+    return opener(path, "rt", encoding=encoding, newline="")
 
 
-def _lines(path: Path | _Content, last: bool) -> str:
+def _lines(path: Path | _Content, encoding: str, last: bool) -> str:
     """The first, or the last non-blank, line of a text file."""
     found = ""
-    with _opened(path) as file:
+    with _opened(path, encoding) as file:
         for line in file:
             if line.strip():
                 found = line.rstrip("\r\n")
@@ -219,3 +257,16 @@ def _read_npz(path: Path) -> pd.DataFrame:
             raise ValueError(f"y of {path} has shape {arrays['y'].shape}; X has {len(x)} rows")
         frame["y"] = arrays["y"]
     return frame
+
+
+_READERS: Final[dict[str, Callable[[Path], pd.DataFrame]]] = {
+    ".csv": _read_csv,
+    ".csv.gz": _read_csv,
+    ".tsv": _read_csv,
+    ".tsv.gz": _read_csv,
+    ".jsonl": _read_jsonl,
+    ".jsonl.gz": _read_jsonl,
+    ".parquet": _read_parquet,
+    ".npz": _read_npz,
+}
+TABLE_SUFFIXES: Final = tuple(_READERS)

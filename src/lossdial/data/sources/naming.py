@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lossdial.base.plugins import plugins
 from lossdial.data.readers.images import SUFFIXES
+from lossdial.data.readers.tables import TABLE_SUFFIXES
 from lossdial.data.splits import ImageSplit, TableSplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["NamedImages", "NamedTable", "data_root", "kind_of", "named_set"]
-
-_TABLE_ENDINGS: Final = (".csv", ".csv.gz", ".parquet", ".npz")
 
 
 class NamedTable(Protocol):
@@ -87,7 +86,7 @@ def kind_of(data: str, path_column: str | None = None) -> Literal["table", "imag
 def named_set(data: str) -> NamedImages | NamedTable | None:
     """The data set of that name; None where `data` is a file or folder, or looks like a file."""
     path = Path(data)
-    if path.exists() or data.lower().endswith(_TABLE_ENDINGS) or path.suffix.lower() in SUFFIXES or len(path.parts) > 1:
+    if path.exists() or data.lower().endswith(TABLE_SUFFIXES) or path.suffix.lower() in SUFFIXES or len(path.parts) > 1:
         return None
     look_up: Callable[[str], NamedImages | NamedTable]
     reasons = []

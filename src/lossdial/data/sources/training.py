@@ -5,7 +5,6 @@ Nothing is printed here: what a reader should know is in `notes` and in warnings
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lossdial.base.names import closest
+from lossdial.base.warnings import warn
 from lossdial.data.imbalance import subsample_minority
 from lossdial.data.labels import match_labels, positive_class
 from lossdial.data.leaks import count_copies
@@ -216,11 +216,9 @@ def _warn_of_shared_groups(train: NDArray[Any] | None, other: NDArray[Any] | Non
         return
     shared = pd.Index(pd.unique(other)).isin(pd.Index(pd.unique(train)))
     if shared.any():
-        warnings.warn(
+        warn(
             f"{int(shared.sum()):,} of {len(shared):,} groups of the validation rows are in the training rows too: "
-            "scores on them will flatter",
-            UserWarning,
-            stacklevel=3,
+            "scores on them will flatter"
         )
 
 

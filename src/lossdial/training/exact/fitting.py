@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,6 +12,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from lossdial.base.warnings import warn
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
 from lossdial.models import ConditionalClassifier, Network, PathConfig, PathHead
 from lossdial.spaces import Space
@@ -91,12 +91,10 @@ def fit_exact(
     total = total if "ridge" in solved_space.names else math.inf  # an infinite C is no ridge
     walk = Walk(rows, config, exact, total, progress)
     if not walk.solve():
-        warnings.warn(
+        warn(
             "the features separate the two classes perfectly, so that without a ridge the best weights are infinite; "
             f"solved with a weak ridge, C = {_WEAK:,.0f}, instead. Put ridge=Linear(-5, 1, 1/6) into the space, or "
-            "choose C.",
-            UserWarning,
-            stacklevel=2,
+            "choose C."
         )
         again = fit_exact(
             found,
@@ -196,11 +194,9 @@ def _warn_of_norms(walk: Walk, config: PathConfig, exact: Exact) -> None:
     place = [f"C = {10 ** config.ridge[i]:.3g}"] if ridge else []
     if config.beta is None:
         place += [f"α = {config.alpha[j]:.3g}", f"φ = {config.phi[k]:.3g}"]
-    warnings.warn(
+    warn(
         f"{int(short.sum())} of {short.numel()} nodes stopped short of the gradient norm {exact.tol:g}; "
         f"the worst{', at ' + ', '.join(place) + ',' if place else ''} has {norm:.2g} after {taken} "
         f"iteration{'s' if taken != 1 else ''}. {remedy}, standardise the features, or "
-        f"{'stop at a smaller C' if ridge else 'put a ridge into the space'}.",
-        UserWarning,
-        stacklevel=3,
+        f"{'stop at a smaller C' if ridge else 'put a ridge into the space'}."
     )

@@ -1,0 +1,158 @@
+"""What a user of scikit-learn hands over: frames of other libraries, sparse matrices, labels in a column or as text."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from lightgbm import LGBMClassifier
+from numpy.testing import assert_array_equal
+from scipy import sparse
+from sklearn.exceptions import DataConversionWarning
+from sklearn.linear_model import LogisticRegression
+
+from lossdial import Dial, DialedClassifier, LCTClassifier, Recipe
+from lossdial.cli import main
+from lossdial.data import schema
+
+N = 300
+rng = np.random.default_rng(0)
+TOWNS = rng.choice(["Ulm", "Bern", "Genf"], N)
+FRAME = pd.DataFrame(
+    {
+        "age": rng.integers(20, 80, N).astype(float),
+        "town": pd.Series(TOWNS).where(rng.random(N) > 0.1),
+        "kind": pd.Categorical(rng.choice(["a", "b"], N)),
+        "since": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 99, N), unit="D"),
+    }
+)
+FRAME.loc[::9, "age"] = np.nan
+NUMBERS = pd.DataFrame({"age": FRAME["age"].fillna(50), "ulm": (TOWNS == "Ulm").astype(int)})
+ILL = NUMBERS["age"] + 30 * NUMBERS["ulm"] + rng.normal(0, 9, N) > 85
+LABELS = np.where(ILL, "ill", "well")
+
+
+def small() -> LCTClassifier:
+    return LCTClassifier(recipe=Recipe(epochs=1), random_state=0)
+
+
+def polars(frame: pd.DataFrame) -> Any:
+    return pytest.importorskip("polars", reason="polars is not installed").from_pandas(frame)
+
+
+def lazy(frame: pd.DataFrame) -> Any:
+    return polars(frame).lazy()
+
+
+MODELS = {
+    "LCT": (small, FRAME),
+    "LightGBM": (lambda: DialedClassifier(LGBMClassifier(n_estimators=5, verbose=-1)), NUMBERS),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("convert", [polars, lazy, pa.Table.from_pandas])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_frame_of_another_library_is_one_of_pandas(name: str, convert: Any) -> None:
+    make, frame = MODELS[name]
+    expected, other = make().fit(frame, LABELS), make().fit(convert(frame), LABELS)
+    assert expected.tune(maximize="f1") == other.tune(maximize="f1")
+    X, y = convert(frame), convert(pd.DataFrame({"target": LABELS}))
+    assert_array_equal(expected.predict_proba(frame), expected.predict_proba(X))
+    assert_array_equal(expected.predict(frame), other.predict(X))
+    assert other.dial(X, y).tune(maximize="f1") == expected.dial(frame, LABELS).tune(maximize="f1")
+    if name == "LCT":
+        assert_array_equal(other.bundle_.predictor.features(X), expected.bundle_.predictor.features(frame))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_labels_in_a_column_are_taken_flat_with_scikit_learns_warning(name: str) -> None:
+    make, frame = MODELS[name]
+    column = pd.DataFrame({"target": LABELS})
+    with pytest.warns(DataConversionWarning, match="A column-vector y was passed") as caught:
+        clf = make().fit(frame, column)
+    assert {w.filename for w in caught if w.category is DataConversionWarning} == {__file__}
+    assert_array_equal(clf.predict_proba(frame), make().fit(frame, LABELS).predict_proba(frame))
+    with pytest.warns(DataConversionWarning, match="A column-vector y was passed"):
+        clf.tune(frame, column, maximize="f1")
+    with pytest.warns(UserWarning, match="A column-vector y was passed"):
+        Dial.of(LogisticRegression().fit(NUMBERS, LABELS), NUMBERS, column)
+    if name == "LCT":
+        assert clf.bundle_.training.target == "target"
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array])
+def test_a_sparse_matrix_is_an_array(kind: Any) -> None:
+    X = NUMBERS.to_numpy(dtype=np.float32)
+    for make in (small, lambda: DialedClassifier(LogisticRegression())):
+        clf = make().fit(kind(X), LABELS)
+        np.testing.assert_allclose(clf.predict_proba(kind(X)), make().fit(X, LABELS).predict_proba(X), rtol=1e-4)
+
+
+def test_a_sparse_matrix_that_does_not_fit_is_refused_with_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "machine_memory", lambda: 16e9)
+    huge = sparse.csr_matrix((1_000_000, 30_000))
+    with pytest.raises(ValueError, match=r"shape \(1000000, 30000\).* takes 120.0 GB, more than half of the 16.0 GB"):
+        small().fit(huge, np.arange(1_000_000) % 2)
+
+
+def test_a_list_in_a_cell_is_named() -> None:
+    wrong = {r"a list in row 8: \[1, 2\]": [1, 2], "a dict in row 8": {"a": 1}, "a ndarray": np.ones(2)}
+    for told, cell in wrong.items():
+        cells = pd.Series([None] * 7 + [cell] + [None] * (N - 8), dtype=object)
+        with pytest.raises(ValueError, match=rf"column 'tags' holds {told}.*give each part a column of its own"):
+            small().fit(FRAME.assign(tags=cells), LABELS)
+    clf = small().fit(FRAME.assign(tags=LABELS), LABELS)
+    with pytest.raises(ValueError, match="column 'tags' holds a list in row 1"):
+        clf.predict(FRAME.assign(tags=[[1]] * N))
+
+
+def test_the_command_names_a_list_in_a_cell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = FRAME.assign(ill=LABELS, tags=[["x"]] * N)
+    rows.to_json(tmp_path / "t.jsonl", orient="records", lines=True, date_format="iso")
+    words = ["train", "--target", "ill", "--recipe.epochs", "1", "--data", str(tmp_path / "t.jsonl"), "--out"]
+    assert main([*words, str(tmp_path / "run"), "--validation", str(tmp_path / "t.jsonl")]) != 0
+    assert "column 'tags' holds a list in row 1" in capsys.readouterr().err
+    assert main([*words, str(tmp_path / "run"), "--drop", "tags"]) == 0
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("labels", [("well", "ill"), ("a", "b"), (-1, 1), (2, 1)])  # the rare one second
+def test_labels_that_the_classifier_does_not_take_are_coded_for_it(labels: tuple[Any, Any]) -> None:
+    inner = pytest.importorskip("xgboost", reason="xgboost is not installed").XGBClassifier(n_estimators=5)
+    y = np.array(labels)[ILL.astype(int)]
+    clf = DialedClassifier(inner, random_state=0).fit(NUMBERS, y)
+    plain = DialedClassifier(inner, pos_label=1, random_state=0).fit(NUMBERS, ILL.astype(int))
+    assert clf.pos_label_ == labels[1]
+    assert_array_equal(clf.classes_, np.unique(y))
+    assert_array_equal(clf.predict(NUMBERS) == labels[1], plain.predict(NUMBERS) == 1)
+    column = clf.classes_.tolist().index(labels[1])
+    assert_array_equal(clf.predict_proba(NUMBERS)[:, column], plain.predict_proba(NUMBERS)[:, 1])
+    assert clf.tune(maximize="f1") == plain.tune(maximize="f1")
+    assert clf.tune(NUMBERS, y, maximize="f1") == plain.tune(NUMBERS, ILL.astype(int), maximize="f1")
+    assert_array_equal(clf.predict(NUMBERS) == labels[1], plain.predict(NUMBERS) == 1)
+    assert 0.5 < clf.score(NUMBERS, y) <= 1
+    with pytest.raises(ValueError, match=r"y holds ('other'|7)"):
+        clf.dial(NUMBERS, np.where(np.arange(N), y, "other" if isinstance(labels[0], str) else 7))
+
+
+def test_what_is_wrong_with_the_rows_is_not_blamed_on_the_labels() -> None:
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        DialedClassifier(LogisticRegression()).fit(FRAME[["age"]], LABELS)
+
+
+@pytest.mark.parametrize("columns", [range(2), [3, 7], ["age", 3], ["age", "ulm"]])
+def test_nothing_is_said_of_valid_feature_names(columns: Any) -> None:
+    X = NUMBERS.set_axis(list(columns), axis=1)
+    for clf in (small(), DialedClassifier(LGBMClassifier(n_estimators=5, verbose=-1)), DialedClassifier(small(), cv=2)):
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message=".*feature names")
+            clf.fit(X, LABELS)
+            clf.predict_proba(X)
+            if columns == range(2) and isinstance(clf, LCTClassifier):
+                clf.predict(NUMBERS.to_numpy())
