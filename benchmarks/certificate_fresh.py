@@ -12,8 +12,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from lossdial import DialedClassifier
 from lossdial.dial import Dial, NotCertified
-from lossdial.dial.certificates import at_threshold
-from lossdial.dial.evidence import sample
+from lossdial.dial.certificates.certificate import at_threshold
+from lossdial.dial.certificates.evidence import sample
 
 CONFIDENCE = 0.95
 Labelled = tuple[NDArray[np.int64], Floats]

@@ -12,8 +12,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import TunedThresholdClassifierCV, train_test_split
 
-from lossdial.dial.calibrating import calibrate
-from lossdial.dial.cases import CaseRule, _halves, best_fixed, case_costs, mean_cost
+from lossdial.dial.calibration.fits import calibrate
+from lossdial.dial.choice.cases import CaseRule, _halves, best_fixed, case_costs, mean_cost
 from lossdial.dial.classifiers import margins_of
 
 ALARM = 20_000.0

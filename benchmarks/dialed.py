@@ -28,7 +28,7 @@ from sklearn.metrics import make_scorer, precision_recall_curve, precision_score
 from sklearn.model_selection import TunedThresholdClassifierCV, train_test_split
 
 from lossdial.dial import Dial, OperatingPoint
-from lossdial.estimator import DialedClassifier
+from lossdial.sklearn import DialedClassifier
 
 FLOOR = 0.9
 

@@ -22,7 +22,7 @@ from real_data import real_data
 from rich.console import Console
 from rich.table import Table
 
-from lossdial.dial.metrics import auc
+from lossdial.dial.metrics.functions import auc
 from lossdial.losses import VSLoss, imbalance
 from lossdial.models import FiLMConfig, HeadConfig, PlainConfig, PolynomialConfig, build_model
 from lossdial.spaces import Constant, Space

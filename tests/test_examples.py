@@ -122,7 +122,7 @@ def served(tmp_path: Path) -> tuple[LCTClassifier, pd.DataFrame]:
 def test_serving_client(
     served: tuple[LCTClassifier, pd.DataFrame], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    serving = pytest.importorskip("lossdial.serving", reason="the server is not there")
+    serving = pytest.importorskip("lossdial.serve", reason="the server is not there")
     clf, X = served
     no_page: Callable[..., Any] = lambda *_: ""  # noqa: E731 (the client asks for none)
     server = serving.Server(tmp_path / "run", no_page, port=0)

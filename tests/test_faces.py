@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from lossdial.dial import Dial, Objective, margins_of
-from lossdial.estimator import DialedClassifier
+from lossdial.sklearn import DialedClassifier
 
 AIM = Objective(maximize="precision", subject_to={"recall": 0.9})
 CLINIC = {"prevalence": 0.01, "cost_fn": 100.0, "cost_fp": 1.0}

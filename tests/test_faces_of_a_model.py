@@ -25,7 +25,7 @@ from lossdial import Bundle, Dial, DialedClassifier, LCTClassifier, Objective, R
 from lossdial.cli import main
 from lossdial.explorer import explore
 from lossdial.models import CifarResNet
-from lossdial.serving import Server
+from lossdial.serve import Server
 
 AIM = Objective(maximize="precision", subject_to={"recall": 0.9})
 CLINIC = {"prevalence": 0.01, "cost_fn": 100.0, "cost_fp": 1.0}

@@ -11,13 +11,13 @@ from lossdial.base.lazy import lazily
 
 if TYPE_CHECKING:
     from lossdial.bundle import Bundle
+    from lossdial.bundle.predictor import Predictor
     from lossdial.dial import Dial, Objective
-    from lossdial.estimator import DialedClassifier, LCTClassifier, Run
     from lossdial.explorer import explore
     from lossdial.export import OnnxModel, to_onnx
     from lossdial.losses import FocalLoss, VSLoss
     from lossdial.models import ConditionalClassifier, FiLMConfig, MLPConfig, PlainConfig, PolynomialConfig
-    from lossdial.predictor import Predictor
+    from lossdial.sklearn import DialedClassifier, LCTClassifier, Run
     from lossdial.spaces import Constant, Linear, Space, register_distribution
     from lossdial.training import SAM, Exact, Recipe, fit
 
@@ -53,17 +53,16 @@ __getattr__, __dir__ = lazily(
     "lossdial",
     {
         "base": "base",
-        "bundle": "Bundle bundle",
+        "bundle": "Bundle Predictor bundle",
         "cli": "cli",
         "data": "data",
         "dial": "Dial Objective dial",
-        "estimator": "DialedClassifier LCTClassifier Run estimator",
+        "sklearn": "DialedClassifier LCTClassifier Run sklearn",
         "explorer": "explore explorer",
         "export": "OnnxModel export to_onnx",
         "losses": "FocalLoss VSLoss losses",
         "models": "ConditionalClassifier FiLMConfig MLPConfig PlainConfig PolynomialConfig models",
-        "predictor": "Predictor predictor",
-        "serving": "serving",
+        "serve": "serve",
         "spaces": "Constant Linear Space register_distribution spaces",
         "training": "SAM Exact Recipe fit training",
     },

@@ -22,7 +22,7 @@ from matplotlib.lines import Line2D
 
 from lossdial.base.files import replacing
 from lossdial.base.names import closest
-from lossdial.dial.drawing import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, VERMILION, spell
+from lossdial.dial.plots.canvas import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, VERMILION, spell
 from lossdial.spaces import Linear
 from lossdial_studies.heat_maps import GREEK, axis_text, draw_heat_maps, lam_text, space_text
 from lossdial_studies.measuring import RECALLS

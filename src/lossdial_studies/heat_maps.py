@@ -16,7 +16,7 @@ from matplotlib.patches import Rectangle
 from torch.distributions import Distribution
 
 from lossdial.dial.checks import FloatArray
-from lossdial.dial.drawing import GREY, INK, VERMILION, spell
+from lossdial.dial.plots.canvas import GREY, INK, VERMILION, spell
 from lossdial.spaces import Constant, Linear, Space
 from lossdial_studies.methods import Method, method
 

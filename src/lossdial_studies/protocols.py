@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from lossdial.base.warnings import warn
-from lossdial.dial.registry import as_metric, known_metrics
+from lossdial.dial.metrics.registry import as_metric, known_metrics
 
 __all__ = ["PROTOCOLS", "Best", "Choice", "Protocol", "best"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from lossdial.dial.registry import as_metric
+from lossdial.dial.metrics.registry import as_metric
 
 __all__ = ["COLUMNS", "HEAT_MAPS", "Column", "FilmRow", "HeatMapBest", "published", "published_film"]
 

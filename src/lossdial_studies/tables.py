@@ -11,7 +11,7 @@ from typing import Final
 import pandas as pd
 
 from lossdial.base.names import closest
-from lossdial.dial.registry import PAPER_METRICS, as_metric
+from lossdial.dial.metrics.registry import PAPER_METRICS, as_metric
 from lossdial_studies.methods import ABLATIONS, METHODS, SOLVED, method
 from lossdial_studies.protocols import PROTOCOLS, Protocol, best
 from lossdial_studies.published import COLUMNS, FilmRow, published, published_film

@@ -4,10 +4,10 @@ import sys
 import pytest
 
 import lossdial.data
-import lossdial.estimator
+import lossdial.sklearn
 
 
-@pytest.mark.parametrize("package", [lossdial, lossdial.data, lossdial.estimator], ids=lambda p: p.__name__)
+@pytest.mark.parametrize("package", [lossdial, lossdial.data, lossdial.sklearn], ids=lambda p: p.__name__)
 def test_every_public_name_is_there(package: object) -> None:
     for name in package.__all__:  # type: ignore[attr-defined]
         assert getattr(package, name) is getattr(package, name)

@@ -71,7 +71,7 @@ def test_the_card_answers_and_knows_no_patient(pages: dict[str, Path]) -> None:
 
 def test_the_reliability_plot_uses_its_space() -> None:
     from lossdial.dial import Dial
-    from lossdial.dial.figures import reliability_figure
+    from lossdial.dial.plots import reliability_figure
 
     rng = np.random.default_rng(0)
     y = (rng.random(20_000) < 0.005).astype(int)

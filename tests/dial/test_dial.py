@@ -19,10 +19,10 @@ from lossdial.dial import (
     choose,
     envelope,
     estimate_prevalence,
-    metrics,
     verdict,
 )
-from lossdial.dial.promises import told
+from lossdial.dial.certificates.promises import told
+from lossdial.dial.metrics import functions as metrics
 from lossdial.spaces import Linear, Space
 
 

@@ -7,21 +7,21 @@ import pytest
 from matplotlib.figure import Figure
 
 from lossdial.dial import Dial, metrics
-from lossdial.dial.adapt import adapt
-from lossdial.dial.envelope import envelope
-from lossdial.dial.figures import (
+from lossdial.dial.choice.adaptation import adapt
+from lossdial.dial.choice.envelope import envelope
+from lossdial.dial.choice.objective import Objective
+from lossdial.dial.choice.tuning import choose
+from lossdial.dial.metrics.registry import as_metric
+from lossdial.dial.plots import (
     decision_curve_figure,
     heat_map_figure,
     precision_recall_figure,
     reliability_figure,
     roc_figure,
 )
-from lossdial.dial.figures.heat_map import within_noise
-from lossdial.dial.objectives import Objective
+from lossdial.dial.plots.heat_map import within_noise
 from lossdial.dial.points import OperatingPoint
-from lossdial.dial.registry import as_metric
 from lossdial.dial.surface import Surface
-from lossdial.dial.tuning import choose
 
 LAMS = tuple({"gamma": g, "tau": t} for g in (0.0, 0.1) for t in (0.0, 1.0, 2.0))
 

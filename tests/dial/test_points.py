@@ -4,8 +4,8 @@ import math
 import numpy as np
 import pytest
 
-from lossdial.dial.calibration import Platt
-from lossdial.dial.objectives import Objective
+from lossdial.dial.calibration.maps import Platt
+from lossdial.dial.choice.objective import Objective
 from lossdial.dial.points import Estimate, OperatingPoint
 
 

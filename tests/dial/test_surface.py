@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from lossdial.dial import metrics
-from lossdial.dial.registry import PAPER_METRICS
+from lossdial.dial.metrics import functions as metrics
+from lossdial.dial.metrics.registry import PAPER_METRICS
 from lossdial.dial.scores import FoldedScores
 from lossdial.dial.surface import Surface
 

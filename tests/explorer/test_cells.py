@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lossdial.dial.kinds import sigmoid
+from lossdial.dial.metrics.kinds import sigmoid
 from lossdial.dial.samples import Samples
 from lossdial.explorer.cells import GRID, along_grid, histogram, reliability
 

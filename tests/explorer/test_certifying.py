@@ -4,8 +4,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lossdial.dial.bounds import needed, rank_for, upper_share
-from lossdial.dial.certifying import parts
+from lossdial.dial.certificates.bounds import needed, rank_for, upper_share
+from lossdial.dial.certificates.choice import parts
 from lossdial.dial.samples import Samples
 from lossdial.explorer.certifying import split
 

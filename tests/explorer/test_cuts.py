@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lossdial.dial.ranking import threshold_below
+from lossdial.dial.metrics.ranking import threshold_below
 from lossdial.explorer.cuts import cuts, most_cuts, parts, places, quantile_cuts, use_short
 
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from lossdial.dial import registry
+from lossdial.dial.metrics import registry
+from lossdial.dial.metrics.ranking import Counts
 from lossdial.dial.points import Estimate
-from lossdial.dial.ranking import Counts
 from lossdial.explorer.figures import (
     NONE,
     Setting,

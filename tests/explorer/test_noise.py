@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from lossdial.dial import Dial
-from lossdial.dial.calibrating import calibrations, stated
-from lossdial.dial.figures.heat_map import within_noise
-from lossdial.dial.registry import as_metric
+from lossdial.dial.calibration.fits import calibrations, stated
+from lossdial.dial.metrics.registry import as_metric
+from lossdial.dial.plots.heat_map import within_noise
 from lossdial.dial.samples import Samples
 from lossdial.explorer.noise import METRICS, grade, witnesses
 

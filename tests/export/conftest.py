@@ -14,12 +14,12 @@ from torch import nn
 
 from lossdial import Bundle, LCTClassifier, Recipe
 from lossdial.bundle import Training
+from lossdial.bundle.predictor import Predictor
 from lossdial.data.schema import ArraySchema, Schema
 from lossdial.dial import OperatingPoint
-from lossdial.dial.calibration import Beta, Calibration, Isotonic, Platt, Temperature
+from lossdial.dial.calibration.maps import Beta, Calibration, Isotonic, Platt, Temperature
 from lossdial.models import ConditionalClassifier
 from lossdial.models.heads import Head, HeadConfig
-from lossdial.predictor import Predictor
 from lossdial.spaces import Linear, Space
 
 pytest.importorskip("onnxruntime", reason="the extra `onnx` is not installed")

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from lossdial.bundle import Bundle, Training
+from lossdial.bundle.predictor import Predictor
 from lossdial.data.schema import ImageSchema
 from lossdial.models import ConditionalClassifier
-from lossdial.predictor import Predictor
 
 
 @pytest.fixture(autouse=True)

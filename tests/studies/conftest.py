@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from lossdial.data.features.embedding import embed
-from lossdial.dial.registry import PAPER_METRICS
+from lossdial.dial.metrics.registry import PAPER_METRICS
 from lossdial.models import CifarResNet, FrozenEncoder
 from lossdial_studies import METHODS, Experiment, Store, grid, method
 from lossdial_studies.data_sets.cifar import CIFAR10

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from lossdial.dial.drawing import ORANGE, VERMILION
+from lossdial.dial.plots.canvas import ORANGE, VERMILION
 from lossdial_studies import method
 from lossdial_studies.figures import (
     FIGURES,

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
-from lossdial.dial.drawing import VERMILION
+from lossdial.dial.plots.canvas import VERMILION
 from lossdial_studies import method
 from lossdial_studies.heat_maps import draw_heat_maps, lam_text, nested, space_text
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lossdial.dial.registry import PAPER_METRICS
+from lossdial.dial.metrics.registry import PAPER_METRICS
 from lossdial_studies.protocols import PROTOCOLS, Choice, best
 
 MakeResults = Callable[..., pd.DataFrame]

@@ -3,7 +3,7 @@ from typing import get_args
 
 import pytest
 
-from lossdial.dial.registry import PAPER_METRICS
+from lossdial.dial.metrics.registry import PAPER_METRICS
 from lossdial_studies import METHODS, method
 from lossdial_studies.data_sets import DATA_SETS
 from lossdial_studies.published import COLUMNS, HEAT_MAPS, Column, FilmRow, published, published_film

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lossdial.estimator import LCTClassifier, Run
 from lossdial.losses import imbalance
 from lossdial.models import ConditionalClassifier, FrozenEncoder, build_model
+from lossdial.sklearn import LCTClassifier, Run
 from lossdial.training import fit
 from lossdial_studies import Experiment, Trial, running, trials
 from lossdial_studies.experiment import image_set

@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pandas as pd
 import pytest
 
-from lossdial.dial.registry import PAPER_METRICS
+from lossdial.dial.metrics.registry import PAPER_METRICS
 from lossdial_studies import METHODS
 from lossdial_studies.methods import ABLATIONS
 from lossdial_studies.protocols import PROTOCOLS, best

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from lossdial.bundle.format import BundleError, Content
 from lossdial.dial import Dial, statable
-from lossdial.dial.evidence import Sketch
+from lossdial.dial.certificates.evidence import Sketch
 
 __all__ = ["DELETE", "Evidence", "Training", "evidence_from", "seen_from", "seen_to", "training_from"]
 

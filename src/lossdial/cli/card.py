@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from lossdial import Bundle, Dial
     from lossdial.dial import BandEvaluation, Estimate, Evaluation, Referral
-    from lossdial.dial.certificates import Certificate
+    from lossdial.dial.certificates.certificate import Certificate
 
 __all__ = ["Card", "write_card"]
 

@@ -322,7 +322,7 @@ def grid_with_points(bundle: Bundle) -> Lam:
     """The grid of λ that a dial has, and the λ of the points and bands where they are others."""
     import json
 
-    from lossdial.predictor import dial_grid
+    from lossdial.bundle.predictor import dial_grid
 
     space = bundle.predictor.space
     grid = [lam.as_dict() for lam in dial_grid(space)]

@@ -153,7 +153,7 @@ def _bands(found: Sequence[BandEvaluation]) -> list[Sheet]:
 
 
 def _pictures(dial: Dial, points: Sequence[OperatingPoint], heat_map: str) -> Mapping[str, Any]:
-    from lossdial.dial.figures import (
+    from lossdial.dial.plots import (
         decision_curve_figure,
         heat_map_figure,
         precision_recall_figure,
@@ -200,7 +200,7 @@ def _sheets(found: Sequence[Evaluation], counts: tuple[int, int], notes: Sequenc
 
 def _notes(dial: Dial, points: Sequence[OperatingPoint], data: str | None) -> list[str]:
     """What a reader must know of these figures."""
-    from lossdial.dial.evidence import are_known
+    from lossdial.dial.certificates.evidence import are_known
 
     notes = ["These samples may have been tuned on: the figures flatter."] if data is None else []
     surface = dial.surface

@@ -83,7 +83,7 @@ def further(
 
 def _certify(wanted: Wanted, bundle: Bundle, dial: Dial) -> dict[str, OperatingPoint]:
     from lossdial.base.names import closest
-    from lossdial.dial.evidence import require_confidence
+    from lossdial.dial.certificates.evidence import require_confidence
 
     require_confidence(wanted.confidence)
     for name in wanted.certify:
@@ -155,7 +155,7 @@ def _against(other: str, bundle: Bundle, dial: Dial, inputs: Inputs) -> str:
 
     from lossdial import Bundle as Loaded
     from lossdial.dial import AIMS
-    from lossdial.dial.verdict import compare
+    from lossdial.dial.choice.verdict import compare
 
     rival = Loaded.load(other)
     if list(map(str, rival.predictor.classes)) != list(map(str, bundle.predictor.classes)):

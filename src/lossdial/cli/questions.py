@@ -66,7 +66,7 @@ class Question:
     @property
     def rate(self) -> float | None:
         """The cap on the alert rate that a budget means."""
-        from lossdial.dial.budgets import rate_of
+        from lossdial.dial.certificates.alerts import rate_of
 
         if self.alerts_per_day is None or self.volume is None:
             return None
@@ -83,7 +83,7 @@ class Question:
     @property
     def busy(self) -> str:
         """What a busy day brings; empty where no budget was asked for."""
-        from lossdial.dial.budgets import daily
+        from lossdial.dial.certificates.alerts import daily
 
         return "" if self.rate is None or self.volume is None else daily(self.rate, self.days)
 
@@ -137,7 +137,7 @@ def budget(
     bundle: Bundle, dial: Dial, unlabelled: str, path_column: str | None, group: str | None, question: Question
 ) -> OperatingPoint:
     """The point whose alerts keep to a budget, certified on samples without labels."""
-    from lossdial.dial.evidence import require_fresh
+    from lossdial.dial.certificates.evidence import require_fresh
 
     asked = {"maximize": question.maximize, "minimize": question.minimize, "subject-to": question.subject_to or None}
     if given := [option for option, value in asked.items() if value is not None]:

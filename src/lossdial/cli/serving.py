@@ -73,8 +73,8 @@ def serve(
 
     from lossdial.cli.exploring import page_of
     from lossdial.cli.inputs import Columns
-    from lossdial.serving import Limits, Server
-    from lossdial.serving import serve as run_server
+    from lossdial.serve import Limits, Server
+    from lossdial.serve import serve as run_server
 
     limits = Limits(body=int(max_body * 1e6), rows=max_rows, queue=max_queue, seconds=timeout)
     token = None if token_file is None else Path(token_file).read_text().strip()

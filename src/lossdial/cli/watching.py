@@ -119,7 +119,7 @@ def _outcomes(
     import numpy as np
 
     from lossdial.cli.inputs import Columns, read_inputs
-    from lossdial.dial.evidence import one_of_each
+    from lossdial.dial.certificates.evidence import one_of_each
 
     columns = Columns(target, group, path_column)
     inputs = read_inputs(bundle, data, columns, labelled=not alerts_only)

@@ -7,21 +7,21 @@ from typing import Any, Protocol, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lossdial.dial.certificates.promises import certified_point, told
+from lossdial.dial.certificates.promising import Promising, require_name
+from lossdial.dial.certificates.referral import Referral
 from lossdial.dial.checks import FloatArray, require_finite, statable
+from lossdial.dial.choice.envelope import Envelope, envelope
+from lossdial.dial.choice.objective import Objective, Target
+from lossdial.dial.choice.tuning import at_point, choose
+from lossdial.dial.choice.verdict import AIMS, Verdict, compare, verdict
 from lossdial.dial.classifiers import array_of, coded, margins_of_columns, scores_of
-from lossdial.dial.envelope import Envelope, envelope
-from lossdial.dial.intervals import estimates
-from lossdial.dial.kinds import Metric
-from lossdial.dial.objectives import Objective, Target
+from lossdial.dial.metrics.kinds import Metric
+from lossdial.dial.metrics.registry import PAPER_METRICS
 from lossdial.dial.points import Estimate, OperatingPoint
-from lossdial.dial.promises import certified_point, told
-from lossdial.dial.promising import Promising, require_name
-from lossdial.dial.referral import Referral
-from lossdial.dial.registry import PAPER_METRICS
 from lossdial.dial.scores import Scores
 from lossdial.dial.surface import Surface
-from lossdial.dial.tuning import at_point, choose
-from lossdial.dial.verdict import AIMS, Verdict, compare, verdict
+from lossdial.dial.uncertainty.intervals import estimates
 
 
 class Named(Protocol):

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lossdial.dial.checks import statable
-from lossdial.dial.intervals import estimates
-from lossdial.dial.kinds import SAME, Metric
-from lossdial.dial.objectives import spell_bound
+from lossdial.dial.choice.objective import spell_bound
+from lossdial.dial.choice.tuning import REPORT, at_point
+from lossdial.dial.metrics.kinds import SAME, Metric
+from lossdial.dial.metrics.registry import FPR, RECALL, as_metric
 from lossdial.dial.points import Estimate, OperatingPoint
 from lossdial.dial.reading import encode_float
-from lossdial.dial.registry import FPR, RECALL, as_metric
 from lossdial.dial.surface import Surface
-from lossdial.dial.tuning import REPORT, at_point
+from lossdial.dial.uncertainty.intervals import estimates
 
 if TYPE_CHECKING:
     from lossdial.dial.dial import Dial

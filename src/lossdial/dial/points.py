@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.dial.calibration import Calibration, calibration_from_json, calibration_to_json
-from lossdial.dial.certificates import Certificate
+from lossdial.dial.calibration.maps import Calibration, calibration_from_json, calibration_to_json
+from lossdial.dial.certificates.certificate import Certificate
+from lossdial.dial.certificates.evidence import NotCertified
+from lossdial.dial.certificates.travel import Share, Travelled, travel
 from lossdial.dial.checks import FloatArray
-from lossdial.dial.estimate import Estimate as Estimate
-from lossdial.dial.evidence import NotCertified
-from lossdial.dial.kinds import sigmoid
-from lossdial.dial.objectives import Objective
+from lossdial.dial.choice.objective import Objective
+from lossdial.dial.metrics.kinds import sigmoid
 from lossdial.dial.reading import Reader, as_number, encode_float
-from lossdial.dial.travel import Share, Travelled, travel
+from lossdial.dial.uncertainty.estimate import Estimate as Estimate
 
 
 def spell_threshold(threshold: float, more: str = "") -> str:

@@ -15,7 +15,7 @@ from lossdial.dial.checks import (
     require_both_classes,
     require_positives,
 )
-from lossdial.dial.splitting import Indices, swapped_halves
+from lossdial.dial.uncertainty.halves import Indices, swapped_halves
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lossdial.dial.checks import BoolArray, FloatArray, require_finite, require_prevalence
-from lossdial.dial.kinds import Metric
-from lossdial.dial.metrics import evaluate
-from lossdial.dial.ranking import Ranking, rank_rows
-from lossdial.dial.registry import as_metric
+from lossdial.dial.metrics.functions import evaluate
+from lossdial.dial.metrics.kinds import Metric
+from lossdial.dial.metrics.ranking import Ranking, rank_rows
+from lossdial.dial.metrics.registry import as_metric
 from lossdial.dial.samples import Samples
 from lossdial.dial.scores import Scores
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lossdial.dial.checks import FloatArray
-from lossdial.dial.kinds import sigmoid
+from lossdial.dial.metrics.kinds import sigmoid
 from lossdial.dial.samples import Samples
 
 HISTOGRAM_BINS = 40

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lossdial.dial.certifying import parts
+from lossdial.dial.certificates.choice import parts
+from lossdial.dial.certificates.evidence import NotCertified, one_of_each
 from lossdial.dial.checks import BoolArray
-from lossdial.dial.evidence import NotCertified, one_of_each
 from lossdial.dial.samples import Samples
 
 FLOOR, CONFIDENCE = 0.95, 0.95

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lossdial.dial.bootstrap import bootstrap
 from lossdial.dial.checks import BoolArray, FloatArray
-from lossdial.dial.kinds import SAME, of_probabilities
-from lossdial.dial.noise import differences
-from lossdial.dial.registry import as_metric
-from lossdial.dial.resampling import resample
+from lossdial.dial.metrics.kinds import SAME, of_probabilities
+from lossdial.dial.metrics.registry import as_metric
 from lossdial.dial.samples import Samples
 from lossdial.dial.surface import Surface
+from lossdial.dial.uncertainty.bootstrap import bootstrap
+from lossdial.dial.uncertainty.noise import differences
+from lossdial.dial.uncertainty.resamples import resample
 
 METRICS = ("auc", "average_precision", "max_f1", "max_balanced_accuracy", "brier", "log_loss")
 RESAMPLES = 200

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from lossdial.base.files import write
+from lossdial.dial.certificates.referral import Referral
 from lossdial.dial.dial import Dial
 from lossdial.dial.points import OperatingPoint
-from lossdial.dial.referral import Referral
 from lossdial.explorer import assets
 from lossdial.explorer.images import require_images
 from lossdial.explorer.payload import labelled_payload, unlabelled_payload

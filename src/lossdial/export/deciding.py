@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lossdial.bundle import Bundle, own_share
+from lossdial.bundle.predictor import class_array
 from lossdial.dial import OperatingPoint
-from lossdial.dial.calibration import Beta, Isotonic, Platt, Temperature
-from lossdial.dial.prevalence import log_odds
+from lossdial.dial.calibration.maps import Beta, Isotonic, Platt, Temperature
+from lossdial.dial.monitor.prevalence import log_odds
 from lossdial.export.nodes import Nodes
-from lossdial.predictor import class_array
 from lossdial.spaces import Space
 
 __all__ = ["RESERVED", "Settings", "data_log_odds", "decisions", "lam_input", "settings"]

@@ -18,13 +18,13 @@ from lossdial.base.names import closest
 from lossdial.base.progress import ProgressBar
 from lossdial.base.warnings import warn
 from lossdial.bundle import Bundle
+from lossdial.bundle.predictor import class_array
 from lossdial.data.schema import ArraySchema, ImageSchema, Schema, TableSchema
 from lossdial.export.checking import Check, check, encoded
 from lossdial.export.columns import GraphColumn, encode, graph_columns
 from lossdial.export.deciding import RESERVED, decisions, lam_input, settings
 from lossdial.export.network import ExportError, network_graph
 from lossdial.export.nodes import ML_OPSET, OPSET, Nodes
-from lossdial.predictor import class_array
 
 if TYPE_CHECKING:
     import onnx

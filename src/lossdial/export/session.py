@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from lossdial.base.names import closest
 from lossdial.data.schema import ImageSchema, Schema, TableSchema, schema_from_json
 from lossdial.dial import OperatingPoint
+from lossdial.dial.certificates.referral import Referral
 from lossdial.dial.checks import require_prevalence
-from lossdial.dial.referral import Referral
 from lossdial.export.columns import GraphColumn, graph_columns
 from lossdial.export.deciding import RESERVED
 

@@ -195,7 +195,7 @@ def _answer(classifier: LCTClassifier, at_test: Dial, aim: Aim) -> _Answer:
 
 
 def _picture(at_test: Dial, answers: list[_Answer]) -> Figure:
-    from lossdial.dial.figures import precision_recall_figure
+    from lossdial.dial.plots import precision_recall_figure
 
     figure = precision_recall_figure(at_test.surface, [answer.point for answer in answers])
     lowest = min(answer.precision for answer in answers)

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from lossdial.dial import Dial
-from lossdial.estimator import LCTClassifier, Run
 from lossdial.losses import ConditionalLoss
 from lossdial.models import FeaturesConfig, SettingsStack, build_model
 from lossdial.models.heads.plain import PlainHead
+from lossdial.sklearn import LCTClassifier, Run
 from lossdial.spaces import Space
 from lossdial.training import Recipe, fit, make_fabric
 from lossdial_studies.presets import preset

@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from lossdial.dial.ranking import Counts
-from lossdial.estimator import DialedClassifier
+from lossdial.dial.metrics.ranking import Counts
+from lossdial.sklearn import DialedClassifier
 from lossdial_studies.scoreboard.aims import Scored, margins, objectives
 from lossdial_studies.scoreboard.sets import Cell
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from lossdial.cli import main
-from lossdial.estimator import LCTClassifier
+from lossdial.sklearn import LCTClassifier
 from lossdial_studies.commands.rivals import Aim, Parts, beside, search, words
 from lossdial_studies.commands.two_kinds import KINDS_AIMS, drawn, lines, one_solve, searches
 

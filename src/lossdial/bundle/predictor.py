@@ -1,0 +1,182 @@
+"""The trained thing that scores: raw rows -> scores at any λ.
+
+It alone knows what a raw row is (its schema), what the network is, and what the two classes are called. Estimator,
+command, server and export ask it; none of them encodes a column or picks an image size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from lossdial.base.labels import are_positive
+from lossdial.data.schema import Schema
+from lossdial.dial import OperatingPoint, Referral
+from lossdial.dial.choice.cases import worth_an_alert
+from lossdial.models import ConditionalClassifier, Head
+from lossdial.spaces import Lam, Space
+
+__all__ = ["Decisions", "Folded", "ModelScores", "Predictor", "Referred", "class_array", "dial_grid"]
+
+_ROWS: Final = 2**16  # of features held in double precision at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """A network, the schema of its inputs and the names of its classes."""
+
+    schema: Schema
+    model: ConditionalClassifier
+    #: the two label values, the negative class first
+    classes: tuple[Any, Any]
+
+    @property
+    def space(self) -> Space:
+        """What λ may be."""
+        return self.model.space
+
+    def features(self, X: Any) -> Tensor:
+        """Everything before λ, (n, c): the one call of the backbone for these rows."""
+        return self.embed(self.schema.encode(X))
+
+    def embed(self, encoded: NDArray[Any]) -> Tensor:
+        """The same of rows (n, …) that the schema has encoded already."""
+        return self.model.embed(torch.from_numpy(encoded))
+
+    def lam(self, values: Mapping[str, float] | Lam) -> Lam:
+        """One λ of this space, from names and numbers."""
+        return values if isinstance(values, Lam) else self.space.point(**values)
+
+    @torch.no_grad()
+    def fold(self, lam: Mapping[str, float] | Lam) -> Folded:
+        """The head at one λ, for whoever asks for it again and again."""
+        codes = self.space.encode(self.lam(lam).at(None)).double()
+        return Folded(codes, self._head.fold(codes) if self._head.foldable else None)
+
+    def margins(self, features: Tensor, lam: Mapping[str, float] | Lam | Folded) -> NDArray[np.float32]:
+        """z₊ − z₋ of features (n, c) at one λ: (n,)."""
+        if isinstance(lam, Folded):
+            with torch.no_grad():
+                return self._head.margins(features.double(), lam.codes, lam.folded)[:, 0].float().numpy()
+        return self.scores(features, self.lam(lam).at(None)).columns(0, 1)[:, 0]
+
+    def scores(self, features: Tensor, lams: Lam | None = None) -> ModelScores:
+        """z₊ − z₋ of features (n, c) at every λ of (m,), computed when asked for; an even grid unless given."""
+        return ModelScores(self._head, self.space, features, dial_grid(self.space) if lams is None else lams)
+
+    @cached_property
+    def _head(self) -> Head:
+        """The head in float64."""
+        return deepcopy(self.model.head).double()
+
+    def decide(
+        self,
+        features: Tensor,
+        point: OperatingPoint,
+        costs: tuple[ArrayLike, ArrayLike] | None = None,
+        folded: Folded | None = None,
+    ) -> Decisions:
+        """What an operating point says of features (n, c); `folded` is the head at its λ, where it is at hand.
+
+        costs: of a miss and of a false alarm, each one number or one per case; an alert is then what its probability
+        makes worth it, a threshold for each case in place of the point's own.
+        """
+        margin = self.margins(features, point.lam if folded is None else folded)
+        positive = point.predict(margin) if costs is None else worth_an_alert(point, margin, *costs)
+        return Decisions(margin, np.asarray(point.probability(margin.astype(np.float64))), positive)
+
+    def refer(self, features: Tensor, band: Referral, folded: Folded | None = None) -> Referred:
+        """What a referral band says of features (n, c); `folded` is the head at its λ, where it is at hand."""
+        margin = self.margins(features, band.lam if folded is None else folded)
+        return Referred(margin, np.asarray(band.probability(margin.astype(np.float64))), band.predict(margin))
+
+    def labels(self, y: ArrayLike) -> NDArray[np.int64]:
+        """1 for the positive class, 0 for the other."""
+        return are_positive(y, self.classes)
+
+
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """A head at one λ: its code (1, d), and weights and biases where it folds."""
+
+    codes: Tensor
+    folded: tuple[Tensor, Tensor] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """Of n samples: z₊ − z₋ at the point's λ, the probability of the positive class, and whether it is predicted."""
+
+    margin: NDArray[np.float32]
+    probability: NDArray[np.floating[Any]]
+    positive: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Referred:
+    """Of n samples: z₊ − z₋ at the band's λ, the probability of the positive class, and clear, refer or act."""
+
+    margin: NDArray[np.float32]
+    probability: NDArray[np.floating[Any]]
+    action: NDArray[np.str_]
+
+
+@dataclass(frozen=True, eq=False)
+class ModelScores:
+    """Scores (n, m) of features (n, c) at λ (m,), in blocks; what the dial asks of a network.
+
+    All from λ on is computed in float64 and rounded to float32, so that a row's score depends neither on the rows nor
+    on the λ that are asked for together with it.
+    """
+
+    head: Head
+    space: Space
+    features: Tensor
+    at: Lam
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.features), len(self.at)
+
+    @property
+    def lams(self) -> tuple[dict[str, float], ...]:
+        """The λ as names and numbers."""
+        return tuple(lam.as_dict() for lam in self.at)
+
+    @torch.no_grad()
+    def columns(self, start: int, stop: int) -> NDArray[np.float32]:
+        codes = self.space.encode(self.at.at(slice(start, stop))).double()
+        out = np.empty((len(codes), len(self.features)), dtype=np.float32)  # each λ in one piece, as sorting wants it
+        for rows, part in self._parts():
+            out[:, rows] = self.head.margins(part, codes).T.float().numpy()
+        return out.T
+
+    def _parts(self) -> Iterator[tuple[slice, Tensor]]:
+        for start in range(0, len(self.features), _ROWS):
+            rows = slice(start, min(start + _ROWS, len(self.features)))
+            yield rows, self.features[rows].double()
+
+    def rows(self, index: NDArray[np.intp]) -> ModelScores:
+        return replace(self, features=self.features[torch.from_numpy(index)])
+
+    def array(self) -> NDArray[np.float32]:
+        """All of them at once, (n, m)."""
+        return self.columns(0, len(self.at))
+
+
+def dial_grid(space: Space) -> Lam:
+    """The λ that a question looks at unless told otherwise: the trained range, evenly, some hundreds at most."""
+    return space.even_grid({0: 1, 1: 21, 2: 11, 3: 7, 4: 4}.get(space.dim, 3))
+
+
+def class_array(classes: tuple[Any, ...]) -> NDArray[Any]:
+    """Labels as an array of the kind that they came from: Python's own text and numbers from one of objects."""
+    return np.array(classes, dtype=None if isinstance(classes[0], np.generic) else object)

@@ -1,0 +1,1 @@
+"""Maps from scores to probabilities, and how they are fitted."""

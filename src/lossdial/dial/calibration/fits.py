@@ -1,0 +1,288 @@
+"""Fitting calibrations: for every λ of a surface at once, of a kind that is named or chosen.
+
+The three logistic kinds are logistic regressions on functions of the margin, with Platt's targets (n₊+1)/(n₊+2) and
+1/(n₋+2) in place of 1 and 0, which keep separable data finite. Slopes are kept above a millionth of the scores' scale,
+so that the map is strictly increasing whatever the data say. Which kind, where none is named: the one of least log
+loss on halves that did not fit it, raw scores and, from 1,000 positives on, isotonic regression among them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import isotonic_regression
+
+from lossdial.dial.calibration.maps import (
+    AUTO,
+    KINDS,
+    LOGISTIC,
+    Beta,
+    Calibration,
+    Isotonic,
+    Platt,
+    Temperature,
+    require_kind,
+)
+from lossdial.dial.checks import BoolArray, FloatArray, as_labels
+from lossdial.dial.metrics.registry import LOG_LOSS
+from lossdial.dial.samples import Samples
+from lossdial.dial.scores import Scores
+from lossdial.dial.surface import Surface
+
+_STRIP_BYTES = 2**20
+_STEPS = 60
+_FLOOR = 1e-6
+_LARGEST = 1e8
+_NEAR = 1e-4  # a step that moves no margin farther leaves it off by the square of that
+_KNOTS, _FAR = 32, 1000.0
+_MANY = 1000
+"""Positives (or groups with them) from which isotonic regression is a candidate: with fewer its steps are noise."""
+_FEWEST = 4
+"""Samples of either class (or groups with them) below which halves cannot choose a kind."""
+
+
+def calibrate(
+    y: ArrayLike, score: ArrayLike, kind: str = "platt", sample_weight: ArrayLike | None = None
+) -> Calibration:
+    """Fit a calibration of that kind to labels (n,) and scores (n,).
+
+    >>> calibrate([0, 1, 0, 1, 0, 1], [-2, 2, -1, 1, 0.5, -0.5], "temperature").temperature > 1
+    True
+    """
+    require_kind(kind)
+    if np.ndim(score) != 1:
+        raise ValueError(f"calibrate needs the scores of one λ, shape ({np.size(y)},); got {np.shape(score)}.")
+    weight = None if sample_weight is None else np.asarray(sample_weight)
+    (found,) = calibrations(Surface(as_labels(y), np.asarray(score)[:, None], ({},), weight), kind)
+    if found is None:
+        raise ValueError(f"calibration {kind!r} gave none.")
+    return found
+
+
+def calibrations(surface: Surface, kind: str | None, seed: int = 0) -> tuple[Calibration | None, ...]:
+    """The calibration of every λ, of one kind, or ("auto") each of the kind of least cross-fitted log loss.
+
+    None where no calibration is wanted, or none beats the raw scores.
+    """
+    if kind is None:
+        return (None,) * surface.n_lams
+    require_kind(kind, (AUTO, *KINDS))
+    found: list[Calibration | None] = []
+    step = max(1, _STRIP_BYTES // (8 * surface.labels.size))
+    for _, rows in surface.blocks():
+        for i in range(0, len(rows), step):
+            found.extend(_calibrate(surface.samples, rows[i : i + step].astype(np.float64), kind, seed))
+    return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedScores:
+    """Scores (n, m) as the calibrations of their λ state them, in float64."""
+
+    scores: FloatArray | Scores
+    calibrations: Sequence[Calibration | None]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.scores.shape[0], self.scores.shape[1]
+
+    def columns(self, start: int, stop: int) -> FloatArray:
+        held = self.scores
+        block = held[:, start:stop] if isinstance(held, np.ndarray) else held.columns(start, stop)
+        result = np.empty((stop - start, block.shape[0]))
+        for row, column, calibration in zip(result, block.T, self.calibrations[start:stop], strict=True):
+            row[:] = column if calibration is None else calibration.apply(column)
+        return result.T
+
+    def rows(self, index: NDArray[np.intp]) -> "CalibratedScores":
+        held = self.scores
+        return CalibratedScores(held[index] if isinstance(held, np.ndarray) else held.rows(index), self.calibrations)
+
+
+def stated(surface: Surface, found: Sequence[Calibration | None]) -> Surface:
+    """The surface of the margins that calibrations of its λ state; the same one where there are none."""
+    if all(calibration is None for calibration in found):
+        return surface
+    return surface.with_scores(CalibratedScores(surface.scores, found), surface.lams)
+
+
+def features(kind: str, margin: FloatArray) -> tuple[FloatArray, ...]:
+    """The functions of the margin (…) that a logistic calibration combines, each (…); a constant is ()."""
+    if kind == "temperature":
+        return (margin,)
+    if kind == "platt":
+        return margin, np.ones(())
+    # log p and -log(1-p) with p = sigmoid(s): they differ by s.
+    log_p = -np.logaddexp(0, -margin)
+    return log_p, margin - log_p, np.ones(())
+
+
+def targets(samples: Samples) -> FloatArray:
+    """Platt's targets (n,): the posterior means of a class's label given that many of its samples."""
+    n_positive, n_negative = samples.effective
+    return np.where(samples.labels, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
+
+
+def fit_rows(
+    samples: Samples, rows: FloatArray, kinds: Sequence[str] = LOGISTIC, near: Mapping[str, FloatArray] | None = None
+) -> dict[str, FloatArray]:
+    """Coefficients (k, d) of each kind for score rows (k, n); `near`, where known, are some close to them."""
+    target, weight = targets(samples), samples.weight
+    floor = _FLOOR / np.maximum(np.abs(rows).max(axis=1), 1e-300)
+    mean = float(np.average(target, weights=weight))
+    anywhere, level = np.full(len(rows), -np.inf), np.full(len(rows), np.log(mean / (1 - mean)))
+    found: dict[str, FloatArray] = {}
+    for kind in kinds:
+        if near is not None:
+            start = near[kind]
+        elif kind == "beta":
+            slope, intercept = (found if "platt" in found else fit_rows(samples, rows, ("platt",)))["platt"].T
+            start = np.stack([slope, slope, intercept], axis=1)  # the same map
+        else:
+            start = np.stack([floor, level], axis=1)[:, : 1 + (kind == "platt")]
+        slopes = {"temperature": [floor], "platt": [floor, anywhere], "beta": [floor, floor, anywhere]}[kind]
+        bounds = np.stack(slopes, axis=1)
+        found[kind] = fit_logistic(features(kind, rows), target, weight, bounds, np.maximum(start, bounds))
+    return found
+
+
+def fit_logistic(
+    parts: Sequence[FloatArray], target: FloatArray, weight: FloatArray | None, floor: FloatArray, start: FloatArray
+) -> FloatArray:
+    """Coefficients (k, d) of least mean log loss for k rows: parts are d functions (k, n), or () for a constant.
+
+    Newton's method, every row by itself, damped so that it descends (Bach 2010): a step that would move some margin by
+    ν is taken log(1+ν)/ν of the way. Coefficients stay above `floor` (k, d); one that wants to go below stands still.
+    """
+    share = np.full(target.shape, 1 / target.size) if weight is None else weight / weight.sum()
+    n_rows, d = start.shape
+    live = np.stack([np.broadcast_to(part, (n_rows, target.size)) for part in parts], axis=1)  # (k, d, n)
+    theta, left, means = start.copy(), np.arange(n_rows), np.zeros((n_rows, d))
+    if not parts[-1].ndim:
+        # About their means, which the constant takes up: scores that hardly differ would else be lost in it.
+        means[:, :-1] = live[:, :-1] @ share
+        live -= means[:, :, None]
+        theta[:, -1] += (theta * means).sum(axis=1)
+    for _ in range(_STEPS):
+        at = theta[left]
+        p = np.matmul(at[:, None, :], live)[:, 0]
+        with np.errstate(over="ignore"):
+            np.exp(np.negative(p, out=p), out=p)
+        p += 1
+        np.reciprocal(p, out=p)
+        gradient = np.matmul(live, ((p - target) * share)[:, :, None])[..., 0]
+        p -= np.square(p)
+        p *= share
+        hessian = np.matmul(live * p[:, None, :], live.transpose(0, 2, 1))
+        step = _newton_step(gradient, hessian, (at > floor[left]) | (gradient < 0))
+        moved = np.abs(np.matmul(step[:, None, :], live)[:, 0]).max(axis=1)
+        damping = np.log1p(moved) / np.maximum(moved, 1e-300)
+        ahead = np.maximum(at - step * np.where(moved > 0, damping, 1.0)[:, None], floor[left])
+        # Scores that hardly differ leave the functions of them all but parallel; where the step is lost in rounding,
+        # the map found so far stands.
+        sound = np.isfinite(ahead).all(axis=1) & (np.abs(ahead).max(axis=1) < _LARGEST)
+        theta[left] = np.where(sound[:, None], ahead, at)
+        again = sound & (moved > _NEAR)
+        if not again.any():
+            break
+        left, live = (left, live) if again.all() else (left[again], live[again])
+    theta[:, -1] -= (theta * means).sum(axis=1)
+    return theta
+
+
+def _newton_step(gradient: FloatArray, hessian: FloatArray, free: BoolArray) -> FloatArray:
+    """Newton steps (k, d) in the free coordinates."""
+    d = gradient.shape[1]
+    both = free[:, :, None] & free[:, None, :]
+    # Scaled to a unit diagonal, so that margins of 1 and of 1e4 alike are solved to full precision.
+    # A coordinate along which all probabilities are saturated bends nowhere, and says nothing of how far to go.
+    diagonal = np.einsum("kii->ki", hessian)
+    scale = np.where(diagonal > 1e-200, 1 / np.sqrt(np.maximum(diagonal, 1e-200)), 0.0)
+    system = np.where(both, hessian * scale[:, :, None] * scale[:, None, :], np.eye(d)) + 1e-12 * np.eye(d)
+    right = np.where(free, gradient * scale, 0.0)
+    return np.asarray(np.linalg.solve(system, right[..., None])[..., 0] * scale)
+
+
+def _calibrate(samples: Samples, rows: FloatArray, kind: str, seed: int) -> list[Calibration | None]:
+    if kind == "isotonic":
+        return [_isotonic(samples, row) for row in rows]
+    if kind == AUTO and min(samples.units) < _FEWEST:
+        kind = "platt"
+    if kind != AUTO:
+        return _made(kind, fit_rows(samples, rows, (kind,))[kind])
+    losses, near = _crossfitted(samples, rows, seed)
+    best = np.argmin(losses, axis=0)  # the first of equals, that is the simplest
+    found: list[Calibration | None] = [None] * len(rows)
+    for place in np.flatnonzero(best == 1 + len(LOGISTIC)).tolist():
+        found[place] = _isotonic(samples, rows[place])
+    for index, name in enumerate(LOGISTIC, start=1):
+        chosen = np.flatnonzero(best == index)
+        if chosen.size:
+            theta = fit_rows(samples, rows[chosen], (name,), {name: near[name][chosen]})[name]
+            for place, calibration in zip(chosen.tolist(), _made(name, theta), strict=True):
+                found[place] = calibration
+    return found
+
+
+def _crossfitted(samples: Samples, rows: FloatArray, seed: int) -> tuple[FloatArray, dict[str, FloatArray]]:
+    """Log loss (4, k) of raw scores and of the three logistic kinds, each fitted on one half and measured on the other,
+    with many positives (5, k) and of isotonic regression; and the coefficients of one half."""
+    many = samples.units[0] >= _MANY
+    total, fits = np.zeros((1 + len(LOGISTIC) + many, len(rows))), None
+    for fitting, measuring in samples.halves(seed):
+        half = samples.take(fitting)
+        fits = fit_rows(half, rows[:, fitting], near=fits)
+        far, sign = rows[:, measuring], np.where(samples.labels[measuring], 1.0, -1.0)
+        share = np.ones(measuring.size) if samples.weight is None else samples.weight[measuring]
+        total[0] += LOG_LOSS.function(sign * far) @ share
+        for index, name in enumerate(LOGISTIC, start=1):
+            total[index] += LOG_LOSS.function(sign * _combine(fits[name], features(name, far))) @ share
+        if many:
+            for k, row in enumerate(rows):
+                total[-1, k] += LOG_LOSS.function(sign * _isotonic(half, row[fitting]).apply(far[k])) @ share
+    return total, fits or {}
+
+
+def _combine(theta: FloatArray, parts: Sequence[FloatArray]) -> FloatArray:
+    """Σⱼ θⱼ·partⱼ for coefficients (k, d) and parts (k, n) or ()."""
+    total = theta[:, 0, None] * parts[0]
+    for j, part in enumerate(parts[1:], start=1):
+        total += theta[:, j, None] * part
+    return np.asarray(total)
+
+
+def _made(kind: str, theta: FloatArray) -> list[Calibration | None]:
+    if kind == "temperature":
+        return [Temperature(1 / float(t[0])) for t in theta]
+    return [Platt(*map(float, t)) if kind == "platt" else Beta(*map(float, t)) for t in theta]
+
+
+def _isotonic(samples: Samples, margin: FloatArray) -> Isotonic:
+    """Isotonic regression through the centres of its flat stretches (Oron and Flournoy 2017), strictly increasing.
+
+    Stretches are pooled to `_KNOTS` that tell about equally much; far beyond the ends the odds halve or double.
+    """
+    weight = np.ones(samples.size) if samples.weight is None else samples.weight
+    places, index = np.unique(margin, return_inverse=True)
+    total = np.bincount(index, weight)
+    fitted = isotonic_regression(np.bincount(index, weight * samples.labels) / total, weights=total)
+    edge = 1 / (2 * (sum(samples.effective) + 1))
+    first = fitted.blocks[:-1]
+    weights, level = fitted.weights, fitted.x[first]
+    pool = np.arange(first.size)
+    if first.size > _KNOTS:
+        told = np.cumsum(weights * np.clip(level * (1 - level), edge, None))
+        pool = np.unique(np.ceil(_KNOTS * (told / told[-1])), return_inverse=True)[1]
+    mass = np.bincount(pool, weights)
+    knots = np.bincount(pool, np.add.reduceat(places * total, first)) / mass
+    probabilities = np.clip(np.bincount(pool, weights * level) / mass, edge, 1 - edge)
+    rising = np.append(True, (np.diff(knots) > 0) & (np.diff(probabilities) > 0))
+    knots, probabilities = knots[rising], probabilities[rising]
+    far = _FAR * (max(abs(float(places[0])), abs(float(places[-1]))) or 1.0)
+    odds = probabilities[[0, -1]] / (1 - probabilities[[0, -1]]) * [0.5, 2.0]
+    ends = odds / (1 + odds)
+    return Isotonic(
+        (float(knots[0]) - far, *map(float, knots), float(knots[-1]) + far),
+        (float(ends[0]), *map(float, probabilities), float(ends[1])),
+    )

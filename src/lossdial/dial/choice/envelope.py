@@ -1,0 +1,212 @@
+"""The upper convex hull of the ROC curves of all λ: for every cost and prevalence, the best (λ, threshold).
+
+The mean cost per sample, π·cost_fn·(1-TPR) + (1-π)·cost_fp·FPR, is linear in (FPR, TPR), so its least value over all
+λ and thresholds lies at a vertex of the hull, and the ratio (1-π)·cost_fp / (π·cost_fn) is the slope at which a line
+touches it there (Provost & Fawcett 2001).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lossdial.dial.calibration.fits import calibrations
+from lossdial.dial.calibration.maps import (
+    AUTO,
+    KINDS,
+    Calibration,
+    calibration_from_json,
+    calibration_to_json,
+    require_kind,
+)
+from lossdial.dial.checks import FloatArray, require_costs, require_prevalence
+from lossdial.dial.choice.hull import frontier
+from lossdial.dial.metrics.ranking import threshold_below
+from lossdial.dial.reading import Reader, as_number, encode_float
+from lossdial.dial.surface import Surface
+
+
+@dataclass(frozen=True)
+class Vertex:
+    """One corner of the envelope: the rates that a λ (column `index` of the surface) and a threshold reach."""
+
+    fpr: float
+    tpr: float
+    index: int
+    lam: Mapping[str, float]
+    threshold: float
+    calibration: Calibration | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Envelope:
+    """The corners (v,) from 'predict none' at (0, 0) to 'predict all' at (1, 1), in ascending order of both rates.
+
+    It is all that adapting to other costs and prevalences needs, and small enough to be kept with a model.
+    `halves` are the envelopes of either half of the data. Theirs have `held_out` rates (v, 2), FPR and TPR, measured
+    on the other half, whose numbers they carry: of positives and negatives, `effective` of both (see
+    `Samples.effective`), and `prevalence`, the share of positives by weight, at which the calibrations hold.
+    """
+
+    vertices: tuple[Vertex, ...]
+    n_positive: int
+    n_negative: int
+    effective: tuple[float, float]
+    prevalence: float
+    held_out: FloatArray = field(default_factory=lambda: np.empty((0, 2)))
+    halves: tuple["Envelope", ...] = ()
+
+    @property
+    def fpr(self) -> FloatArray:
+        return np.array([v.fpr for v in self.vertices])
+
+    @property
+    def tpr(self) -> FloatArray:
+        return np.array([v.tpr for v in self.vertices])
+
+    @property
+    def auc(self) -> float:
+        """The area under the envelope, at least the AUC of every λ."""
+        return float(np.sum(np.diff(self.fpr) * (self.tpr[1:] + self.tpr[:-1])) / 2)
+
+    @property
+    def slopes(self) -> FloatArray:
+        """Slopes (v-1,) of the edges, falling: vertex i is best where the cost slope lies between edges i and i-1."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.diff(self.tpr) / np.diff(self.fpr))
+
+    def best(self, cost_fn: ArrayLike, cost_fp: ArrayLike, prevalence: ArrayLike) -> NDArray[np.intp]:
+        """The vertex of least expected cost for each of many costs and prevalences (broadcast together)."""
+        return np.asarray(np.argmin(self._costs(cost_fn, cost_fp, prevalence), axis=-1))
+
+    def expected_cost(self, cost_fn: ArrayLike, cost_fp: ArrayLike, prevalence: ArrayLike) -> FloatArray:
+        """The least expected cost per sample for each of many costs and prevalences."""
+        return np.asarray(np.min(self._costs(cost_fn, cost_fp, prevalence), axis=-1))
+
+    def to_json(self) -> dict[str, Any]:
+        """A dict of JSON's own types, from which `from_json` rebuilds the same envelope."""
+        return {
+            "n_positive": self.n_positive,
+            "n_negative": self.n_negative,
+            "effective": list(self.effective),
+            "prevalence": self.prevalence,
+            "vertices": [_vertex_to_json(vertex) for vertex in self.vertices],
+            "held_out": self.held_out.tolist(),
+            "halves": [half.to_json() for half in self.halves],
+        }
+
+    @classmethod
+    def from_json(cls, data: Any, where: str = "envelope") -> "Envelope":
+        """The envelope that `to_json` wrote; a key that is missing or holds what it cannot is a ValueError."""
+        read = Reader(data, where)
+        vertices, halves, effective = read.items("vertices"), read.items("halves"), read.numbers("effective")
+        if len(vertices) < 2:
+            raise ValueError(f"{where}: 'vertices' must hold at least two corners; got {len(vertices)}.")
+        if len(effective) != 2 or not all(0 < n < math.inf for n in effective):
+            raise ValueError(f"{where}: 'effective' must hold two numbers above 0; got {list(effective)}.")
+        if halves and where != "envelope":
+            raise ValueError(f"{where}: 'halves' must be empty: a half has no halves.")
+        prevalence = read.finite("prevalence")
+        if not 0 < prevalence < 1:
+            raise ValueError(f"{where}: 'prevalence' must lie strictly between 0 and 1; got {prevalence}.")
+        return cls(
+            vertices=tuple(_vertex_from_json(v, f"{where}: vertex {k}") for k, v in enumerate(vertices)),
+            n_positive=read.count("n_positive"),
+            n_negative=read.count("n_negative"),
+            effective=(effective[0], effective[1]),
+            prevalence=prevalence,
+            held_out=_rates_from_json(read, 0 if where == "envelope" else len(vertices)),
+            halves=tuple(cls.from_json(half, f"{where}: half {k}") for k, half in enumerate(halves)),
+        )
+
+    def _costs(self, cost_fn: ArrayLike, cost_fp: ArrayLike, prevalence: ArrayLike) -> FloatArray:
+        miss, alarm, share = np.broadcast_arrays(cost_fn, cost_fp, np.asarray(prevalence, dtype=np.float64))
+        for a, b, c in zip(miss.ravel(), alarm.ravel(), share.ravel(), strict=True):
+            require_costs(float(a), float(b))
+            require_prevalence(float(c))
+        missed = (share * miss)[..., None] * (1 - self.tpr)
+        return np.asarray(missed + ((1 - share) * alarm)[..., None] * self.fpr)
+
+
+def envelope(surface: Surface, calibration: str | None = AUTO, seed: int = 0) -> Envelope:
+    """The ROC envelope over every λ and threshold of a surface, found block by block.
+
+    Of points that coincide, that of the λ nearest to the plain loss is kept. Each λ on it is calibrated by the named
+    kind, or ("auto") by that of least cross-fitted log loss.
+
+    >>> scores = [[0.0, 3.0], [1.0, 1.0], [2.0, 0.0], [3.0, 2.0]]
+    >>> hull = envelope(Surface([0, 1, 0, 1], scores, [{"tau": 0.0}, {"tau": 1.0}]))
+    >>> [(v.fpr, v.tpr, v.index) for v in hull.vertices]
+    [(0.0, 0.0, 0), (0.0, 0.5, 0), (0.5, 1.0, 0), (1.0, 1.0, 0)]
+    """
+    if calibration is not None:
+        require_kind(calibration, (AUTO, *KINDS))
+    whole = _envelope(surface, calibration)
+    halves = []
+    for selecting, other in surface.swapped_halves(seed):
+        half = _envelope(selecting, None)
+        held_out = np.array([_rates(other, vertex) for vertex in half.vertices])
+        halves.append(replace(_sized(half.vertices, other), held_out=held_out))
+    return replace(whole, halves=tuple(halves))
+
+
+def _envelope(surface: Surface, calibration: str | None) -> Envelope:
+    n_positive, n_negative = surface.samples.totals
+    corners = frontier(surface)
+    scores = {index: surface.score(index) for index in {corner.index for corner in corners}}
+    maps = {index: calibrations(surface.at(index), calibration)[0] for index in scores}
+    vertices = []
+    for corner in corners:
+        index, threshold = corner.index, math.inf if corner.fp == 0 == corner.tp else -math.inf
+        if corner.column is not None:
+            accepted = np.sort(scores[index][surface.labels])[corner.column]
+            threshold = threshold_below(scores[index], float(accepted))
+        fpr, tpr = min(corner.fp / n_negative, 1.0), min(corner.tp / n_positive, 1.0)
+        vertices.append(Vertex(fpr, tpr, index, surface.lams[index], threshold, maps[index]))
+    return _sized(tuple(vertices), surface)
+
+
+def _sized(vertices: tuple[Vertex, ...], surface: Surface) -> Envelope:
+    samples = surface.samples
+    return Envelope(vertices, samples.n_positive, samples.n_negative, samples.effective, samples.prevalence)
+
+
+def _rates(surface: Surface, vertex: Vertex) -> tuple[float, float]:
+    found = surface.at(vertex.index).metrics(["fpr", "recall"], vertex.threshold)
+    return float(found["fpr"][0]), float(found["recall"][0])
+
+
+def _vertex_to_json(vertex: Vertex) -> dict[str, Any]:
+    return {
+        "fpr": vertex.fpr,
+        "tpr": vertex.tpr,
+        "index": vertex.index,
+        "lam": dict(vertex.lam),
+        "threshold": encode_float(vertex.threshold),
+        "calibration": None if vertex.calibration is None else calibration_to_json(vertex.calibration),
+    }
+
+
+def _vertex_from_json(data: Any, where: str) -> Vertex:
+    read = Reader(data, where)
+    rates = read.finite("fpr"), read.finite("tpr")
+    for key, rate in zip(("fpr", "tpr"), rates, strict=True):
+        if not 0 <= rate <= 1:
+            raise ValueError(f"{where}: {key!r} must lie in [0, 1]; got {rate}.")
+    found = read.get("calibration")
+    calibration = None if found is None else calibration_from_json(found, f"{where}: 'calibration'")
+    return Vertex(*rates, read.count("index"), read.finite_by_name("lam"), read.number("threshold"), calibration)
+
+
+def _rates_from_json(read: Reader, length: int) -> FloatArray:
+    rows = read.items("held_out")
+    where = f"{read.where}: 'held_out'"
+    if len(rows) != length or not all(isinstance(row, list) and len(row) == 2 for row in rows):
+        raise ValueError(f"{where} must be {length} pairs of FPR and TPR; got {len(rows)} entries.")
+    rates = np.array([[as_number(value, where) for value in row] for row in rows], dtype=np.float64).reshape(-1, 2)
+    if not ((rates >= 0) & (rates <= 1)).all():
+        raise ValueError(f"{where} must hold rates in [0, 1].")
+    return rates

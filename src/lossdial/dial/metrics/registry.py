@@ -1,0 +1,257 @@
+"""What can be measured: one frozen value per metric, found by name.
+
+A metric with a parameter is named `name@parameter`, for instance `precision_at_recall@0.95`; the bare name takes the
+default.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from lossdial.base.names import near
+from lossdial.dial.checks import (
+    BoolArray,
+    FloatArray,
+    require_costs,
+    require_open_unit,
+    require_prevalence,
+    require_unit,
+)
+from lossdial.dial.metrics.kinds import SAME, CountMetric, Goal, LossMetric, Metric, RankMetric, ScoreMetric, sigmoid
+from lossdial.dial.metrics.ranking import Counts, Ranking
+
+_TINY = 1e-300  # makes 0/0 a 0 and changes no other quotient of counts
+
+
+def f_beta(beta: float) -> CountMetric:
+    """F_β = (1+β²)·tp / (tp + fp + β²·n₊)."""
+    if not beta > 0:
+        raise ValueError(f"beta of f_beta must be positive; got {beta}. Use 1 for F1, 2 to weigh recall more.")
+
+    def function(c: Counts) -> FloatArray:
+        return np.asarray((1 + beta**2) * c.tp / (c.tp + c.fp + beta**2 * c.n_positive))
+
+    return CountMetric("f1" if beta == 1 else f"f_beta@{beta:g}", function)
+
+
+def expected_cost(cost_fn: float, cost_fp: float, prevalence: float) -> CountMetric:
+    """π·cost_fn·(1-TPR) + (1-π)·cost_fp·FPR: the mean cost per sample where a share π is positive."""
+    require_costs(cost_fn, cost_fp)
+    require_prevalence(prevalence)
+
+    def function(c: Counts) -> FloatArray:
+        miss, alarm = prevalence * cost_fn, (1 - prevalence) * cost_fp
+        return np.asarray(miss * (1 - c.tpr) + alarm * c.fpr)
+
+    return CountMetric("expected_cost", function, greater_is_better=False, bounds=(0.0, math.inf))
+
+
+def at_prevalence(metric: CountMetric, prevalence: float) -> CountMetric:
+    """The same metric where a share `prevalence` is positive, from data of any other share."""
+    require_prevalence(prevalence)
+    return replace(metric, function=lambda counts: metric.function(counts.at_prevalence(prevalence)))
+
+
+def net_benefit(probability: float) -> CountMetric:
+    """tp/n - fp/n · p/(1-p): what acting at threshold probability p gains over acting on nobody (decision curve)."""
+    require_open_unit("probability of net_benefit", probability)
+    odds = probability / (1 - probability)
+
+    def function(c: Counts) -> FloatArray:
+        return np.asarray((c.tp - c.fp * odds) / (c.n_positive + c.n_negative))
+
+    return CountMetric(f"net_benefit@{probability:g}", function, threshold=math.log(odds), bounds=(-math.inf, 1.0))
+
+
+def best(goal: Goal, name: str | None = None) -> RankMetric:
+    """The value a `Goal` reaches when the threshold is free; where no threshold is legal, that of 'predict none'."""
+    metric = goal.metric
+
+    def function(ranking: Ranking) -> FloatArray:
+        none = metric.function(ranking.none).reshape(-1)
+        values = np.broadcast_to(metric.function(ranking), ranking.fp.shape)
+        worst = -math.inf if metric.greater_is_better else math.inf
+        for other, bound in goal.subject_to:
+            figure = other.function(ranking)
+            kept = figure >= bound - SAME if other.greater_is_better else figure <= bound + SAME
+            values = np.where(kept, values, worst)
+        if metric.greater_is_better:
+            return np.maximum(values.max(axis=1), none)
+        return np.minimum(values.min(axis=1), none)
+
+    prefix = "max" if metric.greater_is_better else "min"
+    return RankMetric(name or f"{prefix}_{metric.name}", function, metric.greater_is_better, goal, metric.bounds)
+
+
+def partial_auc(max_fpr: float) -> RankMetric:
+    """Area under the ROC curve up to FPR = max_fpr, standardised after McClish to 0.5 (chance) … 1 (perfect)."""
+    if not 0 < max_fpr <= 1:
+        raise ValueError(f"max_fpr of partial_auc must lie in (0, 1]; got {max_fpr}.")
+
+    def function(ranking: Ranking) -> FloatArray:
+        # Each positive lifts the curve by 1/n₊, along a ramp from fp_above to fp (a step where nothing is tied).
+        cap, start, end = max_fpr * ranking.n_negative, ranking.fp_above, ranking.fp
+        ramp = np.square(np.clip(cap - start, 0, end - start)) / np.maximum(2 * (end - start), _TINY)
+        area = np.sum(ranking.weight * (ramp + np.maximum(cap - end, 0)), axis=1)
+        area = area / ranking.pairs
+        if max_fpr == 1:
+            return area
+        low = max_fpr**2 / 2
+        return np.asarray(0.5 * (1 + (area - low) / (max_fpr - low)))
+
+    return RankMetric(f"partial_auc@{max_fpr:g}", function)
+
+
+def precision_at_recall(floor: float) -> RankMetric:
+    """The best precision over thresholds at which recall ≥ floor."""
+    require_unit("floor of precision_at_recall", floor)
+    return best(Goal(PRECISION, ((RECALL, floor),)), f"precision_at_recall@{floor:g}")
+
+
+def recall_at_precision(floor: float) -> RankMetric:
+    """The best recall over thresholds at which precision ≥ floor; 0 where there is none."""
+    require_unit("floor of recall_at_precision", floor)
+    return best(Goal(RECALL, ((PRECISION, floor),)), f"recall_at_precision@{floor:g}")
+
+
+def recall_at_fpr(cap: float) -> RankMetric:
+    """The best recall over thresholds at which the false-positive rate ≤ cap."""
+    require_unit("cap of recall_at_fpr", cap)
+    return best(Goal(RECALL, ((FPR, cap),)), f"recall_at_fpr@{cap:g}")
+
+
+def calibration_error(bins: float) -> ScoreMetric:
+    """Σ_b n_b/n · |mean p - mean y| over `bins` equal-width bins of p = sigmoid(s), closed above."""
+    if bins < 1 or bins != int(bins):
+        raise ValueError(f"bins of calibration_error must be a positive integer; got {bins}.")
+    count = int(bins)
+    inner_edges = np.linspace(0, 1, count + 1)[1:-1]
+
+    def function(labels: BoolArray, rows: FloatArray, weight: FloatArray | None) -> FloatArray:
+        k, n = rows.shape
+        probability = sigmoid(rows.astype(np.float64))
+        cell = np.searchsorted(inner_edges, probability) + count * np.arange(k)[:, None]
+        excess = probability - labels if weight is None else (probability - labels) * weight
+        gap = np.bincount(cell.ravel(), excess.ravel(), minlength=k * count)
+        return np.asarray(np.abs(gap.reshape(k, count)).sum(axis=1) / (n if weight is None else weight.sum()))
+
+    def gaps(scores: FloatArray, label: int) -> FloatArray:
+        probability = sigmoid(scores)
+        result = np.zeros((count, scores.size), dtype=np.float32)
+        result[np.searchsorted(inner_edges, probability), np.arange(scores.size)] = probability - label
+        return result
+
+    def resampled(positive: FloatArray, negative: FloatArray, w_pos: FloatArray, w_neg: FloatArray) -> FloatArray:
+        gap = gaps(positive, 1) @ w_pos + gaps(negative, 0) @ w_neg  # (bins, B)
+        return np.asarray(np.abs(gap).sum(axis=0) / (w_pos.sum(axis=0) + w_neg.sum(axis=0)))
+
+    return ScoreMetric(f"calibration_error@{bins:g}", function, resampled=resampled, of_probabilities=True)
+
+
+def _npv(c: Counts) -> FloatArray:
+    clear = c.n_negative - c.fp
+    return np.asarray(clear / np.maximum(clear + c.n_positive - c.tp, _TINY))
+
+
+def _mcc(c: Counts) -> FloatArray:
+    alerts = c.tp + c.fp
+    product = c.n_positive * c.n_negative * alerts * (c.total - alerts)
+    # tp·tn - fp·fn = tp·n₋ - fp·n₊; of sums of weights 'none' and 'all' may leave a trace of rounding
+    legal = product > SAME * c.n_positive * c.n_negative * np.square(c.total)
+    return np.where(legal, (c.tp * c.n_negative - c.fp * c.n_positive) / np.sqrt(np.where(legal, product, 1.0)), 0.0)
+
+
+def _auc(r: Ranking) -> FloatArray:
+    pairs_lost = np.sum(r.weight * (r.fp + r.fp_above), axis=1) / 2
+    return np.asarray(1 - pairs_lost / r.pairs)
+
+
+def _average_precision(r: Ranking) -> FloatArray:
+    return np.asarray(np.sum(r.weight * r.tp / np.maximum(r.tp + r.fp, _TINY), axis=1) / np.reshape(r.n_positive, -1))
+
+
+def _brier(margin: FloatArray) -> FloatArray:
+    # (1-p_y)² with 1-p_y = 1/(1+e^m); beyond m = 80 it is 0 in either precision, and e^80 is finite in float32.
+    residual = np.minimum(margin, 80)
+    np.exp(residual, out=residual)
+    residual += 1
+    np.reciprocal(residual, out=residual)
+    return np.square(residual, out=residual)
+
+
+def _log_loss(margin: FloatArray) -> FloatArray:
+    return np.asarray(np.maximum(-margin, 0) + np.log1p(np.exp(-np.abs(margin))))
+
+
+RECALL = CountMetric("recall", lambda c: c.tpr)
+PRECISION = CountMetric("precision", lambda c: np.asarray(c.tp / np.maximum(c.tp + c.fp, _TINY)))
+FPR = CountMetric("fpr", lambda c: c.fpr, greater_is_better=False)
+SPECIFICITY = CountMetric("specificity", lambda c: np.asarray(1 - c.fpr))
+ACCURACY = CountMetric("accuracy", lambda c: np.asarray((c.tp + c.n_negative - c.fp) / (c.n_positive + c.n_negative)))
+BALANCED_ACCURACY = CountMetric("balanced_accuracy", lambda c: np.asarray((c.tpr + 1 - c.fpr) / 2))
+G_MEAN = CountMetric("g_mean", lambda c: np.sqrt(c.tpr * np.maximum(1 - c.fpr, 0)))  # sums of weights round
+F1 = f_beta(1)
+NPV = CountMetric("npv", _npv)
+MCC = CountMetric("mcc", _mcc, bounds=(-1.0, 1.0))
+ALERT_RATE = CountMetric("alert_rate", lambda c: np.asarray((c.tp + c.fp) / c.total), greater_is_better=False)
+LIFT = CountMetric("lift", lambda c: np.asarray(PRECISION.function(c) * c.total / c.n_positive), bounds=(0.0, math.inf))
+AUC = RankMetric("auc", _auc)
+AVERAGE_PRECISION = RankMetric("average_precision", _average_precision)
+BRIER = LossMetric("brier", _brier, bounds=(0.0, 1.0))
+LOG_LOSS = LossMetric("log_loss", _log_loss)
+
+_COUNTS = (RECALL, PRECISION, FPR, SPECIFICITY, ACCURACY, BALANCED_ACCURACY, G_MEAN, F1, NPV, MCC, ALERT_RATE, LIFT)
+_BEST = tuple(best(Goal(metric)) for metric in (F1, BALANCED_ACCURACY, G_MEAN, ACCURACY))
+_ALL: tuple[Metric, ...] = (*_COUNTS, AUC, AVERAGE_PRECISION, *_BEST, BRIER, LOG_LOSS)
+_PLAIN: dict[str, Metric] = {metric.name: metric for metric in _ALL}
+_WITH_PARAMETER: dict[str, tuple[Callable[[float], Metric], float]] = {
+    "f_beta": (f_beta, 2.0),
+    "max_f_beta": (lambda beta: best(Goal(f_beta(beta)), f"max_f_beta@{beta:g}"), 2.0),
+    "partial_auc": (partial_auc, 0.1),
+    "precision_at_recall": (precision_at_recall, 0.99),
+    "recall_at_precision": (recall_at_precision, 0.5),
+    "recall_at_fpr": (recall_at_fpr, 0.05),
+    "net_benefit": (net_benefit, 0.1),
+    "calibration_error": (calibration_error, 15),
+}
+_ALIASES = {"tpr": "recall", "sensitivity": "recall", "tnr": "specificity"}
+
+PAPER_METRICS = ("auc", "average_precision", "brier", "max_f1", "max_balanced_accuracy", "precision_at_recall@0.99")
+"""The six figures of the paper's result tables."""
+
+
+def known_metrics() -> tuple[str, ...]:
+    """Every name `as_metric` accepts; those with a parameter show their default as `name@parameter`."""
+    return tuple(sorted([*_PLAIN, *(f"{name}@{default:g}" for name, (_, default) in _WITH_PARAMETER.items())]))
+
+
+def as_metric(metric: "str | Metric", argument: str = "metric") -> Metric:
+    """The metric of that name; a `Metric` passes through. `argument` is how errors call it.
+
+    >>> as_metric("precision_at_recall@0.95").name
+    'precision_at_recall@0.95'
+    """
+    if not isinstance(metric, str):
+        return metric
+    name, _, parameter = metric.partition("@")
+    name = _ALIASES.get(name, name)
+    if name in _PLAIN and not parameter:
+        return _PLAIN[name]
+    if name in _WITH_PARAMETER:
+        make, default = _WITH_PARAMETER[name]
+        try:
+            value = float(parameter) if parameter else default
+        except ValueError:
+            raise ValueError(
+                f"{argument} {metric!r}: {parameter!r} is not a number; write {name}@{default:g}."
+            ) from None
+        return make(value)
+    if name in _PLAIN:
+        raise ValueError(f"{argument} {metric!r}: {name} takes no parameter; write {name!r}.")
+    if name == "expected_cost":
+        raise ValueError(f"{argument} 'expected_cost' needs its costs: give cost_fn and cost_fp (and prevalence).")
+    found = near(name, [*_PLAIN, *_WITH_PARAMETER, "expected_cost", *_ALIASES], cutoff=0.3)
+    hint = f" Did you mean {found[0]!r}?" if found else ""
+    raise ValueError(f"{argument} {metric!r} is unknown.{hint} Known: {', '.join(known_metrics())}, expected_cost.")

@@ -1,0 +1,1 @@
+"""What comes later: outcomes, unlabelled scores, prevalence."""

@@ -1,0 +1,1 @@
+"""Intervals: the bootstrap, cross-fitting halves, and simultaneous widths."""

@@ -1,0 +1,184 @@
+"""Stratified bootstrap of a whole surface: one set of resamples, shared by every λ, so that differences are paired.
+
+A resample is a count per sample. For one λ the positives of B resamples are accumulated along their order, and the
+negatives fall into the gaps between neighbouring positives: one sparse product sums the counts of each gap for all
+of these resamples at once. What comes out is a `Ranking` with B rows, and every metric is the same function as before.
+Work goes in blocks of λ and of resamples, so that memory is bounded whatever their numbers.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from lossdial.dial.checks import FloatArray
+from lossdial.dial.metrics.kinds import CountMetric, LossMetric, Metric, RankMetric, ScoreMetric
+from lossdial.dial.metrics.ranking import Counts, Ranking, cut_for
+from lossdial.dial.metrics.registry import as_metric
+from lossdial.dial.surface import Surface
+from lossdial.dial.uncertainty.resamples import Resamples
+
+_ROW_BYTES = 128 * 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """How much each positive (P, B) and each negative (N, B) counts in each of B resamples, and the classes' totals.
+
+    As float32, in which sums of counts are exact below 2²⁴ samples.
+    """
+
+    positive: FloatArray
+    negative: FloatArray
+    n_positive: float | FloatArray
+    n_negative: float | FloatArray
+
+
+def bootstrap(
+    surface: Surface,
+    metrics: Sequence[str | Metric],
+    resamples: Resamples,
+    threshold: float | FloatArray | None = None,
+) -> dict[str, FloatArray]:
+    """Every metric of every λ in every resample: name -> (m, B).
+
+    `threshold` is one for all λ, or (m,), for the metrics that need one; None leaves each at its own.
+    """
+    if (resamples.positive.size, resamples.negative.size) != (surface.n_positive, surface.n_negative):
+        raise ValueError(
+            f"resamples are of {resamples.positive.size} positives and {resamples.negative.size} negatives, "
+            f"the surface has {surface.n_positive} and {surface.n_negative}; draw them with its own counts."
+        )
+    found = [as_metric(metric) for metric in metrics]
+    cuts = None if threshold is None else np.broadcast_to(np.asarray(threshold, dtype=np.float64), (surface.n_lams,))
+    result: dict[str, FloatArray] = {m.name: np.empty((surface.n_lams, resamples.size)) for m in found}
+    for part, rows in surface.blocks(_ROW_BYTES):
+        block = _Block(rows[:, surface.labels], rows[:, ~surface.labels], found, None if cuts is None else cuts[part])
+        for some, drawn in _weighted(surface, resamples):
+            for name, values in block.values(drawn):
+                result[name][part, some] = values
+    return result
+
+
+def _weighted(surface: Surface, resamples: Resamples) -> Iterator[tuple[slice, Drawn]]:
+    weight = surface.weight
+    plain = weight is None and surface.groups is None
+    for some, *counts in resamples.blocks():
+        positive, negative = (np.ascontiguousarray(c, dtype=np.float32) for c in counts)
+        if weight is not None:
+            positive *= weight[surface.labels, None].astype(np.float32)
+            negative *= weight[~surface.labels, None].astype(np.float32)
+        totals = surface.samples.totals if plain else (w.sum(axis=0, dtype=np.float64) for w in (positive, negative))
+        yield some, Drawn(positive, negative, *totals)
+
+
+class _Block:
+    """Scores of some λ, positives (k, P) and negatives (k, N), with what every block of resamples needs of them."""
+
+    def __init__(
+        self, positive: FloatArray, negative: FloatArray, metrics: Sequence[Metric], cuts: FloatArray | None
+    ) -> None:
+        self.positive, self.negative, self.metrics, self.cuts = positive, negative, metrics, cuts
+        ranked = any(isinstance(m, RankMetric) for m in metrics)
+        self.ladders = [Ladder.of(p, n) for p, n in zip(positive, negative, strict=True)] if ranked else []
+        self.losses = {
+            m.name: (m.function(positive).astype(np.float32), m.function(-negative).astype(np.float32))
+            for m in metrics
+            if isinstance(m, LossMetric)
+        }
+
+    def values(self, drawn: Drawn) -> Iterator[tuple[str, FloatArray]]:
+        """Name and values (k, B) of every metric."""
+        for metric in self.metrics:
+            if isinstance(metric, CountMetric):
+                yield metric.name, metric.function(self._counts(metric, drawn))
+            elif isinstance(metric, LossMetric):
+                positive, negative = self.losses[metric.name]
+                total = positive @ drawn.positive
+                total += negative @ drawn.negative
+                yield metric.name, total / (drawn.n_positive + drawn.n_negative)
+            elif isinstance(metric, ScoreMetric):
+                pairs = zip(self.positive, self.negative, strict=True)
+                yield metric.name, np.stack([_score(metric, p, n, drawn) for p, n in pairs])
+        ranked = [metric for metric in self.metrics if isinstance(metric, RankMetric)]
+        values: dict[str, list[FloatArray]] = {metric.name: [] for metric in ranked}
+        for ladder in self.ladders:
+            ranking = ladder.rank(drawn)
+            for metric in ranked:
+                values[metric.name].append(metric.function(ranking))
+        for name, each in values.items():
+            yield name, np.stack(each)
+
+    def _counts(self, metric: CountMetric, drawn: Drawn) -> Counts:
+        cut = cut_for(metric.threshold if self.cuts is None else self.cuts, self.positive.dtype).reshape(-1, 1)
+        tp = (self.positive > cut).astype(np.float32) @ drawn.positive
+        fp = (self.negative > cut).astype(np.float32) @ drawn.negative
+        return Counts(tp.astype(np.float64), fp.astype(np.float64), drawn.n_positive, drawn.n_negative)
+
+
+@dataclass(frozen=True, eq=False)
+class Ladder:
+    """The order of the scores of one λ, from which the `Ranking` of any resample follows without sorting again.
+
+    Rungs are the distinct scores of positives, ascending: `first` is where each begins in `order` (P,). Sorted too, by
+    `climb` (N,), the negatives from `at[i]` on score at least as high as rung i, those from `above[i]` on higher.
+    """
+
+    order: NDArray[np.int32]
+    first: NDArray[np.intp]
+    climb: NDArray[np.int32]
+    at: NDArray[np.intp]
+    above: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, positive: FloatArray, negative: FloatArray) -> "Ladder":
+        """The order of scores (P,) and (N,)."""
+        order, climb = np.argsort(positive), np.argsort(negative)
+        rungs, first = np.unique(positive[order], return_index=True)
+        ascending = negative[climb]
+        at, above = (np.searchsorted(ascending, rungs, side=side) for side in ("left", "right"))
+        return cls(order.astype(np.int32), first, climb.astype(np.int32), at, above)
+
+    def rank(self, drawn: Drawn) -> Ranking:
+        """The ranking of every resample: rows are resamples, columns rungs."""
+        weight = np.ascontiguousarray(drawn.positive[self.order].T, dtype=np.float64)
+        if self.first.size < self.order.size:
+            weight = np.add.reduceat(weight, self.first, axis=1)
+        fp = self._accepted(self.at, drawn.negative)
+        tied = not np.array_equal(self.at, self.above)
+        return Ranking(
+            tp=_from_top(weight),
+            fp=fp,
+            n_positive=np.reshape(drawn.n_positive, (-1, 1)),
+            n_negative=np.reshape(drawn.n_negative, (-1, 1)),
+            fp_above=self._accepted(self.above, drawn.negative) if tied else fp,
+            weight=weight,
+        )
+
+    def _accepted(self, start: NDArray[np.intp], weight: FloatArray) -> FloatArray:
+        """For each rung, the weight (B, rungs) of the negatives from `start` on."""
+        climb = self.climb[start[0] :]  # a negative below every positive is accepted at no score of a positive
+        ends = np.append(start, self.climb.size) - start[0]
+        gaps = csr_array(
+            (np.ones(climb.size, dtype=np.float32), climb, ends.astype(np.int32)), shape=(start.size, self.climb.size)
+        )
+        return _from_top(np.ascontiguousarray((gaps @ weight).T, dtype=np.float64))
+
+
+def _from_top(values: FloatArray) -> FloatArray:
+    """Sums (B, k) over this and all later columns."""
+    return np.asarray(np.cumsum(values[:, ::-1], axis=1)[:, ::-1])
+
+
+def _score(metric: ScoreMetric, positive: FloatArray, negative: FloatArray, drawn: Drawn) -> FloatArray:
+    if metric.resampled is not None:
+        return metric.resampled(positive, negative, drawn.positive, drawn.negative)
+    scores = np.concatenate([positive, negative])
+    labels = np.arange(scores.size) < positive.size
+    values = []
+    for column in np.concatenate([drawn.positive, drawn.negative]).T.astype(np.float64):
+        kept = np.flatnonzero(column)
+        values.append(metric.function(labels[kept], scores[kept][None], column[kept]))
+    return np.concatenate(values)

@@ -1,0 +1,117 @@
+"""Do the certificates still hold? Watches over the outcomes that are posted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lossdial.base.labels import same_label
+from lossdial.base.locks import exclusive
+from lossdial.dial import OperatingPoint
+from lossdial.dial.monitor.monitor import Watch
+from lossdial.dial.reading import encode_float
+from lossdial.serve.limits import Refused
+from lossdial.serve.reading import shown
+
+__all__ = ["Watches"]
+
+
+class Watches:
+    """One watch for each certified point that outcomes came for; kept where `lossdial watch` keeps it, if that is
+    allowed."""
+
+    def __init__(self, run: Path | None = None) -> None:
+        self._run = run
+        self._kept: dict[str, Watch] = {}
+        self._lock = threading.Lock()
+
+    def see(self, name: str, point: OperatingPoint, scores: Any, outcomes: Any) -> Watch:
+        """The watch of a point after more cases."""
+        fresh = _fresh(name, point)
+        with self._lock:
+            if self._run is None:
+                kept = self._kept.get(name)
+                watch = (kept if kept is not None and kept.goes_on(fresh) else fresh).see(scores, outcomes)
+                self._kept[name] = watch
+                return watch
+            file = Watch.file(self._run, name)
+            file.parent.mkdir(exist_ok=True)
+            with exclusive(file.parent):  # the command may be at it, too
+                current = Watch.load(file) if file.exists() else fresh
+                if not current.goes_on(fresh):
+                    raise Refused(
+                        409,
+                        f"watch/{file.name} in the model's folder watches something else: point {name!r} was tuned "
+                        "anew since, or `lossdial watch` was given other options. Its --restart begins anew.",
+                    )
+                watch = current.see(scores, outcomes)
+                watch.save(file)  # on disk before it counts: an answer is never more than what is kept
+            return watch
+
+    def all(self, points: Mapping[str, OperatingPoint]) -> dict[str, Watch]:
+        """Those of the points that outcomes came for, of the certificates that they have now."""
+        found = {}
+        for name, point in points.items():
+            if point.certificate is None:
+                continue
+            kept = self._kept.get(name)
+            if self._run is not None:
+                file = Watch.file(self._run, name)
+                kept = Watch.load(file) if file.exists() else None
+            if kept is not None and kept.goes_on(Watch.of(point)):
+                found[name] = kept
+        return found
+
+
+def _fresh(name: str, point: OperatingPoint) -> Watch:
+    if point.certificate is None:
+        raise Refused(409, f"point {name!r} has no certificate to watch; `lossdial tune --confidence 0.95` makes one.")
+    return Watch.of(point)
+
+
+def told(watch: Watch) -> dict[str, Any]:
+    """A watch as an answer."""
+    bets = {}
+    for name, bet in watch.bets.items():
+        low, high = bet.interval
+        floor, seen = bet.floor, bet.hits / bet.n if bet.n else None
+        if name == "fpr":
+            floor, low, high = 1 - floor, 1 - high, 1 - low
+            seen = None if seen is None else 1 - seen
+        bets[name] = {
+            "bound": floor,
+            "outcomes": bet.n,
+            "seen": seen,
+            "interval": [low, high],
+            "evidence": encode_float(bet.wealth),
+            "broken": bet.broken,
+            "broken_at": bet.broken_at,
+        }
+    return {"holds": not watch.broken, "broken": list(watch.broken), "bounds": bets, "said": str(watch).splitlines()}
+
+
+def as_outcomes(values: Any, labels: tuple[Any, Any], n: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Outcomes (n,) as 0 and 1, from the labels of the model, or 0 and 1 themselves."""
+    if not isinstance(values, list) or len(values) != n:
+        came = f"{len(values)}" if isinstance(values, list) else "none"
+        raise Refused(400, f"outcomes must be a list with one for each of the {n} scores; got {came}.")
+    found = np.empty(n, dtype=np.int64)
+    plain = all(any(same_label(label, side) for label in labels) for side in (0, 1))
+    legal = "0 or 1" if plain else f"{labels[0]!r} or {labels[1]!r}, or 0 or 1"
+    for i, value in enumerate(values):
+        if isinstance(value, (dict, list)) or value is None:
+            raise Refused(400, f"outcomes[{i}] must be {legal}; got {shown(value)}.")
+        for side in (0, 1):
+            if same_label(labels[side], value):
+                found[i] = side
+                break
+        else:
+            if value is True or value is False or value in (0, 1):
+                found[i] = int(value)
+            else:
+                raise Refused(400, f"outcomes[{i}] must be {legal}; got {shown(value)}.")
+    return found

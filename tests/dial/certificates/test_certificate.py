@@ -1,0 +1,139 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from lossdial.dial.certificates.bounds import rank_for
+from lossdial.dial.certificates.certificate import Certificate, at_chosen, at_fpr, at_recall, at_threshold, bands
+from lossdial.dial.certificates.evidence import NotCertified, sample
+
+
+def binormal(rng, n_positive=120, n_negative=400, distance=1.5):
+    y = np.repeat([1, 0], [n_positive, n_negative])
+    return y, rng.standard_normal(y.size) + distance * y
+
+
+def broken_share(draw, certify, trials=600):
+    """Shares of draws whose recall, FPR, or either breaks its bound; `draw` gives rows and the true rates."""
+    broken = np.zeros(3)
+    for trial in range(trials):
+        rows, rates = draw(np.random.default_rng([11, trial]))
+        threshold, certificate = certify(rows)
+        recall, fpr = rates(threshold)
+        low, high = recall < certificate.recall - 1e-12, fpr > certificate.fpr + 1e-12
+        broken += [low, high, low or high]
+    return broken / trials
+
+
+def smooth(rng):
+    y, score = binormal(rng)
+    return sample(y, score), lambda t: (norm.sf(t - 1.5), norm.sf(t))
+
+
+def tied(rng):
+    """Scores on a grid of ten: ties within and between the classes."""
+    levels = np.arange(10.0)
+    p, q = (levels + 1) / 55, (10 - levels) / 55
+    y = np.repeat([1, 0], [120, 400])
+    score = np.where(y, rng.choice(levels, y.size, p=p), rng.choice(levels, y.size, p=q))
+    return sample(y, score), lambda t: (p[levels > t].sum(), q[levels > t].sum())
+
+
+# Each of 600 draws breaks with probability 0.05 at most; 0.05 + 4 standard deviations is 0.0856: one failure in 30,000.
+@pytest.mark.parametrize("draw", [smooth, tied])
+@pytest.mark.parametrize(
+    "certify",
+    [
+        lambda rows: at_recall(rows, 0.9, 0.95),
+        lambda rows: at_fpr(rows, 0.3, 0.95),
+        lambda rows: (0.7, at_threshold(rows, 0.7, 0.95)),
+    ],
+)
+def test_certificates_are_broken_at_most_as_often_as_they_say(draw, certify):
+    assert broken_share(draw, certify)[2] < 0.0856
+
+
+@pytest.mark.parametrize("draw", [smooth, tied])
+def test_a_threshold_chosen_on_the_very_rows_needs_the_bands(draw):
+    def greedy(rows):
+        # The threshold whose naive bounds look most wrong is what bands must survive.
+        cuts = np.unique(np.concatenate([rows.positive, rows.negative]))
+        recall, fpr = bands(rows, cuts, 0.95)
+        best = float(cuts[np.argmax(recall - fpr)])
+        return best, at_chosen(rows, best, 0.95)
+
+    assert broken_share(draw, greedy, trials=300)[2] < 0.1
+
+
+def test_recall_alone_spends_the_whole_risk():
+    # The order statistic fails with exactly P(Bin(n, 1 - floor) <= k - 1) where nothing is tied.
+    spent = at_recall(smooth(np.random.default_rng(0))[0], 0.9, 0.95, cap=False)[1].bounds[0].risk
+    seen = broken_share(smooth, lambda rows: at_recall(rows, 0.9, 0.95, cap=False), trials=2000)[0]
+    assert seen == pytest.approx(spent, abs=4 * np.sqrt(spent / 2000))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_the_threshold_sits_one_float_below_the_order_statistic(kind):
+    y, score = binormal(np.random.default_rng(3))
+    score = score.astype(kind)
+    threshold, certificate = at_recall(sample(y, score), 0.95, 0.95)
+    rank = rank_for(120, 0.95, 0.025)
+    order = np.sort(score[y == 1])[rank - 1]
+    assert order > kind(threshold) == np.nextafter(order, kind(-np.inf))
+    assert certificate.bounds[0].hits == 120 - rank + 1
+    cap, _ = at_fpr(sample(y, score), 0.1, 0.95)
+    assert cap in score[y == 0]  # rejected itself: score > cap
+
+
+def test_ties_fall_on_the_safe_side():
+    y = np.repeat([1, 0], [60, 60])
+    score = np.repeat([1.0, 0.0, 1.0, 0.0], [59, 1, 30, 30])
+    threshold, certificate = at_recall(sample(y, score), 0.9, 0.95, cap=False)
+    assert 0 < threshold < 1
+    assert certificate.bounds[0].hits == 59
+    cap, certificate = at_fpr(sample(y, score), 0.4, 0.95)
+    assert cap == 1.0
+    assert certificate.bounds[0].hits == 0
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=20, deadline=None)
+def test_json_gives_the_same_certificate(seed):
+    y, score = binormal(np.random.default_rng(seed))
+    _, certificate = at_recall(sample(y, score), 0.9, 0.95)
+    assert Certificate.from_json(json.loads(json.dumps(certificate.to_json()))) == certificate
+    assert "recall >= 0.9" in str(certificate)
+    assert "120 positives and 400 negatives" in str(certificate)
+
+
+def test_between_59_and_72_positives_the_cap_gets_what_recall_leaves():
+    rng = np.random.default_rng(0)
+    for n in (59, 65, 72):
+        y, score = binormal(rng, n_positive=n)
+        _, certificate = at_recall(sample(y, score), 0.95, 0.95)
+        assert sum(bound.risk for bound in certificate.bounds) == pytest.approx(0.05)
+        assert certificate.fpr < 1
+    y, score = binormal(rng, n_positive=58)
+    with pytest.raises(NotCertified, match=r"you have 58 .* takes 59 .*recall >= 0\.949 can be certified now"):
+        at_recall(sample(y, score), 0.95, 0.95)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, 95, -1])
+def test_confidence_is_a_share(confidence):
+    rows, _ = smooth(np.random.default_rng(0))
+    for certify in (at_recall, at_fpr, at_threshold, bands):
+        with pytest.raises(ValueError, match="confidence must lie strictly between 0 and 1"):
+            certify(rows, 0.5, confidence)
+
+
+def test_a_floor_of_one_and_a_cap_of_none_are_refused():
+    rows, _ = smooth(np.random.default_rng(0))
+    with pytest.raises(ValueError, match="No finite sample certifies a share of 1"):
+        at_recall(rows, 1.0, 0.95)
+    with pytest.raises(ValueError, match="fpr must lie strictly"):
+        at_fpr(rows, 0.0, 0.95)
+    with pytest.raises(NotCertified, match=r"400 certifying negatives; fpr <= 0\.001 .* takes 2995"):
+        at_fpr(rows, 0.001, 0.95)

@@ -1,0 +1,344 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lossdial.dial.calibration.fits import calibrations
+from lossdial.dial.choice.objective import Objective
+from lossdial.dial.choice.selection import select
+from lossdial.dial.metrics import functions as metrics
+from lossdial.dial.metrics.ranking import Counts
+from lossdial.dial.surface import Surface
+
+
+def make(seed=0, n=120, m=5, ties=False, prevalence=0.3):
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < prevalence).astype(int)
+    y[:2] = [0, 1]
+    scores = rng.normal(size=(n, m)) + y[:, None] * np.linspace(0.5, 2, m)
+    scores = np.round(scores * 2) / 2 if ties else scores
+    return Surface(y, scores.astype(np.float32), tuple({"tau": float(k)} for k in range(m)))
+
+
+def every_point(surface):
+    """(λ, threshold) of every distinct decision, by brute force."""
+    for index in range(surface.n_lams):
+        score = surface.score(index)
+        for t in [-np.inf, *np.unique(score)]:
+            yield index, float(t)
+
+
+def figure(surface, name, index, threshold):
+    return getattr(metrics, name)(surface.y, surface.score(index), threshold=threshold)
+
+
+@given(st.integers(0, 10**6), st.booleans(), st.sampled_from(["precision", "f1", "balanced_accuracy", "g_mean"]))
+@settings(max_examples=15, deadline=None)
+def test_choice_is_the_best_of_all_points_that_keep_the_bounds(seed, ties, target):
+    surface = make(seed, n=40, m=3, ties=ties)
+    bounds = {"recall": 0.6, "fpr": 0.6}
+    chosen = select(surface, Objective(maximize=target, subject_to=bounds))
+    legal = [
+        figure(surface, target, k, t)
+        for k, t in every_point(surface)
+        if figure(surface, "recall", k, t) >= 0.6 and figure(surface, "fpr", k, t) <= 0.6
+    ]
+    assert chosen.feasible == bool(legal)
+    if legal:
+        assert chosen.value == pytest.approx(max(legal))
+        assert figure(surface, target, chosen.index, chosen.threshold) == pytest.approx(chosen.value)
+        assert figure(surface, "recall", chosen.index, chosen.threshold) >= 0.6
+        assert figure(surface, "fpr", chosen.index, chosen.threshold) <= 0.6
+
+
+@pytest.mark.parametrize(
+    ("cost_fn", "cost_fp", "prevalence"), [(10, 1, 0.02), (1, 10, 0.5), (1, 1, None), (1, 1e4, 0.01)]
+)
+def test_expected_cost_is_least(cost_fn, cost_fp, prevalence):
+    surface = make(1, n=60)
+    objective = Objective(minimize="expected_cost", cost_fn=cost_fn, cost_fp=cost_fp, prevalence=prevalence)
+    chosen = select(surface, objective)
+
+    def cost(k, t):
+        return metrics.expected_cost(surface.y, surface.score(k), cost_fn, cost_fp, prevalence, t)
+
+    assert chosen.value == pytest.approx(min(cost(k, t) for k, t in every_point(surface)))
+    assert cost(chosen.index, chosen.threshold) == pytest.approx(chosen.value)
+
+
+def test_predict_none_is_an_infinite_threshold():
+    surface = Surface([0, 1, 0], [[2.0], [1.0], [3.0]], ({"tau": 0.0},))
+    chosen = select(surface, Objective(minimize="expected_cost", cost_fn=1, cost_fp=1000))
+    assert chosen.threshold == math.inf
+
+
+@pytest.mark.parametrize("name", ["auc", "average_precision"])
+def test_rankings_take_the_threshold_of_best_balanced_accuracy(name):
+    surface = make(2)
+    chosen = select(surface, Objective(maximize=name))
+    assert chosen.index == np.argmax(surface.metric(name))
+    score = surface.score(chosen.index)
+    best = metrics.max_balanced_accuracy(surface.y, score)
+    assert metrics.balanced_accuracy(surface.y, score, chosen.threshold) == pytest.approx(best)
+
+
+@pytest.mark.parametrize("name", ["brier", "log_loss", "calibration_error"])
+def test_probabilities_keep_the_threshold_at_one_half(name):
+    surface = make(3)
+    chosen = select(surface, Objective(minimize=name))
+    assert chosen.index == np.argmin(surface.metric(name))
+    assert chosen.threshold == 0
+    bounded = select(surface, Objective(minimize=name, subject_to={"recall": 0.95}))
+    assert metrics.recall(surface.y, surface.score(bounded.index), bounded.threshold) >= 0.95
+
+
+@pytest.mark.parametrize(
+    ("best", "maximize", "subject_to"),
+    [
+        ("max_f1", "f1", {}),
+        ("precision_at_recall@0.8", "precision", {"recall": 0.8}),
+        ("recall_at_precision@0.6", "recall", {"precision": 0.6}),
+        ("recall_at_fpr@0.1", "recall", {"fpr": 0.1}),
+    ],
+)
+def test_a_best_over_thresholds_takes_the_threshold_that_attains_it(best, maximize, subject_to):
+    surface = make(4)
+    assert select(surface, Objective(maximize=best)) == select(
+        surface, Objective(maximize=maximize, subject_to=subject_to)
+    )
+    assert select(surface, Objective(maximize=best)).value == pytest.approx(surface.metric(best).max())
+
+
+def test_a_users_function_picks_lam():
+    surface = make(5)
+
+    def spread(y, score):
+        return float(score[y == 1].mean() - score[y == 0].mean())
+
+    values = [spread(surface.y, surface.score(k)) for k in range(5)]
+    assert select(surface, Objective(maximize=spread)).index == np.argmax(values)
+    assert select(surface, Objective(minimize=spread)).index == np.argmin(values)
+    assert str(Objective(maximize=spread)) == "maximise spread"
+
+
+def test_a_users_function_must_be_finite():
+    def broken(y, score):
+        return score.sum() / (y.sum() - y.sum())
+
+    with np.errstate(divide="ignore"), pytest.raises(ValueError, match="broken must return a finite float"):
+        select(make(5), Objective(maximize=broken))
+
+
+def test_bounds_on_threshold_free_metrics_filter_lam():
+    surface = make(6)
+    brier = surface.metric("brier")
+    cap = float(np.sort(brier)[1])
+    chosen = select(surface, Objective(maximize="auc", subject_to={"brier": cap}))
+    assert chosen.feasible
+    assert brier[chosen.index] <= cap
+    legal = surface.metric("auc")[brier <= cap]
+    assert chosen.value == pytest.approx(legal.max())
+
+
+def test_what_cannot_be_met_gives_the_nearest_and_says_what_is_reachable():
+    surface = make(7, prevalence=0.1)
+    objective = Objective(maximize="f1", subject_to={"recall": 0.99, "precision": 0.95})
+    chosen = select(surface, objective)
+    assert not chosen.feasible
+    reachable = surface.metric("precision_at_recall@0.99").max()
+    assert f"precision is at most {reachable:.4g} with recall >= 0.99" in chosen.note
+    assert "recall >= 0.99 and precision >= 0.95" in chosen.note
+
+    def shortfall(k, t):
+        recall, precision = figure(surface, "recall", k, t), figure(surface, "precision", k, t)
+        return max(0.99 - recall, 0) / 0.99 + max(0.95 - precision, 0) / 0.95
+
+    least = min(shortfall(k, t) for k, t in every_point(surface))
+    assert shortfall(chosen.index, chosen.threshold) == pytest.approx(least)
+
+
+def test_ties_between_lams_go_to_the_centre():
+    y = np.array([0, 0, 1, 1])
+    scores = np.repeat(np.float32([[0.0], [1.0], [2.0], [3.0]]), 9, axis=1)
+    lams = tuple({"gamma": g, "tau": t} for g in (0.0, 0.1, 0.2) for t in (0.0, 1.0, 2.0))
+    for objective in (Objective(maximize="f1"), Objective(maximize="auc"), Objective(minimize="brier")):
+        assert select(Surface(y, scores, lams), objective).index == 4
+
+
+def test_ties_within_a_lam_go_to_the_greater_recall():
+    surface = Surface([0, 1, 1], [[0.0], [1.0], [2.0]], ({"tau": 0.0},))
+    chosen = select(surface, Objective(maximize="precision", subject_to={"recall": 0.5}))
+    assert chosen.threshold == 0.5
+
+
+def test_prevalence_moves_figures_at_a_threshold():
+    # Ten negatives for each in the data stand for the same rates at a tenth of the odds.
+    surface = make(9, n=80)
+    odds = surface.n_positive / surface.n_negative / 10
+    repeated = np.concatenate([np.flatnonzero(surface.y == 1), np.repeat(np.flatnonzero(surface.y == 0), 10)])
+    for arguments in (
+        {"maximize": "f1"},
+        {"maximize": "precision", "subject_to": {"recall": 0.8}},
+        {"maximize": "recall", "subject_to": {"precision": 0.2}},
+        {"maximize": "max_f1"},
+    ):
+        moved = select(surface, Objective(**arguments, prevalence=odds / (1 + odds)))
+        expected = select(surface.take(repeated), Objective(**arguments))
+        assert moved.index == expected.index
+        assert moved.threshold == expected.threshold
+        assert moved.value == pytest.approx(expected.value)
+
+
+def test_one_lam_works():
+    surface = make(8, m=1)
+    assert select(surface, Objective(maximize="f1")).value == pytest.approx(metrics.max_f1(surface.y, surface.score(0)))
+
+
+def miscalibrated(seed=0, n_positive=80, n_negative=600):
+    """Three λ: a poor ranking with honest probabilities, a good ranking ten times too sure, and the worst of both."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat([1, 0], [n_positive, n_negative])
+    good, poor = rng.normal(size=y.size) + 2.5 * y, rng.normal(size=y.size) + 0.5 * y
+    honest = np.log(n_positive / n_negative) + 0.5 * poor - 0.125
+    return Surface(y, np.stack([honest, 10 * good - 3, 10 * poor], axis=1), [{"tau": float(k)} for k in range(3)])
+
+
+@pytest.mark.parametrize("name", ["brier", "log_loss"])
+def test_probabilities_are_compared_after_calibration(name):
+    surface = miscalibrated()
+    raw, calibrated = select(surface, Objective(minimize=name)), select(surface, Objective(minimize=name), "auto")
+    assert (raw.index, calibrated.index) == (0, 1)
+    map_ = calibrations(surface.at(1), "auto")[0]
+    assert calibrated.value == pytest.approx(getattr(metrics, name)(surface.y, map_.apply(surface.score(1))))
+    # The threshold is where the calibrated probability is one half.
+    assert map_.apply(calibrated.threshold) == pytest.approx(0, abs=1e-9)
+
+
+def test_a_cap_on_probabilities_is_after_calibration_too():
+    surface = miscalibrated()
+    capped = Objective(maximize="recall", subject_to={"fpr": 0.2, "brier": 0.09})
+    assert not select(surface, capped).feasible
+    found = select(surface, capped, "platt")
+    assert found.feasible
+    assert found.index == 1
+
+
+def test_whole_weights_are_repetition():
+    for seed in range(10):
+        surface = make(seed, n=60, ties=seed % 2 == 0)
+        times = np.random.default_rng(seed).integers(0, 4, 60)
+        times[:2] = 1
+        weighted = Surface(surface.y, surface.scores, surface.lams, times)
+        repeated = surface.take(np.repeat(np.arange(60), times))
+        for objective in (
+            Objective(maximize="f1"),
+            Objective(maximize="precision", subject_to={"recall": 0.7}),
+            Objective(minimize="expected_cost", cost_fn=3, cost_fp=1),
+            Objective(maximize="auc"),
+            Objective(minimize="brier"),
+            Objective(maximize=lambda y, score: float(score[y == 1].mean() - score[y == 0].mean())),
+        ):
+            one, other = select(weighted, objective), select(repeated, objective)
+            assert (one.index, one.threshold) == (other.index, other.threshold)
+            assert one.value == pytest.approx(other.value, abs=1e-6)
+
+
+def test_a_users_function_sees_weights_where_it_takes_them():
+    surface = make(5)
+    weight = np.random.default_rng(0).exponential(size=120)
+    weighted = Surface(surface.y, surface.scores, surface.lams, weight)
+
+    def mean(y, score, sample_weight=None):
+        return float(np.average(score, weights=sample_weight) + y.mean() * 0)
+
+    values = [np.average(surface.score(k), weights=weight) for k in range(5)]
+    found = select(weighted, Objective(maximize=mean))
+    assert found.index == np.argmax(values)
+    assert found.value == pytest.approx(max(values), rel=1e-6)
+    with pytest.raises(ValueError, match="does not see sample_weight; give it a parameter of that name"):
+        select(weighted, Objective(maximize=lambda y, score: float(score.mean() + y.mean())))
+
+
+def test_float64_scores_are_told_apart():
+    low = 0.1
+    scores = np.array([low, np.nextafter(low, 1), np.nextafter(np.nextafter(low, 1), 1)])
+    surface = Surface([0, 1, 1], scores[:, None], ({},))
+    chosen = select(surface, Objective(maximize="f1"))
+    assert chosen.value == 1
+    assert (scores > chosen.threshold).tolist() == [False, True, True]
+
+
+def tied_surface(plain=None):
+    """Three λ that reach recall 1 at FPR .2, 0 and 0, the middle one central."""
+    y = np.array([0] * 10 + [1] * 4)
+    negatives = np.tile(np.arange(10.0), (3, 1))
+    floors = [7.5, 20.0, 20.0]
+    scores = np.array([[*row, *(floor + np.arange(4) / 10)] for row, floor in zip(negatives, floors, strict=True)]).T
+    return Surface(y, scores, tuple({"tau": t} for t in (1.0, 0.0, 2.0)), plain=plain or {})
+
+
+@pytest.mark.parametrize(
+    "aim",
+    [
+        Objective(maximize="recall", subject_to={"fpr": 0.3}),
+        Objective(maximize="recall", subject_to={"alert_rate": 0.6}),
+        Objective(maximize="npv", subject_to={"fpr": 0.3}),
+        Objective(maximize="recall", subject_to={"specificity": 0.7}, prevalence=0.01),
+    ],
+)
+def test_no_lam_is_taken_that_another_dominates(aim):
+    surface = tied_surface()
+    chosen = select(surface, aim)
+    assert figure(surface, "recall", chosen.index, chosen.threshold) == 1
+    assert figure(surface, "fpr", chosen.index, chosen.threshold) == 0
+
+
+AIMS = [
+    *(Objective(maximize=m, subject_to={"fpr": 0.3}) for m in ("recall", "npv", "precision", "specificity", "f1")),
+    *(Objective(maximize=m, subject_to={"alert_rate": 0.4}) for m in ("recall", "npv", "precision", "specificity")),
+    *(Objective(maximize=m, subject_to={"npv": 0.85}) for m in ("precision", "specificity", "recall", "accuracy")),
+    *(Objective(minimize=m, subject_to={"npv": 0.85}) for m in ("fpr", "alert_rate")),
+    Objective(maximize="recall", subject_to={"alert_rate": 0.3}, prevalence=0.01),
+    Objective(minimize="alert_rate", subject_to={"npv": 0.995}, prevalence=0.01),
+    Objective(maximize="recall", subject_to={"alert_rate": 0.4, "npv": 0.9}),
+    Objective(maximize="recall", subject_to={"precision": 2.0 / 3}),
+]
+
+
+@given(st.integers(0, 10**6), st.sampled_from(AIMS))
+@settings(max_examples=60, deadline=None)
+def test_no_point_is_taken_that_another_dominates(seed, aim):
+    surface = make(seed, n=40, m=4, ties=True)
+    chosen = select(surface, aim)
+    metric, bounds = aim.unfolded(surface.prevalence)
+
+    def rates(k, t):
+        return figure(surface, "recall", k, t), figure(surface, "fpr", k, t)
+
+    def value(of, tpr, fpr):
+        sizes = surface.n_positive, surface.n_negative
+        return float(of.function(Counts(*np.array([[tpr * sizes[0]], [fpr * sizes[1]]]), *sizes))[0])
+
+    def kept(point):
+        return all(
+            value(m, *point) >= bound - 1e-9 if m.greater_is_better else value(m, *point) <= bound + 1e-9
+            for m, bound in bounds
+        )
+
+    taken = rates(chosen.index, chosen.threshold)
+    legal = [point for point in {rates(k, t) for k, t in every_point(surface)} if kept(point)]
+    assert chosen.feasible == bool(legal)
+    if legal:
+        sign = 1 if metric.greater_is_better else -1
+        best = max(sign * value(metric, *point) for point in legal)
+        assert sign * value(metric, *taken) >= best - 1e-9
+        for recall, fpr in (point for point in legal if sign * value(metric, *point) >= best - 1e-9):
+            assert not (recall >= taken[0] and fpr <= taken[1] and (recall, fpr) != taken)
+
+
+def test_of_equal_points_that_of_the_plain_lam_is_taken():
+    aim = Objective(maximize="recall", subject_to={"fpr": 0.3})
+    assert tied_surface(plain={"tau": 0.0}).lams[select(tied_surface(plain={"tau": 0.0}), aim).index] == {"tau": 0.0}
+    assert tied_surface(plain={"tau": 3.0}).lams[select(tied_surface(plain={"tau": 3.0}), aim).index] == {"tau": 2.0}

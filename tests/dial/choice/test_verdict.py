@@ -1,0 +1,181 @@
+import numpy as np
+import pytest
+
+from lossdial.dial.choice.objective import Objective
+from lossdial.dial.choice.selection import select
+from lossdial.dial.choice.verdict import AIMS, BEST, PLAIN, Gain, Verdict, compare, simultaneous, verdict
+from lossdial.dial.metrics import functions as metrics
+from lossdial.dial.points import Estimate
+from lossdial.dial.surface import Surface
+from lossdial.dial.uncertainty.halves import swapped_halves
+
+
+def alike(seed, n_positive=100, n_negative=900, m=10):
+    """λ that differ by noise only."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat([1, 0], [n_positive, n_negative])
+    base = rng.standard_normal((y.size, 1)) * 0.95 + 1.5 * y[:, None]
+    scores = base + 0.3 * rng.standard_normal((y.size, m))
+    return Surface(y, scores.astype(np.float32), tuple({"tau": float(k)} for k in range(m)))
+
+
+def crossing(seed, n_positive=400, n_negative=4000):
+    """Two λ whose ROC curves cross: positives spread wide (found early, and missed late), or narrow."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat([1, 0], [n_positive, n_negative])
+    noise = rng.standard_normal((y.size, 2))
+    scores = np.where(y[:, None] == 1, np.array([2.4, 1.7]) + np.array([2.0, 0.6]) * noise, noise)
+    return Surface(y, scores.astype(np.float32), ({"tau": 0.0}, {"tau": 1.0}))
+
+
+def test_crossing_curves_reward_moving_lam():
+    surface = crossing(0)
+    early, late = (
+        Objective(maximize="recall", subject_to={"fpr": 0.001}),
+        Objective(maximize="precision", subject_to={"recall": 0.95}),
+    )
+    found = verdict(surface, (early, late))
+    # One of the two aims wants the λ that AUC does not, whichever that is.
+    assert sum(gain.measurable for gain in found.gains) == 1
+    assert "beats moving only the threshold at the single λ of best AUC for 1 of 2 aims" in str(found)
+
+
+def test_lams_alike_give_no_measurable_gain():
+    # A verdict claims any gain by chance in one of twenty at most; of 60, above 10 but once in 2,000 (measured: 2).
+    found = [verdict(alike(seed), resamples=200, seed=seed) for seed in range(60)]
+    assert sum(any(gain.measurable for gain in v.gains) for v in found) <= 10
+    quiet = next(v for v in found if not any(gain.measurable for gain in v.gains))
+    assert str(quiet).startswith("No measurable gain for any of 5 aims over moving only the threshold")
+
+
+def test_intervals_of_several_aims_hold_at_once():
+    rng = np.random.default_rng(0)
+    shared = rng.standard_normal((1, 20_000))
+    apart, same = rng.standard_normal((5, 20_000)), np.repeat(shared, 5, axis=0)
+    # One aim: 1.96. Five that never agree: 2.57. Five that are one: as one.
+    assert simultaneous(shared, 1e9) == pytest.approx([1.96], abs=0.05)
+    assert simultaneous(apart, 1e9) == pytest.approx([2.57] * 5, abs=0.06)
+    assert simultaneous(same, 1e9) == pytest.approx([1.96] * 5, abs=0.05)
+    assert simultaneous(np.vstack([2 * shared, 0 * shared]), 1e9) == pytest.approx([3.92, 0], abs=0.1)
+    assert simultaneous(shared, 10)[0] > 2.2  # ten positives say less
+
+
+def test_the_plain_loss_is_a_rival_of_its_own():
+    found = verdict(crossing(0), (Objective(maximize="f1"), Objective(maximize="auc")), plain={"tau": 1.0})
+    assert [gain.rival for gain in found.gains] == [BEST, PLAIN] * 2
+    assert str(found).count("aims") == 2
+    assert PLAIN in str(found)
+    with pytest.raises(ValueError, match="plain has λ"):
+        verdict(crossing(0), plain={"tau": 7.0})
+
+
+def test_a_better_model_is_found_and_its_twin_is_not():
+    surface = alike(3, 200, 1800, m=1)
+    noisy = surface.with_scores(surface.scores + np.random.default_rng(0).normal(0, 2, (2000, 1)), surface.lams)
+    found = compare(surface, noisy, ("f1", "brier", "net_benefit@0.2", Objective(maximize="precision_at_recall@0.9")))
+    assert [gain.measurable for gain in found.gains] == [True] * 4
+    assert found.gains[1].moved < found.gains[1].fixed  # less is better
+    assert "This model beats the other model for 4 of 4 aims" in str(found)
+    back = compare(noisy, surface, ("f1",)).gains[0]
+    assert back.gain.value == pytest.approx(-found.gains[0].gain.value)
+    twin = compare(surface, surface, ("f1", "auc"))
+    assert not any(gain.measurable for gain in twin.gains)
+    with pytest.raises(ValueError, match="the same rows in the same order"):
+        compare(surface, alike(3, 100, 900, m=1))
+
+
+@pytest.mark.parametrize(("aims", "draws"), [(("f1",), 400), (AIMS, 200)])
+def test_between_models_that_differ_by_noise_a_gain_is_claimed_in_one_comparison_of_twenty(aims, draws):
+    # At a true risk of 5 % more than 5 % + 3 standard deviations come up in one run of 700; unwidened: 16 and 10 %.
+    rng = np.random.default_rng(5)
+    y = np.repeat([1, 0], [50, 500])
+    claimed = 0
+    for seed in range(draws):
+        base = rng.standard_normal(y.size) + 1.5 * y
+        one, other = (Surface(y, (base + 0.5 * rng.standard_normal(y.size))[:, None], [{"tau": 0.0}]) for _ in "ab")
+        gains = compare(one, other, aims, resamples=200, seed=seed).gains
+        claimed += any(g.gain.low > 0 or g.gain.high < 0 for g in gains)
+    assert claimed / draws <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / draws)
+
+
+def test_one_aim_is_one_sentence():
+    found = verdict(alike(1), (Objective(maximize="auc"),))
+    assert found.gains[0].gain.value == 0  # the fixed λ is the best by AUC
+    assert str(found) == "no measurable gain here: 0.000 [0.000, 0.000] auc."
+
+
+def test_figures_come_from_the_half_that_did_not_choose():
+    surface, objective = alike(2), Objective(maximize="f1")
+    found = verdict(surface, (objective,), resamples=50, seed=3).gains[0]
+    fixed, moved = [], []
+    for selecting, measuring in swapped_halves(surface.labels, seed=3):
+        chooser, judge = surface.take(selecting), surface.take(measuring)
+        anchor = int(np.argmax(chooser.metric("auc")))
+        held, free = select(chooser.at(anchor), objective), select(chooser, objective)
+        fixed.append(metrics.f1(judge.y, judge.score(anchor), held.threshold))
+        moved.append(metrics.f1(judge.y, judge.score(free.index), free.threshold))
+    assert (found.fixed, found.moved) == pytest.approx((np.mean(fixed), np.mean(moved)))
+    assert found.gain.value == pytest.approx(np.mean(moved) - np.mean(fixed))
+
+
+def test_figures_are_weighted():
+    plain, objective = alike(2), Objective(maximize="f1")
+    weight = np.random.default_rng(0).exponential(size=1000)
+    surface = Surface(plain.y, plain.scores, plain.lams, weight)
+    found = verdict(surface, (objective,), resamples=20, seed=3).gains[0]
+    moved = []
+    for chooser, judge in surface.swapped_halves(3):
+        free = select(chooser, objective)
+        moved.append(metrics.f1(judge.y, judge.score(free.index), free.threshold, judge.weight))
+    assert found.moved == pytest.approx(np.mean(moved))
+
+
+def test_less_is_better_counts_as_gain():
+    surface = crossing(4)
+    costs = [Objective(minimize="expected_cost", cost_fn=ratio, cost_fp=1, prevalence=0.1) for ratio in (0.2, 200)]
+    gains = verdict(surface, costs).gains
+    # One of the two costs wants the λ that AUC does not.
+    assert sum(gain.measurable for gain in gains) == 1
+    for gain in gains:
+        if gain.measurable:
+            assert gain.moved < gain.fixed
+
+
+def test_calibration_is_the_rival_of_lam_for_probabilities():
+    rng = np.random.default_rng(4)
+    y = np.repeat([1, 0], [200, 800])
+    score = rng.standard_normal(1000) + 2 * y
+    surface = Surface(y, np.stack([score * 1.001 + 3, 2 * score - 3.4], axis=1), ({"tau": 0.0}, {"tau": 1.0}))
+    gain = verdict(surface, (Objective(minimize="brier"),)).gains[0]
+    # Both columns rank alike, and once calibrated they state alike: what differs was not λ's.
+    assert not gain.measurable
+    assert gain.gain.value == pytest.approx(0, abs=2e-3)
+
+
+def test_wording():
+    gain = Gain("maximise f1", "f1", 0.5, 0.55, Estimate(0.05, 0.01, 0.09))
+    assert str(gain) == "moving λ gains 0.050 [0.010, 0.090] f1"
+    worse = Gain("maximise f1", "f1", 0.5, 0.45, Estimate(-0.05, -0.09, -0.01))
+    assert str(worse) == "moving λ loses here: -0.050 [-0.090, -0.010] f1"
+    assert str(Verdict((gain, worse), 50, 100)).endswith("for 1 of 2 aims: 0.050 [0.010, 0.090] to maximise f1.")
+
+
+def test_one_lam_leaves_nothing_to_move():
+    assert str(verdict(alike(1, m=1))) == "There is one λ here and nothing to move but the threshold."
+
+
+def test_copies_in_groups_add_nothing():
+    surface = crossing(5, n_positive=100, n_negative=1000)
+    index = np.repeat(np.arange(1100), 6)
+    copies = surface.take(index)
+    grouped = Surface(copies.y, copies.scores, copies.lams, None, index)
+    aim = (Objective(maximize="recall", subject_to={"fpr": 0.05}),)
+    alone, together = (verdict(s, aim, resamples=300).gains[0].gain for s in (copies, grouped))
+    # Taken for independent, six copies make the interval √6 = 2.4 times too narrow.
+    assert together.high - together.low > 1.7 * (alone.high - alone.low)
+
+
+def test_few_positives_refuse():
+    with pytest.raises(ValueError, match="4 positives"):
+        verdict(alike(0, n_positive=4))
+    assert len(AIMS) == 5

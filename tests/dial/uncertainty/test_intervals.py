@@ -1,0 +1,118 @@
+"""Intervals are right when they cover: seeded studies on scores whose population figures are known.
+
+Each trial is one column of a surface, so that 500 of them are one bootstrap.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from lossdial.dial.metrics.registry import as_metric
+from lossdial.dial.surface import Surface
+from lossdial.dial.uncertainty.intervals import enclose, estimates, spread
+
+TRIALS = 500
+
+
+def trials(n_positive, n_negative, auc, seed):
+    """Binormal scores: negatives N(0, 1), positives N(d, 1) with Φ(d/√2) = AUC."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat([1, 0], [n_positive, n_negative])
+    shift = math.sqrt(2) * norm.ppf(auc)
+    scores = rng.standard_normal((y.size, TRIALS), dtype=np.float32) + np.float32(shift) * y[:, None]
+    return Surface(y, scores.astype(np.float32), [{"trial": float(k)} for k in range(TRIALS)]), shift
+
+
+def coverage(found, truth):
+    return np.mean([e.low <= truth <= e.high for e in found])
+
+
+@pytest.mark.parametrize(
+    ("n_positive", "n_negative", "auc", "seed"), [(50, 500, 0.85, 0), (30, 300, 0.7, 1), (100, 400, 0.9, 2)]
+)
+def test_auc_intervals_cover_in_93_to_97_per_cent(n_positive, n_negative, auc, seed):
+    surface, _ = trials(n_positive, n_negative, auc, seed)
+    found = estimates(surface, ["auc"], seed=seed)["auc"]
+    assert 0.93 <= coverage(found, auc) <= 0.97
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_intervals_at_a_threshold_cover(seed):
+    surface, shift = trials(40, 400, 0.9, seed)
+    truth = {"recall": norm.cdf(shift - 1), "fpr": norm.cdf(-1.0)}
+    truth["balanced_accuracy"] = (truth["recall"] + 1 - truth["fpr"]) / 2
+    found = estimates(surface, list(truth), threshold=1.0, seed=seed)
+    for name, value in truth.items():
+        # Counts are discrete, so the exact share oscillates around 0.95 by a point or two.
+        assert 0.92 <= coverage(found[name], value) <= 0.985, name
+
+
+def test_brier_intervals_cover():
+    surface, _ = trials(50, 500, 0.85, 4)
+    large = trials(50_000 // TRIALS, 500_000 // TRIALS, 0.85, 5)[0]
+    truth = large.metric("brier").mean()  # 50,000 positives and 500,000 negatives in the same proportion
+    found = estimates(surface, ["brier"])["brier"]
+    assert 0.93 <= coverage(found, truth) <= 0.97
+
+
+def test_perfect_figures_are_not_certain():
+    surface = Surface([0] * 30 + [1] * 20, np.arange(50.0)[:, None], [{"tau": 0.0}])
+    found = estimates(surface, ["auc", "recall", "fpr"], threshold=29.5, resamples=200)
+    assert (found["auc"][0].value, found["auc"][0].high) == (1, 1)
+    # 20 of 20: the exact one-sided bound is 0.025^(1/20).
+    assert found["auc"][0].low == pytest.approx(0.025 ** (1 / 20))
+    assert found["recall"][0].high == 1
+    assert 0.8 < found["recall"][0].low < 0.95
+    assert found["fpr"][0].low == 0
+    assert 0 < found["fpr"][0].high < 0.15
+
+
+def test_spread_respects_the_bounds_of_the_figure():
+    value, deviation = np.array([0.98]), np.array([0.02])
+    low, high = spread(value, deviation, (0.0, 1.0), 50)
+    assert 0 < low[0] < 0.98 < high[0] < 1
+    assert 0.98 - low[0] > high[0] - 0.98
+    low, high = spread(value, deviation, (0.0, math.inf), 50)
+    assert low[0] * high[0] == pytest.approx(0.98**2)
+    low, high = spread(value, deviation, (-math.inf, math.inf), 50)
+    assert low[0] + high[0] == pytest.approx(2 * 0.98)
+
+
+def test_every_interval_holds_its_value():
+    rng = np.random.default_rng(0)
+    metric = as_metric("f1")
+    values = rng.random(5)
+    for e, v in zip(enclose(metric, values, rng.random((5, 100)), 10), values, strict=True):
+        assert e.low <= e.value == v <= e.high
+
+
+def test_intervals_cover_where_rows_come_in_groups():
+    # 40 groups with positives and 200 without, 5 rows each that share most of their score. Were rows taken for
+    # independent, the intervals would be half as wide and cover less than 0.8 of the time. 300 trials: ±0.025.
+    rng = np.random.default_rng(0)
+    shift = math.sqrt(2) * norm.ppf(0.85)
+    groups = np.repeat(np.arange(240), 5)
+    y = (groups < 40).astype(int)
+    base = rng.standard_normal((240, 300)) * math.sqrt(0.8)
+    scores = base[groups] + rng.standard_normal((1200, 300)) * math.sqrt(0.2) + shift * y[:, None]
+    lams = [{"trial": float(k)} for k in range(300)]
+    truth = {"auc": 0.85, "recall": norm.cdf(shift - 1)}
+    grouped = estimates(Surface(y, scores, lams, None, groups), list(truth), 1.0, resamples=200)
+    alone = estimates(Surface(y, scores, lams), list(truth), 1.0, resamples=200)
+    for name, value in truth.items():
+        assert coverage(grouped[name], value) >= 0.92, name
+        assert coverage(alone[name], value) < 0.85, name
+
+
+def test_weights_widen_as_their_effective_number_says():
+    rng = np.random.default_rng(1)
+    y = np.repeat([1, 0], [200, 800])
+    score = (rng.standard_normal(1000) + 1.5 * y)[:, None]
+    weight = rng.exponential(size=1000) ** 2  # worth about a sixth of their number
+    (plain,) = estimates(Surface(y, score, [{}]), ["recall"], 1.0)["recall"]
+    (weighted,) = estimates(Surface(y, score, [{}], weight), ["recall"], 1.0)["recall"]
+    (scaled,) = estimates(Surface(y, score, [{}], 7 * weight), ["recall"], 1.0)["recall"]
+    assert weighted.high - weighted.low > 1.8 * (plain.high - plain.low)
+    assert (scaled.low, scaled.high) == pytest.approx((weighted.low, weighted.high))

@@ -1,0 +1,250 @@
+"""Every address: the right answer, and the same as Python's."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+from tests.serve.conftest import HTML, Client, Serving, as_json, inputs
+
+from lossdial import Bundle, Dial, LCTClassifier
+from lossdial.dial import OperatingPoint
+from lossdial.dial.metrics.kinds import sigmoid
+
+ROWS = inputs(40, 7)
+
+
+def test_json_csv_and_python_agree_to_the_last_bit(client: Client, fitted: LCTClassifier) -> None:
+    for point in ("default", "sure", "tuned"):
+        posted = client.post(f"/predict?point={point}", {"rows": as_json(ROWS)}).json
+        csv = client.post(f"/predict?point={point}", ROWS.to_csv(index=False), Content_Type="text/csv").json
+        side = list(fitted.classes_).index("ill & <b>")
+        for found in (posted, csv):
+            assert found["prediction"] == fitted.predict(ROWS, point=point).tolist()
+            assert_array_equal(found["probability"], fitted.predict_proba(ROWS, point=point)[:, side])
+        assert posted["point"] == point
+        assert posted["lam"] == dict(fitted.points[point].lam)
+
+
+def test_a_referral_band_says_what_python_s_says(client: Client, fitted: LCTClassifier) -> None:
+    rows = as_json(ROWS)
+    found = client.post("/predict?point=triage", {"rows": rows}).json
+    assert found["prediction"] == fitted.predict(ROWS, point="triage").tolist()
+    assert len(set(found["prediction"])) > 1
+    side = list(fitted.classes_).index("ill & <b>")
+    assert_array_equal(found["probability"], fitted.predict_proba(ROWS, point="triage")[:, side])
+    assert found["certified"]
+    decided = client.post("/decide", {"scores": found["score"], "point": "triage"}).json
+    assert decided["decision"] == found["prediction"]
+    assert [band["name"] for band in client.get("/points").json["bands"]] == ["triage"]
+    assert "leave threshold out" in client.post("/predict?point=triage&threshold=0", {"rows": rows}).error
+    assert client.post("/outcomes", {"point": "triage", "scores": [1], "outcomes": [1]}).status == 409
+
+
+def test_what_a_page_saves_and_what_is_listed_can_be_posted(serving: Serving, fitted: LCTClassifier) -> None:
+    client = serving(allow_save=True)
+    listed = client.get("/points").json
+    assert client.post("/points", listed).json["there_already"] == list(fitted.points)
+    mine = fitted.points["tuned"].to_json() | {"name": "mine"}
+    page = {"format": "lossdial points 1", "title": "a page", "evidence": None, "points": [mine]}
+    assert client.post("/points", page).json["saved"] == ["mine"]
+
+
+def test_a_row_alone_has_the_score_it_has_in_a_crowd(client: Client) -> None:
+    rows = as_json(ROWS)
+    together = client.post("/predict", {"rows": rows}).json
+    with ThreadPoolExecutor(8) as pool:  # many at once share passes
+        alone = list(pool.map(lambda row: client.post("/predict", {"rows": [row]}).json, rows))
+    for key in ("score", "probability", "prediction"):
+        assert [found[key][0] for found in alone] == together[key]
+
+
+def test_many_points_and_many_rows_at_once(client: Client, fitted: LCTClassifier) -> None:
+    frame = inputs(300, 8)
+    rows = as_json(frame)
+    asked = [("default", 3), ("sure", 1), ("tuned", 300), ("sure", 200), ("default", 1)] * 4
+    with ThreadPoolExecutor(10) as pool:
+        found = list(pool.map(lambda a: client.post("/predict", {"rows": rows[: a[1]], "point": a[0]}).json, asked))
+    for (point, n), answer in zip(asked, found, strict=True):
+        assert answer["prediction"] == fitted.predict(frame[:n], point=point).tolist()
+
+
+def test_lam_and_threshold_by_hand_are_python_s_and_not_certified(client: Client, fitted: LCTClassifier) -> None:
+    lam = {"gamma": 0.123, "tau": 1.7}
+    found = client.post("/predict?threshold=0.5", {"rows": as_json(ROWS), "lam": lam}).json
+    scores = fitted.bundle_.predictor.margins(fitted.bundle_.predictor.features(ROWS), lam)
+    assert_array_equal(np.float32(found["score"]), scores)
+    assert_array_equal(found["probability"], sigmoid(scores.astype(np.float64)))
+    assert [label == "ill & <b>" for label in found["prediction"]] == (scores > 0.5).tolist()
+    assert found["certified"] is False
+    assert found["point"] is None
+    assert found["model_probability"] == sigmoid(np.float64(0.5))
+    in_query = client.post("/predict?lam=gamma=0.123,tau=1.7&threshold=0.5", {"rows": as_json(ROWS)}).json
+    assert in_query == found
+
+
+def test_certified_is_said_of_certified_points_alone(client: Client) -> None:
+    row = as_json(ROWS)[:1]
+    sure = client.post("/predict?point=sure", {"rows": row}).json
+    assert sure["certified"]
+    assert sure["certificate"].startswith("certified at 80 %: recall >= 0.5")
+    assert not client.post("/predict", {"rows": row}).json["certified"]
+    moved = client.post("/predict?point=sure&threshold=0", {"rows": row}).json
+    assert (moved["certified"], moved["certificate"]) == (False, "not certified: threshold given by hand")
+    elsewhere = client.post("/predict?point=sure&prevalence=0.01", {"rows": row}).json
+    assert elsewhere["certified"]  # recall and FPR do not depend on the share of positives
+
+
+def test_a_prevalence_moves_probabilities_and_no_label(client: Client, fitted: LCTClassifier) -> None:
+    rows = as_json(ROWS)
+    here, there = (client.post(f"/predict?point=tuned{q}", {"rows": rows}).json for q in ("", "&prevalence=0.02"))
+    own = fitted.bundle_.evidence.y.mean()
+    odds = np.array(here["probability"]) / (1 - np.array(here["probability"]))
+    moved = odds * (0.02 / 0.98) / (own / (1 - own))
+    np.testing.assert_allclose(there["probability"], moved / (1 + moved), rtol=1e-9)
+    assert there["prediction"] == here["prediction"]
+    assert there["prevalence"] == 0.02
+
+
+def test_what_is_odd_about_a_row_is_noted(client: Client) -> None:
+    row = as_json(ROWS)[0] | {"town": "Oslo", "age": "old"}
+    notes = client.post("/predict", {"rows": [row]}).json["notes"]
+    assert [note.split(":")[0] for note in notes] == ["column 'age'", "column 'town'"]
+    csv = ROWS.assign(id=1).to_csv(index=False)
+    assert client.post("/predict", csv, Content_Type="text/csv").json["notes"] == ["not used: 'id'"]
+
+
+def test_decide_is_what_the_point_says(client: Client, fitted: LCTClassifier) -> None:
+    scores = [-3.0, 0.2, 5.0]
+    found = client.post("/decide", {"scores": scores, "point": "sure"}).json
+    point = fitted.points["sure"]
+    assert found["decision"] == point.predict(scores).tolist()
+    assert_array_equal(found["probability"], point.probability(np.array(scores)))
+    assert found["certified"]
+
+
+def test_decide_knows_the_points_of_another_model(serving: Serving) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.random(500) < 0.2
+    dial = Dial(y, rng.normal(size=500) + 2 * y)
+    point = dial.tune(maximize="f1", name="lightgbm")
+    client = serving(others={"lightgbm": point})
+    found = client.post("/decide", {"scores": [0.2, 0.9], "scores_are": "probabilities", "point": "lightgbm"}).json
+    assert found["decision"] == point.predict(np.log([0.2 / 0.8, 0.9 / 0.1])).tolist()
+    assert [p["name"] for p in client.get("/points").json["others"]] == ["lightgbm"]
+    told = client.post("/predict?point=lightgbm", {"rows": as_json(ROWS)}).error
+    assert "there is no operating point 'lightgbm'" in told
+
+
+def test_adapt_is_the_bundle_s(client: Client, fitted: LCTClassifier) -> None:
+    found = client.post("/adapt", {"prevalence": 0.01, "cost_fn": 50, "cost_fp": 1, "name": "clinic"}).json
+    expected = fitted.bundle_.adapt(prevalence=0.01, cost_fn=50, cost_fp=1, name="clinic")
+    assert found["point"] == json.loads(json.dumps(expected.to_json()))
+    assert (found["saved"], found["certified"]) == (False, False)
+
+
+def test_points_are_listed(client: Client, fitted: LCTClassifier) -> None:
+    found = {entry["name"]: entry for entry in client.get("/points").json["points"]}
+    assert found.keys() == fitted.points.keys()
+    assert [found[name]["certified"] for name in ("default", "sure", "tuned")] == [False, True, False]
+    assert {name: entry["model_probability"] for name, entry in found.items()} == {
+        name: sigmoid(np.float64(point.threshold)) for name, point in fitted.points.items()
+    }
+    entry = {k: v for k, v in found["sure"].items() if k not in ("certified", "said")}
+    assert OperatingPoint.from_json(entry) == OperatingPoint.from_json(fitted.points["sure"].to_json())
+
+
+def test_nothing_is_written_unless_it_may_be(client: Client, fitted: LCTClassifier) -> None:
+    run = client.server.run
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    page = {"format": "lossdial points 1", "points": [fitted.points["tuned"].to_json() | {"name": "mine"}]}
+    for answer in (client.post("/points", page), client.post("/adapt", {"prevalence": 0.1, "save": True})):
+        assert answer.status == 403
+        assert "--allow-save" in answer.error
+    client.post("/outcomes", {"point": "sure", "scores": [1.0], "outcomes": ["well"]})
+    assert {path.name: path.read_bytes() for path in run.iterdir()} == before
+
+
+def test_saved_points_are_served_and_certified_by_nobody(serving: Serving, fitted: LCTClassifier) -> None:
+    client = serving(allow_save=True)
+    page = {"format": "lossdial points 1", "points": [fitted.points["sure"].to_json() | {"name": "mine"}]}
+    saved = {"saved": ["mine"], "there_already": [], "certified": False}
+    assert client.post("/points", page).json == saved
+    found = client.post("/predict?point=mine", {"rows": as_json(ROWS)}).json
+    assert not found["certified"]
+    assert found["prediction"] == fitted.predict(ROWS, point="sure").tolist()
+    assert Bundle.load(client.server.run).points["mine"].certificate is None
+    page["points"][0]["threshold"] = 0.25
+    again = client.post("/points", page)
+    assert again.status == 409
+    assert "choose another name, or say replace=true" in again.error
+    assert client.post("/points?replace=true", page).json == saved
+    assert client.post("/adapt", {"prevalence": 0.01, "name": "clinic", "save": True}).json["saved"]
+    assert client.post("/predict?point=clinic", {"rows": as_json(ROWS)}).status == 200
+
+
+@pytest.mark.parametrize("where", ["/points", "/points?replace=true"])
+def test_a_point_that_is_there_just_so_keeps_its_certificate(
+    serving: Serving, fitted: LCTClassifier, where: str
+) -> None:
+    client = serving(allow_save=True)
+    entries = [fitted.points["sure"].to_json(), fitted.points["tuned"].to_json() | {"name": "mine"}]
+    entries[0]["certificate"] = None  # as a page saves it
+    found = client.post(where, {"format": "lossdial points 1", "points": entries}).json
+    assert found == {"saved": ["mine"], "there_already": ["sure"], "certified": False}
+    kept = Bundle.load(client.server.run).points
+    assert kept["sure"].certificate == fitted.points["sure"].certificate is not None
+    assert client.post("/predict?point=sure", {"rows": as_json(ROWS)}).json["certified"]
+
+
+def test_the_page_is_the_command_s(client: Client, tmp_path_factory: pytest.TempPathFactory) -> None:
+    from lossdial.cli import main
+
+    out = tmp_path_factory.mktemp("page") / "page.html"
+    assert main(["explore", str(client.server.run), "--out", str(out)]) == 0
+    answer = client.get("/")
+    assert answer.headers["content-type"].startswith("text/html")
+    assert answer.body == out.read_bytes()
+
+
+def test_docs_describe_the_model_and_escape_its_names(client: Client) -> None:
+    described = client.get("/openapi.json").json
+    row = described["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert row["properties"]["rows"]["items"]["required"] == list(inputs(1, 0))
+    page = client.get("/docs")
+    assert HTML not in page.body.decode()
+    assert "&lt;script&gt;alert(1)" in page.body.decode()
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
+    assert b"http" not in page.body.replace(b"<!doctype html>", b"")  # nothing from elsewhere
+
+
+def test_metrics_count(serving: Serving) -> None:
+    client = serving()
+    for _ in range(3):
+        client.post("/predict", {"rows": as_json(ROWS)})
+    client.get("/somewhere/else")
+    text = client.get("/metrics").body.decode()
+    assert 'lossdial_requests_total{path="/predict",status="200"} 3.0' in text
+    assert 'lossdial_requests_total{path="other",status="404"} 1.0' in text
+    assert "lossdial_pass_rows_sum 120.0" in text
+
+
+def test_an_array_s_rows_are_lists(serving: Serving, tmp_path_factory: pytest.TempPathFactory) -> None:
+    rng = np.random.default_rng(0)
+    y = (rng.random(600) < 0.2).astype(int)
+    X = rng.normal(size=(600, 3)) + y[:, None]
+    clf = LCTClassifier(random_state=0).fit(X, y)
+    folder = tmp_path_factory.mktemp("array") / "run"
+    clf.save(folder)
+    client = serving(folder)
+    found = client.post("/predict", {"rows": X[:5].tolist()}).json
+    assert found["prediction"] == clf.predict(X[:5]).tolist()
+    assert_array_equal(found["probability"], clf.predict_proba(X[:5])[:, 1])
+    csv = pd.DataFrame(X[:5]).to_csv(index=False)
+    assert client.post("/predict", csv, Content_Type="text/csv").json["prediction"] == found["prediction"]
+    for rows in ([[1, 2]], [[1, 2, "x"]], [[1, 2, 1e39]], [{"a": 1}], [[1, 2, 3], [1]], [[[1], [2], [3]]]):
+        assert client.post("/predict", {"rows": rows}).status == 400

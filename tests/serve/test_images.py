@@ -1,0 +1,85 @@
+"""Images: as a form, in base64, or one as the body."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from PIL import Image
+
+from lossdial import LCTClassifier, Recipe
+from lossdial.explorer import explore
+from lossdial.models import CifarResNet
+from lossdial.serve import Limits, Server
+
+
+def png(seed: int, bright: bool) -> bytes:
+    pixels = np.random.default_rng(seed).integers(0, 120, (20, 26, 3)) + 60 * bright
+    out = io.BytesIO()
+    Image.fromarray(pixels.astype(np.uint8)).save(out, "PNG")
+    return out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, LCTClassifier, Path]]:
+    folder = tmp_path_factory.mktemp("images")
+    paths = []
+    for i in range(90):
+        paths.append(folder / f"{i:03d}.png")
+        paths[-1].write_bytes(png(i, i % 5 == 0))
+    network = CifarResNet(8, 4)
+    network.image_size = 16
+    labels = np.array(["ill" if i % 5 == 0 else "well" for i in range(90)])
+    clf = LCTClassifier(network=network, recipe=Recipe(1, batch_size=32), random_state=0).fit(paths, labels)
+    clf.save(folder / "run")
+    found = Server(folder / "run", lambda b: explore(b.held_out()), port=0, limits=Limits(rows=20))
+    thread = found.in_background()
+    yield found, clf, folder
+    found.stop()
+    thread.join()
+
+
+def test_three_ways_to_send_the_same_images(server: tuple[Server, LCTClassifier, Path]) -> None:
+    served, clf, folder = server
+    paths = [folder / f"{i:03d}.png" for i in range(6)]
+    files = [path.read_bytes() for path in paths]
+    form = httpx.post(f"{served.address}/predict", files=[("file", f) for f in files], timeout=60).json()
+    texts = [base64.b64encode(f).decode() for f in files]
+    texts[0] = f"data:image/png;base64,{texts[0]}"
+    json = httpx.post(f"{served.address}/predict", json={"images": texts}, timeout=60).json()
+    assert form == json
+    assert form["prediction"] == clf.predict(paths).tolist()
+    assert_array_equal(form["probability"], clf.predict_proba(paths)[:, 0])
+    one = httpx.post(f"{served.address}/predict", content=files[0], headers={"Content-Type": "image/png"}, timeout=60)
+    assert one.json()["probability"] == clf.predict_proba(paths[:1])[:, 0].tolist()
+
+
+def test_what_is_no_image_is_told(server: tuple[Server, LCTClassifier, Path]) -> None:
+    url = f"{server[0].address}/predict"
+    good = png(0, True)
+    wide = io.BytesIO()
+    Image.new("1", (9000, 9000)).save(wide, "PNG")  # ten kilobytes that would be a quarter of a gigabyte
+    asked = [
+        ({"files": [("file", good), ("file", b"<html>")]}, 400, "image 2 cannot be read"),
+        ({"content": good[:70], "headers": {"Content-Type": "image/png"}}, 400, "image 1 cannot be read"),
+        ({"content": wide.getvalue(), "headers": {"Content-Type": "image/png"}}, 400, "image 1 has 81,000,000 pixels"),
+        ({"content": b"", "headers": {"Content-Type": "image/png"}}, 400, "image 1 cannot be read"),
+        ({"json": {"images": ["%%"]}}, 400, "images[0] must be a file in base64"),
+        ({"json": {"images": [3]}}, 400, "images[0] must be a file in base64; got 3"),
+        ({"json": {"images": []}}, 400, "images must be a list of one or more files"),
+        ({"json": {"images": "aGk="}}, 400, "images must be a list of files in base64"),
+        ({"json": {"rows": [{}]}}, 400, "this model takes images"),
+        ({"json": {}}, 400, "'images' is missing"),
+        ({"content": "a,b\n1,2\n", "headers": {"Content-Type": "text/csv"}}, 415, "this model takes images, not a CSV"),
+        ({"files": [("file", good)] * 21}, 413, "more than 20 files"),
+        ({"json": {"images": [base64.b64encode(good).decode()] * 21}}, 413, "21 images are too many"),
+    ]
+    for body, status, message in asked:
+        answer = httpx.post(url, timeout=60, **body)  # type: ignore[arg-type]
+        assert (answer.status_code, message in answer.json()["error"]) == (status, True), answer.text

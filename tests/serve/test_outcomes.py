@@ -1,0 +1,102 @@
+"""Certificates watched over posted outcomes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.serve.conftest import Serving, as_json, make_rows
+
+from lossdial import LCTClassifier
+from lossdial.cli import main
+from lossdial.dial.monitor.monitor import Watch
+
+
+def cases(n: int, distance: float, seed: int) -> dict[str, list[object]]:
+    rng = np.random.default_rng(seed)
+    y = rng.random(n) < 0.3
+    score = rng.normal(size=n) + distance * y
+    return {"scores": score.tolist(), "outcomes": ["ill & <b>" if yes else "well" for yes in y]}
+
+
+def test_the_server_s_watch_is_python_s(serving: Serving, fitted: LCTClassifier) -> None:
+    client, point = serving(), fitted.points["sure"]
+    watch = Watch.over(point.certificate, point.threshold)
+    for seed in range(3):
+        posted = cases(200, 5.0, seed)
+        found = client.post("/outcomes", {"point": "sure", **posted}).json
+        watch = watch.see(posted["scores"], [o == "ill & <b>" for o in posted["outcomes"]])
+    assert found["said"] == str(watch).splitlines()
+    assert found["holds"]
+    assert client.get("/outcomes").json == {"sure": {k: v for k, v in found.items() if k != "point"}}
+
+
+def test_a_certificate_that_no_longer_holds_is_said(serving: Serving) -> None:
+    client = serving()
+    found = client.post("/outcomes", {"point": "sure", **cases(3000, 0.0, 0)}).json
+    assert found["broken"] == ["recall"]
+    assert found["bounds"]["recall"]["broken"]
+    assert any("NO LONGER HOLDS" in line for line in found["said"])
+    assert 'lossdial_certificate_broken{bound="recall",point="sure"} 1.0' in client.get("/metrics").body.decode()
+
+
+def test_a_watch_goes_on_after_a_restart_where_it_may_be_kept(serving: Serving) -> None:
+    first = serving(allow_save=True).post("/outcomes", {"point": "sure", **cases(100, 5.0, 0)}).json
+    assert first["bounds"]["fpr"]["outcomes"] > 0
+    again = serving(allow_save=True)
+    assert again.get("/outcomes").json["sure"]["said"] == first["said"]
+    more = again.post("/outcomes", {"point": "sure", **cases(100, 5.0, 1)}).json
+    counts = [sum(b["outcomes"] for b in found["bounds"].values()) for found in (first, more)]
+    assert counts == [100, 200]
+
+
+def test_the_command_and_the_server_keep_one_watch(
+    serving: Serving, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client, frame = serving(allow_save=True), make_rows(120, 5)
+    frame.to_csv(tmp_path / "came.csv", index=False)
+    rows = as_json(frame.drop(columns="state"))
+    scores = client.post("/predict?point=sure", {"rows": rows}).json["score"]
+    posted = {"point": "sure", "scores": scores, "outcomes": frame["state"].tolist()}
+    found = client.post("/outcomes", posted).json
+    assert main(["watch", str(run), "--point", "sure"]) == 0
+    told = capsys.readouterr().out
+    assert all(line in told for line in found["said"])
+    assert "have been seen already" in client.post("/outcomes", posted).error  # what one has seen, neither takes again
+    assert main(["watch", str(run), "--point", "sure", "--data", str(tmp_path / "came.csv")]) == 2
+    assert "have been seen already" in capsys.readouterr().err
+    assert main(["watch", str(run), "--point", "sure", "--restart", "--confidence", "0.9"]) == 0
+    told = client.post("/outcomes", posted)
+    assert told.status == 409
+    assert "watch/sure.json in the model's folder watches something else" in told.error
+
+
+def test_zero_and_one_are_outcomes_too(serving: Serving) -> None:
+    client = serving()
+    found = client.post("/outcomes", {"point": "sure", "scores": [1, 2, 3], "outcomes": [0, 1, True]}).json
+    assert found["bounds"]["recall"]["outcomes"] == 2
+
+
+def test_a_damaged_watch_is_told(serving: Serving, run: Path) -> None:
+    client = serving(allow_save=True)
+    client.post("/outcomes", {"point": "sure", **cases(20, 5.0, 0)})
+    (run / "watch" / "sure.json").write_text("{")
+    for answer in (client.get("/outcomes"), client.get("/metrics")):
+        assert answer.status == 409
+        assert "sure.json" in answer.error
+
+
+def test_what_an_outcome_may_be_is_said_once(serving: Serving, fitted: LCTClassifier) -> None:
+    client = serving(others={"trees": fitted.points["sure"]})
+    told = client.post("/outcomes", {"point": "trees", "scores": [1, 1], "outcomes": [0, 2]}).error
+    assert told == "outcomes[1] must be 0 or 1; got 2."
+
+
+def test_sorted_outcomes_are_no_change(serving: Serving) -> None:
+    posted = cases(2000, 5.0, 3)
+    order = np.argsort(posted["scores"])
+    in_order = {key: [values[i] for i in order] for key, values in posted.items()}
+    found = [serving().post("/outcomes", {"point": "sure", **body}).json for body in (posted, in_order)]
+    assert found[0] == found[1]
+    assert found[0]["holds"]

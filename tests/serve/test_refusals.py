@@ -1,0 +1,194 @@
+"""Bad input: one plain message each, in the words of the API."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from tests.serve.conftest import HTML, Client, as_json, inputs
+
+from lossdial.data.encoder.rows import RowCoder
+from lossdial.serve import reading
+
+ROW = as_json(inputs(1, 3))[0]
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "message"),
+    [
+        ("/predict", "", 400, "the body is not JSON"),
+        ("/predict", "[1", 400, "the body is not JSON"),
+        ("/predict", b"\xff\xfe", 400, "the body is not JSON"),
+        ("/predict", DEEP, 400, "nested too deeply"),
+        ("/predict", '{"rows": [{"age": NaN}]}', 400, "NaN is no number of JSON"),
+        ("/predict", '{"rows": [{"age": -Infinity}]}', 400, "-Infinity is no number of JSON"),
+        ("/predict", '{"threshold": ' + "9" * 5000 + ', "rows": []}', 400, "the body is not JSON"),
+        ("/predict", [ROW], 400, "the body must be a JSON object with rows"),
+        ("/predict", {}, 400, "'rows' is missing"),
+        ("/predict", {"point": "sure"}, 400, "give rows"),
+        ("/predict", {"row": [ROW]}, 400, "'row' is unknown; did you mean 'rows'?"),
+        ("/predict", {"rows": []}, 400, "rows must be a list of one or more rows; got a list of 0"),
+        ("/predict", {"rows": ROW}, 400, "rows must be a list of one or more rows; got an object of 5"),
+        ("/predict", {"rows": [[1, 2]]}, 400, "rows[0] must be an object of column names and cells"),
+        ("/predict", {"rows": [ROW, ROW | {"agee": 1}]}, 400, "rows[1] has column 'agee', which is unknown; did you"),
+        ("/predict", {"rows": [{k: v for k, v in ROW.items() if k != HTML}]}, 400, f"seen in training, '{HTML}'"),
+        ("/predict", {"rows": [ROW | {"age": [1]}]}, 400, "column 'age': a cell is a number, a text"),
+        ("/predict", {"rows": [ROW | {"age": 1e39}]}, 400, "column 'age' is infinite, or too large for float32"),
+        (
+            "/predict",
+            '{"rows": [{"age": 1e999, "town": 1, "dose": 1, "since": 1, "' + HTML + '": 1}]}',
+            400,
+            "is infinite",
+        ),
+        ("/predict", {"rows": [ROW] * 501}, 413, "501 rows are too many; at most 500 are taken at once"),
+        ("/predict", {"images": ["aGk="]}, 415, "this model takes the rows of a table, not images"),
+        (
+            "/predict",
+            {"rows": [ROW], "point": "shure"},
+            404,
+            "there is no operating point 'shure'; did you mean 'sure'?",
+        ),
+        ("/predict?point=" + "x" * 150, {"rows": [ROW]}, 404, "There are 'default', 'sure', 'tuned'".replace("T", "t")),
+        ("/predict", {"rows": [ROW], "point": 3}, 400, "point must be text"),
+        ("/predict", {"rows": [ROW], "lam": {"gamma": 0.1}}, 400, "lam lacks 'tau'; this model has gamma in [0, 0.3]"),
+        (
+            "/predict",
+            {"rows": [ROW], "lam": {"gamma": 0.1, "tau": 3.1}},
+            400,
+            "lam: tau must lie in [0, 3], the trained",
+        ),
+        (
+            "/predict",
+            {"rows": [ROW], "lam": {"gamma": 0.1, "tau": 3, "self": 1}},
+            400,
+            "lam has 'self', which is unknown",
+        ),
+        ("/predict", {"rows": [ROW], "lam": 3}, 400, "lam must be an object of names and numbers"),
+        ("/predict?lam=0.1,2", {"rows": [ROW]}, 400, "lam must be written as name=number,name=number"),
+        (
+            "/predict",
+            {"rows": [ROW], "lam": {"gamma": 0.1, "tau": 1}, "point": "sure"},
+            400,
+            "give point or lam, not both",
+        ),
+        ("/predict?threshold=inf", {"rows": [ROW]}, 400, "threshold must be a finite number; got 'inf'"),
+        (
+            "/predict?threshold=1",
+            {"rows": [ROW], "threshold": 1},
+            400,
+            "threshold is given in the query and in the body",
+        ),
+        ("/predict?threshold=1&threshold=2", {"rows": [ROW]}, 400, "threshold is given twice"),
+        ("/predict?prevalence=0", {"rows": [ROW]}, 400, "prevalence must lie strictly between 0 and 1; got 0"),
+        ("/predict", {"rows": [ROW], "prevalence": True}, 400, "prevalence must be a finite number; got true"),
+        ("/predict?tau=1", {"rows": [ROW]}, 400, "the query has 'tau', which is unknown"),
+        ("/decide", {}, 400, "'scores' is missing"),
+        ("/decide", {"scores": [1, "x"]}, 400, "scores[1] must be a finite number; got 'x'"),
+        ("/decide", '{"scores": [1e999]}', 400, "scores[0] must be a finite number; got inf"),
+        ("/decide", {"scores": [0.5, 2], "scores_are": "probabilities"}, 400, "scores must lie in [0, 1]"),
+        ("/decide", {"scores": [1], "scores_are": "odds"}, 400, "scores_are must be 'margins' or 'probabilities'"),
+        ("/decide", {"scores": [1] * 501}, 413, "scores has 501 entries; at most 500"),
+        ("/decide", {"scores": [1], "point": "<b>"}, 404, "there is no operating point '<b>'"),
+        ("/adapt", {"cost_fn": 1}, 400, "'prevalence' is missing"),
+        ("/adapt", {"prevalence": 1}, 400, "prevalence must lie strictly between 0 and 1"),
+        ("/adapt", {"prevalence": 0.1, "cost_fn": -1}, 400, "cost_fn"),
+        ("/adapt", {"prevalence": 0.1, "name": " "}, 400, "name must be text of 1 to 200 characters"),
+        ("/outcomes", {"point": "sure", "scores": [1]}, 400, "'outcomes' is missing"),
+        ("/outcomes", {"point": "sure", "scores": [1], "outcomes": ["sick"]}, 400, "or 0 or 1; got 'sick'"),
+        ("/outcomes", {"point": "sure", "scores": [1], "outcomes": []}, 400, "one for each of the 1 scores; got 0"),
+        ("/outcomes", {"point": "tuned", "scores": [1], "outcomes": [1]}, 409, "'tuned' has no certificate to watch"),
+        ("/predicts", {"rows": [ROW]}, 404, "there is no '/predicts'; did you mean '/predict'?"),
+        ("/health", {}, 405, "/health takes GET; got POST"),
+    ],
+)
+def test_a_mistake_is_one_line(client: Client, path: str, body: Any, status: int, message: str) -> None:
+    answer = client.post(path, body)
+    assert (answer.status, message in answer.error) == (status, True), answer.body
+    assert "\n" not in answer.error
+    assert len(answer.error) < 600
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "status", "message"),
+    [
+        ("text/csv", "age,town\n", 400, "the CSV has no rows"),
+        ("text/csv", "age\n1\n", 400, "the data lack 4 column(s) seen in training, 'town'"),
+        ("text/csv", "a,b\n1,2,3\n", 400, "the CSV is not a well-formed table"),
+        ("text/csv", "age\n" + "1\n" * 501, 413, "501 rows are too many"),
+        ("text/csv", b"\xff\n\xff", 400, "the CSV is not UTF-8"),
+        ("text/plain", "hello", 415, "the Content-Type must be application/json or text/csv; got 'text/plain'"),
+        ("", "{}", 415, "the Content-Type must be"),
+        ("multipart/form-data", "x", 400, "the form has no boundary"),
+        ("multipart/form-data; boundary=b", "x", 400, "the form"),
+        ("image/png", "x", 415, "this model takes the rows of a table, not images"),
+    ],
+)
+def test_other_bodies_too(client: Client, kind: str, body: Any, status: int, message: str) -> None:
+    answer = client.post("/predict", body, Content_Type=kind)
+    assert (answer.status, message in answer.error) == (status, True), answer.body
+
+
+def test_names_of_strangers_are_text(client: Client) -> None:
+    """HTML in what came is answered as JSON that no browser takes for a page."""
+    answer = client.post(f"/predict?point={'%3Cscript%3E'}", {"rows": [ROW]})
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "\\ud800" in client.post("/predict", '{"rows": [], "\\ud800": 1}').body.decode()
+
+
+def test_without_held_out_rows_the_page_and_adapt_say_so(serving: Any, fitted: Any, tmp_path: Any) -> None:
+    import dataclasses
+
+    bundle = dataclasses.replace(fitted.bundle_, evidence=None, envelope=None)
+    bundle.save(tmp_path / "bare")
+    client = serving(tmp_path / "bare")
+    page, adapted = client.get("/"), client.post("/adapt", {"prevalence": 0.1})
+    assert (page.status, adapted.status) == (409, 409)
+    assert "there are no held-out data" in page.error
+    assert "there are no held-out data" in adapted.error
+    assert client.post("/predict", {"rows": [ROW]}).status == 200
+
+
+LONG = "x" * 3_000_000
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/predict", {"rows": [ROW], "lam": {f"k{i}": 1 for i in range(200_000)}}, 413),
+        ("/predict", {"rows": [ROW], "lam": "a=1," * 200_000}, 413),
+        ("/predict", {"rows": [ROW], "threshold": "1" * 3_000_000}, 400),
+        ("/predict", {"rows": [ROW | {"age": LONG}]}, 200),
+        ("/predict", {"rows": [ROW | {"since": "may " * 700_000}]}, 200),
+        ("/predict", {"rows": [ROW | {"town": LONG}]}, 200),
+        ("/predict", {"rows": [ROW | {LONG: 1}]}, 400),
+        ("/predict", {"rows": [ROW], "point": LONG}, 400),
+        ("/decide", {"scores": [LONG]}, 400),
+    ],
+)
+def test_what_is_large_is_answered_in_little(client: Client, path: str, body: Any, status: int) -> None:
+    answer = client.post(path, body)
+    assert (answer.status, len(answer.body) < 3_000) == (status, True)
+
+
+def test_large_bodies_are_read_off_the_event_loop(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = []
+    parse, encode = reading.parse_json, RowCoder.encode
+
+    def here() -> None:
+        threads.append(threading.current_thread().name.partition("_")[0])
+
+    monkeypatch.setattr("lossdial.serve.app.parse_json", lambda body: (here(), parse(body))[1])
+    monkeypatch.setattr(RowCoder, "encode", lambda *what: (here(), encode(*what))[1])
+    assert client.post("/predict", {"rows": [ROW | {"town": "x" * 100_000}]}).status == 200
+    assert threads == ["reading", "scoring"]
+
+
+def test_a_csv_with_long_names_is_answered_in_little(client: Client) -> None:
+    names = ",".join(ROW)
+    cells = "54,Ulm,1,2024-03-05,0.1"
+    answer = client.post("/predict", f"{names},{LONG}\n{cells},1\n", Content_Type="text/csv")
+    assert (answer.status, len(answer.body) < 3_000) == (200, True)
+    assert answer.json["notes"][0].startswith("not used: 'xxx")

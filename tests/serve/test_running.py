@@ -1,0 +1,153 @@
+"""The command: where it answers, what it refuses, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.serve.conftest import as_json, inputs
+
+from lossdial.cli import main
+from lossdial.dial import Dial
+from lossdial.serve import Server
+
+ROWS = as_json(inputs(300, 3))
+
+
+@contextmanager
+def command(*words: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """``lossdial serve`` in a process of its own, and its port."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lossdial", "serve", *words, "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.search(r"http://\S+:(\d+) answers", line)
+        assert found, line + process.stdout.read()
+        yield process, int(found[1])
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def ask(port: int, n: int = 1) -> list[str]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request("POST", "/predict", json.dumps({"rows": ROWS[:n]}), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        body = json.loads(answer.read())
+        assert answer.status == 200, body
+        return body["prediction"]
+    finally:
+        connection.close()
+
+
+def test_the_command_answers_and_finishes_what_it_took(run: Path, fitted) -> None:  # type: ignore[no-untyped-def]
+    with command(str(run)) as (process, port):
+        expected = fitted.predict(inputs(300, 3)).tolist()
+        assert ask(port, 300) == expected
+        done: list[object] = []
+
+        def many() -> None:
+            try:
+                while True:
+                    done.append(ask(port, 300) == expected)
+            except OSError as error:  # refused or closed, once it is going down
+                done.append(error)
+
+        threads = [threading.Thread(target=many) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        time.sleep(1.0)
+        process.send_signal(signal.SIGTERM)
+        for thread in threads:
+            thread.join(30)
+            assert not thread.is_alive()
+        output, _ = process.communicate(timeout=30)
+        assert "Traceback" not in output
+        answers = [entry for entry in done if isinstance(entry, bool)]
+        assert answers
+        assert all(answers)  # each was whole and right, or its client saw the connection fail
+        assert sum(isinstance(entry, OSError) for entry in done) == 4
+
+
+def test_ctrl_c_ends_it_in_a_line(run: Path) -> None:
+    with command(str(run)) as (process, port):
+        ask(port)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=30)
+        assert "Traceback" not in output
+        assert len(output.strip().splitlines()) == 1
+
+
+def test_a_port_in_use_is_one_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert main(["serve", str(run), "--port", str(port)]) == 2
+    told = capsys.readouterr().err
+    assert f"lossdial serve: port {port} of 127.0.0.1 is in use; choose another" in told
+    assert len(told.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--host", "0.0.0.0"], "host 0.0.0.0 is open to others: that needs a token"),
+        (["--host", "::"], "host :: is open to others"),
+        (["--port", "70000"], "--port must lie in [0, 65535]; got 70000"),
+        (["--max-rows", "0"], "rows must be greater than 0; got 0"),
+        (["--points", "nothing.json"], "nothing.json"),
+    ],
+)
+def test_a_mistake_is_one_line(run: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", str(run), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_short_token_is_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "token").write_text("short\n")
+    assert main(["serve", str(run), "--host", "0.0.0.0", "--token-file", str(tmp_path / "token")]) == 2
+    assert "the token must have 16 characters of ASCII or more" in capsys.readouterr().err
+
+
+def test_a_folder_without_a_model_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", str(tmp_path)]) == 2
+    assert "holds no bundle.json" in capsys.readouterr().err
+
+
+def test_points_of_another_model_come_from_files(run: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.random(400) < 0.2
+    point = Dial(y, rng.normal(size=400) + 2 * y).tune(maximize="f1", name="trees")
+    (tmp_path / "trees.json").write_text(json.dumps(point.to_json()))
+    with command(str(run), "--points", str(tmp_path / "trees.json")) as (_, port):
+        connection = HTTPConnection("127.0.0.1", port, timeout=30)
+        body = json.dumps({"scores": [-1.0, 4.0], "point": "trees"})
+        connection.request("POST", "/decide", body, {"Content-Type": "application/json"})
+        assert json.loads(connection.getresponse().read())["decision"] == point.predict([-1.0, 4.0]).tolist()
+        connection.close()
+
+
+def test_a_name_of_both_models_is_refused(run: Path, fitted) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match="the point 'tuned' is both of"):
+        Server(run, lambda _: None, port=0, others={"tuned": fitted.points["tuned"]})  # type: ignore[arg-type,return-value]
