@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
-from tests.serve.conftest import HTML, Client, Serving, as_json, inputs
 
 from lossdial import Bundle, Dial, LCTClassifier
 from lossdial.dial import OperatingPoint
 from lossdial.dial.metrics.kinds import sigmoid
+from tests.serve.conftest import HTML, Client, Serving, as_json, inputs
 
 ROWS = inputs(40, 7)
 

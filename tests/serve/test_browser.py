@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from tests.serve.conftest import Serving
 
 from lossdial import LCTClassifier
+from tests.serve.conftest import Serving
 
 ASK = "async ([path, options]) => { const r = await fetch(path, options); return [r.status, await r.text()] }"
 

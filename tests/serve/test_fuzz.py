@@ -8,6 +8,7 @@ import random
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from tests.serve.conftest import Client, as_json, inputs
 
 schemathesis = pytest.importorskip("schemathesis")

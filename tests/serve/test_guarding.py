@@ -10,9 +10,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.serve.conftest import Client, Serving, as_json, inputs
 
 from lossdial.serve import Limits
+from tests.serve.conftest import Client, Serving, as_json, inputs
 
 ROWS = as_json(inputs(3, 3))
 TOKEN = "a-token-of-some-length"

@@ -7,12 +7,11 @@ import time
 import warnings
 from pathlib import Path
 
-from tests.serve.conftest import Serving, as_json, inputs, make_rows
-
 from lossdial import Bundle, LCTClassifier, Recipe
 from lossdial.base.files import read_json, write_json
 from lossdial.serve import Limits
 from lossdial.serve.live import Live
+from tests.serve.conftest import Serving, as_json, inputs, make_rows
 
 ROWS = as_json(inputs(5, 3))
 

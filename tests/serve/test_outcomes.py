@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.serve.conftest import Serving, as_json, make_rows
 
 from lossdial import LCTClassifier
 from lossdial.cli import main
 from lossdial.dial.monitor.monitor import Watch
+from tests.serve.conftest import Serving, as_json, make_rows
 
 
 def cases(n: int, distance: float, seed: int) -> dict[str, list[object]]:

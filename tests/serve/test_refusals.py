@@ -6,10 +6,10 @@ import threading
 from typing import Any
 
 import pytest
-from tests.serve.conftest import HTML, Client, as_json, inputs
 
 from lossdial.data.encoder.rows import RowCoder
 from lossdial.serve import reading
+from tests.serve.conftest import HTML, Client, as_json, inputs
 
 ROW = as_json(inputs(1, 3))[0]
 DEEP = "[" * 100_000

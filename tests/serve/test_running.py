@@ -18,11 +18,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.serve.conftest import as_json, inputs
 
 from lossdial.cli import main
 from lossdial.dial import Dial
 from lossdial.serve import Server
+from tests.serve.conftest import as_json, inputs
 
 ROWS = as_json(inputs(300, 3))
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.serve.conftest import Client, Serving, as_json, inputs
 
 from lossdial import LCTClassifier
 from lossdial.cli import main
 from lossdial.cli.serving import _others
 from lossdial.dial.calibration.maps import Isotonic
+from tests.serve.conftest import Client, Serving, as_json, inputs
 
 ROWS = as_json(inputs(40, 7))
 

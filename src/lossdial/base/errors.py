@@ -1,0 +1,85 @@
+"""A user's mistake as data: each face says it in its own words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+__all__ = ["InputError", "in_python", "shown"]
+
+#: an argument named in a text, alone or with a value: {confidence}, {confidence=0.95}
+_REFERENCE: Final = re.compile(r"\{(\w+)(?:=([^{}]*))?\}")
+_LONGEST: Final = 80
+_NOTHING: Final = object()
+
+
+class InputError(ValueError):
+    """What is wrong with an argument, what came, and what to do about it.
+
+    Parameters
+    ----------
+    argument : str
+        The name of the argument that was wrong; '' where no single one was.
+    problem : str
+        What it must be, from the verb on: "must lie strictly between 0 and 1". It and the remedy may name arguments in
+        braces, alone or with a value, ``{confidence=0.95}``: a face spells them as its users type them.
+    got : Any, optional
+        What came instead. It is shown in at most 80 characters.
+    remedy : str
+        What to do, as a sentence.
+
+    Examples
+    --------
+    >>> error = InputError("prevalence", "must lie strictly between 0 and 1", got=1.2, remedy="Give {prevalence=0.01}.")
+    >>> str(error)
+    'prevalence must lie strictly between 0 and 1; got 1.2. Give prevalence=0.01.'
+    >>> error.told(lambda name, value: f"--{name}" if value is None else f"--{name} {value}")
+    '--prevalence must lie strictly between 0 and 1; got 1.2. Give --prevalence 0.01.'
+    """
+
+    def __init__(self, argument: str, problem: str, *, got: Any = _NOTHING, remedy: str = "") -> None:
+        self.argument = argument
+        self.problem = problem
+        self.got = None if got is _NOTHING else shown(got)
+        self.remedy = remedy
+        super().__init__(self.told())
+
+    def told(self, spell: Callable[[str, str | None], str] | None = None) -> str:
+        """The message in a line; `spell` writes an argument, with a value or without (None), as a face has it."""
+        spelled = in_python if spell is None else spell
+        parts = [spelled(self.argument, None)] if self.argument else []
+        came = "" if self.got is None else f"; got {self.got}"
+        text = " ".join([*parts, self.problem.rstrip(".")]) + f"{came}. {self.remedy}"
+        return _REFERENCE.sub(lambda found: spelled(found[1], found[2]), text).strip()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), self.argument, self.problem, self.got, self.remedy)
+
+
+def in_python(name: str, value: str | None) -> str:
+    """An argument as Python has it.
+
+    >>> in_python("confidence", None), in_python("confidence", "0.95")
+    ('confidence', 'confidence=0.95')
+    """
+    return name if value is None else f"{name}={value}"
+
+
+def shown(value: Any) -> str:
+    """A value as a message shows it, cut where it is long; braces in it name no argument.
+
+    >>> shown("a" * 200)[-4:], shown("{x}")
+    ('aaa…', "'(x)'")
+    """
+    text = repr(value)
+    text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return text.replace("{", "(").replace("}", ")")
+
+
+def _again(kind: type[InputError], argument: str, problem: str, got: str | None, remedy: str) -> InputError:
+    """The error in another process, to which it was pickled."""
+    error = kind(argument, problem, remedy=remedy)
+    error.got = got
+    error.args = (error.told(),)
+    return error
