@@ -24,7 +24,7 @@ from rich.table import Table
 
 from lossdial import LCTClassifier, Recipe
 from lossdial.data import data_root
-from lossdial.dial.calibration.fits import calibrations, stated
+from lossdial.dial.calibration import calibrations, stated
 from lossdial.models import EfficientNetLite0, FrozenEncoder
 from lossdial_studies.data_sets import ImageDataSet, TableDataSet, data_set
 

@@ -12,7 +12,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import TunedThresholdClassifierCV, train_test_split
 
-from lossdial.dial.calibration.fits import calibrate
+from lossdial.dial.calibration import calibrate
 from lossdial.dial.choice.cases import CaseRule, _halves, best_fixed, case_costs, mean_cost
 from lossdial.dial.classifiers import margins_of
 

@@ -25,7 +25,7 @@ from lossdial.dial import (
     select,
     verdict,
 )
-from lossdial.dial.certificates.travel import npv_at, precision_at
+from lossdial.dial.certificates.certificate import npv_at, precision_at
 
 CONFIDENCE = 0.95
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from lossdial.dial import Surface
-from lossdial.dial.uncertainty.halves import swapped_halves
+from lossdial.dial.surface import swapped_halves
 from lossdial_studies.candidates import Candidates, drawn
 from lossdial_studies.methods import ABLATIONS, METHODS, method
 from lossdial_studies.store import Store

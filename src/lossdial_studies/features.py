@@ -15,8 +15,7 @@ from filelock import FileLock
 from lossdial.base.files import digest, write
 from lossdial.base.progress import ProgressBar
 from lossdial.data import data_root
-from lossdial.data.features.embedding import embed
-from lossdial.data.features.store import JSON, FeatureStore
+from lossdial.data.embedding import JSON, FeatureStore, embed
 from lossdial.models import EfficientNetLite0, FrozenEncoder
 from lossdial_studies.data_sets import ImageDataSet
 from lossdial_studies.experiment import Experiment, image_set

@@ -20,8 +20,8 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from lossdial.base.errors import closest
 from lossdial.base.files import replacing
-from lossdial.base.names import closest
 from lossdial.dial.plots.canvas import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, VERMILION, spell
 from lossdial.spaces import Linear
 from lossdial_studies.heat_maps import GREEK, axis_text, draw_heat_maps, lam_text, space_text

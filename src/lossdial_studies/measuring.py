@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lossdial.data import grouped_split
 from lossdial.dial import PAPER_METRICS, Objective, Surface, as_metric, select
-from lossdial.dial.metrics.kinds import RankMetric
+from lossdial.dial.metrics.registry import RankMetric
 
 __all__ = ["METRICS", "RECALLS", "Measured", "halves", "measure"]
 

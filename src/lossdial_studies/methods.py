@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from lossdial.base.names import closest
+from lossdial.base.errors import closest
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
 from lossdial.models import FiLMConfig, HeadConfig, PlainConfig, PolynomialConfig, Scale
 from lossdial.spaces import Constant, Lam, Linear, Space

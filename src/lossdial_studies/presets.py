@@ -1,6 +1,6 @@
 """How each data set is trained: the paper's recipe, and budgets that two CPU cores can carry.
 
-The times of `cpu` follow from those in `lossdial.training.presets`.
+The times of `cpu` follow from those in `lossdial.training.recipe`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 from lossdial.training import Cosine, OptimizerConfig, Recipe, Steps
 from lossdial.training.batches import Augment
-from lossdial.training.presets import CIFAR_AUGMENT, FROZEN, RESNEXT, Preset, small_resnet
+from lossdial.training.recipe import CIFAR_AUGMENT, FROZEN, RESNEXT, Preset, small_resnet
 
 __all__ = ["PRESETS", "Preset", "preset"]
 

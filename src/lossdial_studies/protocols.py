@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from lossdial.base.warnings import warn
+from lossdial.base.errors import warn
 from lossdial.dial.metrics.registry import as_metric, known_metrics
 
 __all__ = ["PROTOCOLS", "Best", "Choice", "Protocol", "best"]

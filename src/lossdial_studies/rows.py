@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
-from lossdial.base.records import from_line
+from lossdial.base.codec import from_line
 from lossdial_studies.experiment import Experiment
 
 __all__ = ["FIELDS", "FORMAT", "DamagedRow", "StoreError", "check_version", "parse", "run_of", "superseded"]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lossdial.data import ImageSplit
-from lossdial.data.features.store import FeatureStore
+from lossdial.data.embedding import FeatureStore
 from lossdial.dial import Surface
 from lossdial.losses import imbalance
 from lossdial.models import ConditionalClassifier, FrozenEncoder, SettingsStack, build_model

@@ -10,7 +10,7 @@ from typing import Final
 
 import pandas as pd
 
-from lossdial.base.names import closest
+from lossdial.base.errors import closest
 from lossdial.dial.metrics.registry import PAPER_METRICS, as_metric
 from lossdial_studies.methods import ABLATIONS, METHODS, SOLVED, method
 from lossdial_studies.protocols import PROTOCOLS, Protocol, best

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from lossdial.base.locks import BusyError, claimed, exclusive
+from lossdial.base.files import BusyError, claimed, exclusive
 
 HOLDER = """
 import sys
 from pathlib import Path
-from lossdial.base.locks import claimed
+from lossdial.base.files import claimed
 with claimed(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -1,4 +1,4 @@
-from lossdial.base.names import closest, near
+from lossdial.base.errors import closest, near
 
 
 def test_the_nearest_name_whatever_its_case():

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from lossdial.base.records import append_line, from_json, from_line, to_json, to_line
+from lossdial.base.codec import append_line, from_json, from_line, to_json, to_line
 
 
 @dataclass(frozen=True)

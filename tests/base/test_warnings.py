@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lossdial import DialedClassifier, LCTClassifier, Objective, Recipe
-from lossdial.base.warnings import warn
+from lossdial.base.errors import warn
 
 
 def rows(positives: int, n: int = 300) -> tuple[np.ndarray, np.ndarray]:

@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from lossdial import Bundle
+from lossdial.base.codec import encode_float
 from lossdial.cli import main
-from lossdial.dial.reading import encode_float
 from lossdial.explorer.points import FORMAT
 
 

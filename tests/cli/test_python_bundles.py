@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from lossdial import Bundle, LCTClassifier, Recipe, Run
-from lossdial.base.locks import claimed
+from lossdial.base.files import claimed
 from lossdial.cli import main
 
 pytestmark = pytest.mark.filterwarnings("ignore:point .* keeps its bounds:UserWarning")

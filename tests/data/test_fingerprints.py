@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
-from lossdial.data import fingerprints
-from lossdial.data.fingerprints import array_fingerprint, file_fingerprint, row_numbers
+from lossdial.data import leaks as fingerprints
+from lossdial.data.leaks import array_fingerprint, file_fingerprint, row_numbers
 from lossdial_studies.data_sets.cifar_tasks import cifar10_pair
 from lossdial_studies.data_sets.dataset import ImageDataSet
 from lossdial_studies.data_sets.folders import APTOS, DOGS_VS_CATS, HAM10000

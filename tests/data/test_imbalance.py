@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lossdial.data.imbalance import grouped_split, minority_count, subsample_minority
+from lossdial.data.splits import grouped_split, minority_count, subsample_minority
 
 
 @given(st.integers(1, 10_000), st.floats(1, 500), st.integers(0, 9))

@@ -18,7 +18,7 @@ def test_every_name_is_there() -> None:
 
 def test_labels_load_no_reader_of_tables() -> None:
     program = (
-        "import sys, lossdial.data.labels; print(sorted({'pandas', 'pyarrow', 'PIL', 'torch'} & set(sys.modules)))"
+        "import sys, lossdial.base.labels; print(sorted({'pandas', 'pyarrow', 'PIL', 'torch'} & set(sys.modules)))"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"

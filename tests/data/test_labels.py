@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lossdial.data.labels import match_labels
+from lossdial.base.labels import match_labels
 
 
 def test_labels_of_another_file() -> None:

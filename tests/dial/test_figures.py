@@ -7,10 +7,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from lossdial.dial import Dial, metrics
-from lossdial.dial.choice.adaptation import adapt
-from lossdial.dial.choice.envelope import envelope
+from lossdial.dial.choice.envelope import adapt, envelope
 from lossdial.dial.choice.objective import Objective
-from lossdial.dial.choice.tuning import choose
+from lossdial.dial.choice.selection import choose
 from lossdial.dial.metrics.registry import as_metric
 from lossdial.dial.plots import (
     decision_curve_figure,

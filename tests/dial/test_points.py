@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from lossdial.dial.calibration.maps import Platt
+from lossdial.dial.calibration import Platt
 from lossdial.dial.choice.objective import Objective
 from lossdial.dial.points import Estimate, OperatingPoint
 

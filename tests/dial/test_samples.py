@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lossdial.dial.samples import Samples
+from lossdial.dial.surface import Samples
 
 
 def test_what_all_count_alike_is_worth():

@@ -3,8 +3,7 @@ import pytest
 
 from lossdial.dial.metrics import functions as metrics
 from lossdial.dial.metrics.registry import PAPER_METRICS
-from lossdial.dial.scores import FoldedScores
-from lossdial.dial.surface import Surface
+from lossdial.dial.surface import FoldedScores, Surface
 
 
 def make(n=200, m=7, c=5, seed=0):

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from lossdial.dial.metrics.kinds import sigmoid
-from lossdial.dial.samples import Samples
+from lossdial.dial.metrics.registry import sigmoid
+from lossdial.dial.surface import Samples
 from lossdial.explorer.cells import GRID, along_grid, histogram, reliability
 
 RNG = np.random.default_rng(0)

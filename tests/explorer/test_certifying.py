@@ -6,7 +6,7 @@ import pytest
 
 from lossdial.dial.certificates.bounds import needed, rank_for, upper_share
 from lossdial.dial.certificates.choice import parts
-from lossdial.dial.samples import Samples
+from lossdial.dial.surface import Samples
 from lossdial.explorer.certifying import split
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from lossdial.dial import Dial
-from lossdial.dial.calibration.fits import calibrations, stated
+from lossdial.dial.calibration import calibrations, stated
 from lossdial.dial.metrics.registry import as_metric
 from lossdial.dial.plots.heat_map import within_noise
-from lossdial.dial.samples import Samples
+from lossdial.dial.surface import Samples
 from lossdial.explorer.noise import METRICS, grade, witnesses
 
 

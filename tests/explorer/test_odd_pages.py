@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from lossdial.dial import Dial, rounded
-from lossdial.dial.metrics.kinds import Goal
-from lossdial.dial.metrics.registry import as_metric, best, expected_cost
+from lossdial.dial.metrics.registry import Goal, as_metric, best, expected_cost
 from lossdial.dial.plots.heat_map import within_noise
 from lossdial.dial.points import spell_threshold
 from lossdial.explorer import Unlabelled

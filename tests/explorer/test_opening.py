@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lossdial.dial import Dial, Objective
-from lossdial.dial.calibration.maps import Beta, Isotonic, Platt, Temperature, calibration_to_json
+from lossdial.dial.calibration import Beta, Isotonic, Platt, Temperature, calibration_to_json
 from lossdial.explorer import Unlabelled
 
 Open = Callable[..., Any]

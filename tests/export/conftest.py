@@ -17,7 +17,7 @@ from lossdial.bundle import Training
 from lossdial.bundle.predictor import Predictor
 from lossdial.data.schema import ArraySchema, Schema
 from lossdial.dial import OperatingPoint
-from lossdial.dial.calibration.maps import Beta, Calibration, Isotonic, Platt, Temperature
+from lossdial.dial.calibration import Beta, Calibration, Isotonic, Platt, Temperature
 from lossdial.models import ConditionalClassifier
 from lossdial.models.heads import Head, HeadConfig
 from lossdial.spaces import Linear, Space

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from lossdial import Bundle, LCTClassifier, OnnxModel, to_onnx
 from lossdial.data.schema import ArraySchema, ImageSchema
-from lossdial.dial.metrics.kinds import sigmoid
+from lossdial.dial.metrics.registry import sigmoid
 from lossdial.dial.monitor.prevalence import log_odds
 from lossdial.export import ExportError, model_card
 from lossdial.export.checking import made_up

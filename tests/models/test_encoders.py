@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from lossdial.bundle import Bundle
-from lossdial.data.features.embedding import embed
+from lossdial.data.embedding import embed
 from lossdial.losses import VSLoss
 from lossdial.models import (
     CifarResNet,

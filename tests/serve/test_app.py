@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 
 from lossdial import Bundle, Dial, LCTClassifier
 from lossdial.dial import OperatingPoint
-from lossdial.dial.metrics.kinds import sigmoid
+from lossdial.dial.metrics.registry import sigmoid
 from tests.serve.conftest import HTML, Client, Serving, as_json, inputs
 
 ROWS = inputs(40, 7)

@@ -14,7 +14,7 @@ import pytest
 from lossdial import LCTClassifier
 from lossdial.cli import main
 from lossdial.cli.serving import _others
-from lossdial.dial.calibration.maps import Isotonic
+from lossdial.dial.calibration import Isotonic
 from tests.serve.conftest import Client, Serving, as_json, inputs
 
 ROWS = as_json(inputs(40, 7))

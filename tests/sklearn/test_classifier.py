@@ -494,7 +494,7 @@ def checkpoint(model, identity):
 
 
 def test_a_folder_in_use_is_refused_with_the_process_that_has_it(tmp_path):
-    from lossdial.base.locks import claimed
+    from lossdial.base.files import claimed
 
     X, y = table()
     with claimed(tmp_path), pytest.raises(ValueError, match=f"process {os.getpid()} is working in"):

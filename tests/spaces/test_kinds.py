@@ -24,7 +24,8 @@ from torch.distributions.utils import broadcast_all
 
 from lossdial.losses import VSLoss
 from lossdial.models import MLP, ConditionalClassifier
-from lossdial.spaces import Constant, Linear, Space, kinds, register_distribution
+from lossdial.spaces import Constant, Linear, Space, register_distribution
+from lossdial.spaces import distributions as kinds
 
 
 class LogUniform(Distribution):

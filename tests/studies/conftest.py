@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from lossdial.data.features.embedding import embed
+from lossdial.data.embedding import embed
 from lossdial.dial.metrics.registry import PAPER_METRICS
 from lossdial.models import CifarResNet, FrozenEncoder
 from lossdial_studies import METHODS, Experiment, Store, grid, method

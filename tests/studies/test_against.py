@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from lossdial.dial import Surface
-from lossdial.dial.uncertainty.halves import swapped_halves
+from lossdial.dial.surface import swapped_halves
 from lossdial_studies import Experiment, Store, StoreError
 from lossdial_studies.against import comparable, lower_bound, one_against_search
 from lossdial_studies.measuring import halves, measure

@@ -7,7 +7,7 @@ from torch import nn
 
 from lossdial.losses import VSLoss
 from lossdial.models import MLP, ConditionalClassifier, FiLMConfig
-from lossdial.training.norms import Parts
+from lossdial.training.step import Parts
 
 SPACE = VSLoss(4.0).default_space()
 

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Callable
+import sys
+import warnings
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-__all__ = ["InputError", "in_python", "shown"]
+__all__ = [
+    "InputError",
+    "closest",
+    "in_python",
+    "near",
+    "shown",
+    "warn",
+]
 
 #: an argument named in a text, alone or with a value: {confidence}, {confidence=0.95}
 _REFERENCE: Final = re.compile(r"\{(\w+)(?:=([^{}]*))?\}")
@@ -83,3 +93,49 @@ def _again(kind: type[InputError], argument: str, problem: str, got: str | None,
     error.got = got
     error.args = (error.told(),)
     return error
+
+
+_FEW: Final = 20
+
+
+def near(name: object, known: Iterable[object], count: int = 1, cutoff: float = 0.5) -> list[str]:
+    """Up to ``count`` of the known names that ``name`` may have meant, the nearest first."""
+    folded = {str(k).casefold(): str(k) for k in reversed([*known])}
+    wanted = str(name).casefold()
+    begun = sorted((k for k in folded if len(wanted) > 2 and k.startswith(wanted)), key=len)  # 'auto' for 'auto-truck'
+    alike = difflib.get_close_matches(wanted, list(folded), n=count, cutoff=cutoff)
+    inside = [k for k in folded if len(wanted) > 2 and wanted in k]
+    return [folded[k] for k in dict.fromkeys([*begun, *alike, *inside])][:count]
+
+
+def closest(name: object, known: Iterable[object], cutoff: float = 0.5) -> str:
+    """End of an error message: the nearest of ``known`` to ``name``; all of them where they are few, or none is near.
+
+    >>> closest("Age", ["age", "income"])
+    "did you mean 'age'? There are 'age', 'income'."
+    >>> closest("colour", ["age", "income"])
+    "there are 'age', 'income'."
+    """
+    names = [str(k) for k in known]
+    found = near(name, names, cutoff=cutoff)
+    if found and len(names) > _FEW:
+        return f"did you mean {found[0]!r}?"
+    shown = ", ".join(repr(n) for n in names[:_FEW])
+    there = f"there are {shown}{', …' if len(names) > _FEW else ''}." if names else "there are none."
+    return f"did you mean {found[0]!r}? T{there[1:]}" if found else there
+
+
+_BETWEEN: Final = {
+    "lossdial",
+    "lossdial_studies",
+    "sklearn",
+    "joblib",
+}  # a pipeline that calls fit is not the caller's line either
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the innermost line that is neither of lossdial nor of scikit-learn."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)  # noqa: TID251

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.base.names import closest
-from lossdial.base.warnings import warn
+from lossdial.base.errors import closest, warn
 
-__all__ = ["are_positive", "distinct", "flat", "plain", "positive_class", "same_label"]
+__all__ = [
+    "are_positive",
+    "distinct",
+    "flat",
+    "match_labels",
+    "plain",
+    "positive_class",
+    "same_label",
+]
 
 #: pairs in which the second is by custom the one that is looked for
 _CUSTOMARY: Final = (("0", "1"), ("-1", "1"), ("false", "true"), ("no", "yes"), ("n", "y"), ("negative", "positive"))
@@ -124,3 +132,21 @@ def are_positive(y: ArrayLike, classes: tuple[Any, Any]) -> NDArray[np.int64]:
         known = " and ".join(repr(plain(value)) for value in classes)
         raise ValueError(f"y holds {unknown[0]!r}, which was not seen in training: the labels are {known}.")
     return (array == classes[1]).astype(np.int64)
+
+
+def match_labels(labels: ArrayLike, classes: Sequence[Any], where: str = "y") -> NDArray[Any]:
+    """Labels (n,) of another file as the classes of training: '1', 1.0 and True are 1 where training had 1.
+
+    `where` names the labels in the message about one that is unknown.
+
+    >>> match_labels(["1", "0"], [0, 1]).tolist()
+    [1, 0]
+    """
+    values, _ = distinct(labels, where)
+    known = {str(value): [c for c in classes if same_label(c, value)] for value in values}
+    unknown = [value for value in values if not known[str(value)]]
+    if unknown:
+        shown = ", ".join(repr(value) for value in unknown[:5])
+        raise ValueError(f"{where} holds {shown}; the model knows {', '.join(repr(plain(c)) for c in classes)}")
+    matched = np.array([known[str(plain(label))][0] for label in np.asarray(labels, dtype=object)], dtype=object)
+    return matched.astype(np.asarray(classes).dtype)

@@ -22,9 +22,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from lossdial.base.files import sweep, write, write_json
-from lossdial.base.locks import exclusive
-from lossdial.base.warnings import warn
+from lossdial.base.errors import warn
+from lossdial.base.files import exclusive, sweep, write, write_json
 from lossdial.bundle.format import (
     FORMAT,
     JSON,
@@ -32,12 +31,13 @@ from lossdial.bundle.format import (
     Content,
     commit_of,
     describe,
+    model_from_json,
+    model_to_json,
     read_content,
     read_tensors,
     tensor_path,
 )
 from lossdial.bundle.kept import DELETE, Evidence, Training, evidence_from, seen_from, seen_to, training_from
-from lossdial.bundle.models import model_from_json, model_to_json
 from lossdial.bundle.predictor import Predictor, class_array
 from lossdial.data.schema import schema_from_json
 from lossdial.dial import AIMS, Dial, Envelope, Estimate, Objective, OperatingPoint, Referral, Verdict, adapt
@@ -46,7 +46,44 @@ from lossdial.dial.checks import TooFewPositives, require_positives
 from lossdial.losses import loss_from_recipe
 from lossdial.spaces import Lam
 
-__all__ = ["Bundle", "Evidence", "Training"]
+__all__ = [
+    "Bundle",
+    "Evidence",
+    "Taken",
+    "Training",
+    "take_up",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Taken:
+    """A bundle with points taken up, and what became of each, by name."""
+
+    bundle: Bundle
+    new: tuple[str, ...]
+    replaced: tuple[str, ...]
+    known: tuple[str, ...]
+
+
+def take_up(bundle: Bundle, points: Sequence[OperatingPoint]) -> Taken:
+    """Take up points, none of them certified by that.
+
+    A page shows the model's own points beside those set on it, and saves both: one that the model has just so, but for
+    a certificate, is left alone, with its certificate.
+    """
+    found = [replace(point, certificate=None) for point in points]
+    known = tuple(point.name for point in found if _same(point, bundle.points.get(point.name)))
+    replaced = tuple(point.name for point in found if point.name in bundle.points and point.name not in known)
+    new = tuple(point.name for point in found if point.name not in bundle.points)
+    for point in found:
+        if point.name not in known:
+            bundle = bundle.with_point(point)
+    return Taken(bundle, new, replaced, known)
+
+
+def _same(point: OperatingPoint, own: OperatingPoint | None) -> bool:
+    return own is not None and replace(own, certificate=None).to_json() == point.to_json()
+
 
 T = TypeVar("T")
 _LIBRARIES: Final = ("lossdial", "torch", "numpy", "scikit-learn", "safetensors")

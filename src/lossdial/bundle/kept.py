@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from lossdial.bundle.format import BundleError, Content
-from lossdial.dial import Dial, statable
+from lossdial.dial import Dial, OperatingPoint, statable
 from lossdial.dial.certificates.evidence import Sketch
 
-__all__ = ["DELETE", "Evidence", "Training", "evidence_from", "seen_from", "seen_to", "training_from"]
+if TYPE_CHECKING:
+    from lossdial.bundle.bundle import Bundle
+
+__all__ = [
+    "DELETE",
+    "Evidence",
+    "Training",
+    "evidence_from",
+    "own_share",
+    "seen_from",
+    "seen_to",
+    "training_from",
+]
 
 DELETE: Final = "Delete that file: only tuning without data needs it."
 
@@ -108,3 +120,11 @@ def seen_from(tensors: Mapping[str, Tensor]) -> Sketch | None:
     if cells.ndim != 1 or cells.shape != counts.shape or width.shape != (1,) or not width[0] >= 0:
         raise BundleError(f"the evidence has a damaged sketch of the training rows. {DELETE}")
     return Sketch(float(width[0]), cells.astype(np.uint32), counts.astype(np.uint32))
+
+
+def own_share(bundle: Bundle, point: OperatingPoint) -> float:
+    """The share at which a point states its probabilities, where it names none: that of its data, else of training."""
+    counts, envelope = (point.n_positive, point.n_negative), bundle.envelope
+    if envelope is not None and counts == (envelope.n_positive, envelope.n_negative):
+        return float(envelope.prevalence)  # where samples have weights, counts do not tell it
+    return counts[0] / sum(counts) if min(counts) > 0 else bundle.training.prevalence

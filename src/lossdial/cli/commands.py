@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import Any, Final, get_origin
 
 import lossdial
-from lossdial.base.plugins import plugins
+from lossdial.base.imports import plugins
 from lossdial.cli.values import dashed, without_none
 
 __all__ = ["OWN", "REQUIRED", "Command", "Option", "commands", "described", "groups"]

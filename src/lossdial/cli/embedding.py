@@ -110,7 +110,7 @@ def frozen_features(
     import numpy as np
 
     from lossdial.base.progress import ProgressBar
-    from lossdial.data.features.embedding import embed as embed_images
+    from lossdial.data.embedding import embed as embed_images
 
     x = np.concatenate([images.split.x_train, images.split.x_test])
     started = time.perf_counter()

@@ -39,8 +39,8 @@ def export(
     from rich.console import Console
 
     from lossdial import Bundle
+    from lossdial.base.errors import closest
     from lossdial.base.files import require_writable, write
-    from lossdial.base.names import closest
     from lossdial.cli.inputs import Columns, read_inputs
     from lossdial.cli.values import UsageError
 

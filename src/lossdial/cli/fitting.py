@@ -64,7 +64,7 @@ def images_to_fit(
     from lossdial.data.schema import ImageRows
     from lossdial.data.sources import named_set, training_images
     from lossdial.models import FrozenEncoder
-    from lossdial.training.presets import IMAGES, Preset
+    from lossdial.training.recipe import IMAGES, Preset
 
     named = None if given.path_column is not None else named_set(data)
     if named is not None and named.kind == "table":

@@ -82,7 +82,7 @@ def further(
 
 
 def _certify(wanted: Wanted, bundle: Bundle, dial: Dial) -> dict[str, OperatingPoint]:
-    from lossdial.base.names import closest
+    from lossdial.base.errors import closest
     from lossdial.dial.certificates.evidence import require_confidence
 
     require_confidence(wanted.confidence)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from lossdial.base.names import near
+from lossdial.base.errors import near
 from lossdial.cli.commands import REQUIRED, Command, Option
 from lossdial.cli.values import UsageError, Words, as_plain, convert, dashed, without_none
 

@@ -96,7 +96,7 @@ def _images(bundle: Bundle, schema: ImageSchema, data: str, columns: Columns, la
     import numpy as np
 
     from lossdial.cli.report import note
-    from lossdial.data.readers.pixels import WHITE
+    from lossdial.data.readers.decoding import WHITE
     from lossdial.data.schema import ImageRows
     from lossdial.data.sources import read_images
 

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lossdial.base.names import closest
+from lossdial.base.errors import closest
 from lossdial.cli.commands import OWN, Command, commands
 from lossdial.cli.grammar import parse, print_config
 from lossdial.cli.helping import help_of_command, help_of_settings, overview

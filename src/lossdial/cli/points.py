@@ -53,7 +53,7 @@ def points(
     from rich.console import Console
 
     from lossdial import Bundle
-    from lossdial.base.names import closest
+    from lossdial.base.errors import closest
     from lossdial.dial import NotCertified
 
     console = Console(soft_wrap=True, highlight=False)

@@ -54,8 +54,8 @@ def predict(
     from rich.console import Console
 
     from lossdial import Bundle
+    from lossdial.base.errors import closest
     from lossdial.base.files import require_writable
-    from lossdial.base.names import closest
     from lossdial.cli.inputs import Columns, read_inputs
     from lossdial.cli.questions import amounts_of
     from lossdial.cli.report import note

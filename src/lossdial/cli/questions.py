@@ -158,7 +158,7 @@ def budget(
 
 def column_of(table: Any, name: str, option: str, source: str) -> Any:
     """A column of a table that an option names."""
-    from lossdial.base.names import closest
+    from lossdial.base.errors import closest
 
     if name not in table:
         raise UsageError(

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from lossdial.base.errors import closest, warn
 from lossdial.base.files import write
-from lossdial.base.names import closest
-from lossdial.base.warnings import warn
 from lossdial.cli.values import UsageError
 
 if TYPE_CHECKING:
@@ -67,9 +66,9 @@ def tune_scores(scores: str, columns: Columns, question: Question, out: str) -> 
     """``lossdial tune --scores``."""
     from rich.console import Console
 
+    from lossdial.base.codec import encode_float
     from lossdial.cli.points import band_sheet, point_sheet
     from lossdial.dial import Price, Referral
-    from lossdial.dial.reading import encode_float
 
     console = Console(soft_wrap=True, highlight=False)
     found = read_scores(scores, columns)

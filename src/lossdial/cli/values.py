@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from reprlib import repr as short
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
-from lossdial.base.names import near
+from lossdial.base.errors import near
 
 __all__ = ["UsageError", "Words", "as_plain", "concrete", "convert", "dashed", "fields_of", "without_none"]
 

@@ -67,7 +67,7 @@ def watch(
     from rich.console import Console
 
     from lossdial import Bundle
-    from lossdial.base.locks import exclusive
+    from lossdial.base.files import exclusive
     from lossdial.dial import Watch
 
     bundle = Bundle.load(run)
@@ -96,7 +96,7 @@ def watch(
 
 
 def _point(bundle: Bundle, run: str, name: str) -> OperatingPoint:
-    from lossdial.base.names import closest
+    from lossdial.base.errors import closest
 
     if name in bundle.bands:
         raise UsageError(f"--point {name} is a referral band; an operating point can be watched.")
@@ -138,8 +138,8 @@ def _alerts_labelled(bundle: Bundle, inputs: Inputs, data: str, target: str | No
     """Labels (n,) in {0, 1} of the alerts; those of other rows, which may be missing, are 0."""
     import numpy as np
 
+    from lossdial.base.labels import match_labels
     from lossdial.cli.questions import column_of
-    from lossdial.data.labels import match_labels
 
     name = target or bundle.training.target
     if name is None:

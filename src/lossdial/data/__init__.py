@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lossdial.base.lazy import lazily
+from lossdial.base.imports import lazily
 
 if TYPE_CHECKING:
+    from lossdial.base.labels import match_labels, positive_class
     from lossdial.data.contact_sheet import save_contact_sheet
     from lossdial.data.encoder import ColumnReport, TableEncoder
-    from lossdial.data.imbalance import grouped_split, subsample_minority
-    from lossdial.data.labels import match_labels, positive_class
     from lossdial.data.leaks import count_copies, join_groups, row_digests, row_groups, split_rows
     from lossdial.data.readers.decoding import Decoded, decode_images
     from lossdial.data.readers.images import (
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
         split_images,
     )
     from lossdial.data.readers.tables import read_table, split_target
-    from lossdial.data.sources.naming import data_root
-    from lossdial.data.splits import ImageSplit, TableSplit, counts_table
+    from lossdial.data.sources import data_root
+    from lossdial.data.splits import ImageSplit, TableSplit, counts_table, grouped_split, subsample_minority
 
 __all__ = [
     "ColumnReport",
@@ -64,13 +63,11 @@ __getattr__, __dir__ = lazily(
     {
         "contact_sheet": "save_contact_sheet",
         "encoder": "ColumnReport TableEncoder",
-        "imbalance": "grouped_split subsample_minority",
-        "labels": "match_labels positive_class",
         "leaks": "count_copies join_groups row_digests row_groups split_rows",
         "readers.decoding": "Decoded decode_images",
         "readers.images": "ImageFiles list_image_csv list_image_folder list_images load_images split_images",
         "readers.tables": "read_table split_target",
-        "sources.naming": "data_root",
-        "splits": "ImageSplit TableSplit counts_table",
+        "sources": "data_root",
+        "splits": "ImageSplit TableSplit counts_table grouped_split subsample_minority",
     },
 )

@@ -19,10 +19,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from lossdial.data.encoder.table import TableCoder
-from lossdial.data.fingerprints import row_numbers
-from lossdial.data.leaks import row_digests
-from lossdial.data.readers.decoding import Decoded, decode_bytes, decode_images, machine_memory
-from lossdial.data.readers.pixels import WHITE
+from lossdial.data.leaks import row_digests, row_numbers
+from lossdial.data.readers.decoding import WHITE, Decoded, decode_bytes, decode_images, machine_memory
 
 __all__ = [
     "ArraySchema",

@@ -3,42 +3,32 @@
 Import `Dial` and ask it; the rest is what it is made of. NumPy and SciPy only; pictures are in `lossdial.dial.plots`.
 """
 
-from lossdial.dial.calibration.fits import calibrate, calibrations
-from lossdial.dial.calibration.maps import Calibration, calibration_from_json, calibration_to_json
+from lossdial.dial.calibration import Calibration, calibrate, calibration_from_json, calibration_to_json, calibrations
 from lossdial.dial.certificates.alerts import AlertCap, cap_alerts
-from lossdial.dial.certificates.bands import BandEvaluation, evaluate_band
-from lossdial.dial.certificates.certificate import Bound, Certificate
+from lossdial.dial.certificates.certificate import Bound, Certificate, Share, Travelled, travel
 from lossdial.dial.certificates.choice import CertifiedChoice, certified_choice
 from lossdial.dial.certificates.evidence import NotCertified
-from lossdial.dial.certificates.referral import Referral, refer
+from lossdial.dial.certificates.referral import BandEvaluation, Referral, evaluate_band, refer
 from lossdial.dial.certificates.sample_size import Offer, Price, price
 from lossdial.dial.certificates.subgroups import Part, Parts, by_part
-from lossdial.dial.certificates.travel import Share, Travelled, travel
 from lossdial.dial.checks import statable
-from lossdial.dial.choice.adaptation import adapt
 from lossdial.dial.choice.cases import CaseCosts, CaseRule, case_costs
-from lossdial.dial.choice.envelope import Envelope, Vertex, envelope
+from lossdial.dial.choice.envelope import Envelope, Vertex, adapt, envelope
 from lossdial.dial.choice.objective import Objective
-from lossdial.dial.choice.selection import Selection, select
-from lossdial.dial.choice.tuning import REPORT, choose, crossfit
+from lossdial.dial.choice.selection import REPORT, Selection, choose, crossfit, select
 from lossdial.dial.choice.verdict import AIMS, Gain, Verdict, compare, verdict
 from lossdial.dial.classifiers import margin_of_probability, margins_of, scores_of
 from lossdial.dial.dial import Dial
 from lossdial.dial.evaluation import Confusion, Evaluation, Floor, evaluate_points
-from lossdial.dial.metrics.kinds import Metric
-from lossdial.dial.metrics.registry import PAPER_METRICS, as_metric, known_metrics
-from lossdial.dial.monitor.bets import Bet, confidence_sequence
-from lossdial.dial.monitor.monitor import Watch
+from lossdial.dial.metrics.registry import PAPER_METRICS, Metric, as_metric, known_metrics
+from lossdial.dial.monitor.monitor import Bet, Watch, confidence_sequence
 from lossdial.dial.monitor.prevalence import move_prevalence
 from lossdial.dial.monitor.shift import Declined, Fit, estimate_prevalence, mixture_fit
 from lossdial.dial.points import Estimate, OperatingPoint
-from lossdial.dial.samples import Samples
-from lossdial.dial.scores import FoldedScores, Scores
-from lossdial.dial.surface import Surface
-from lossdial.dial.uncertainty.bootstrap import bootstrap
+from lossdial.dial.surface import FoldedScores, Samples, Scores, Surface
+from lossdial.dial.uncertainty.bootstrap import Resamples, bootstrap, resample
 from lossdial.dial.uncertainty.estimate import rounded
 from lossdial.dial.uncertainty.intervals import estimates
-from lossdial.dial.uncertainty.resamples import Resamples, resample
 
 __all__ = [
     "AIMS",

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.base.warnings import warn
+from lossdial.base.errors import warn
 
 FloatArray = NDArray[np.floating[Any]]
 BoolArray = NDArray[np.bool_]

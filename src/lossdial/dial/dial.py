@@ -13,14 +13,12 @@ from lossdial.dial.certificates.referral import Referral
 from lossdial.dial.checks import FloatArray, require_finite, statable
 from lossdial.dial.choice.envelope import Envelope, envelope
 from lossdial.dial.choice.objective import Objective, Target
-from lossdial.dial.choice.tuning import at_point, choose
+from lossdial.dial.choice.selection import at_point, choose
 from lossdial.dial.choice.verdict import AIMS, Verdict, compare, verdict
 from lossdial.dial.classifiers import array_of, coded, margins_of_columns, scores_of
-from lossdial.dial.metrics.kinds import Metric
-from lossdial.dial.metrics.registry import PAPER_METRICS
+from lossdial.dial.metrics.registry import PAPER_METRICS, Metric
 from lossdial.dial.points import Estimate, OperatingPoint
-from lossdial.dial.scores import Scores
-from lossdial.dial.surface import Surface
+from lossdial.dial.surface import Scores, Surface
 from lossdial.dial.uncertainty.intervals import estimates
 
 

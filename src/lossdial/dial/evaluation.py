@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lossdial.base.codec import encode_float
 from lossdial.dial.checks import statable
 from lossdial.dial.choice.objective import spell_bound
-from lossdial.dial.choice.tuning import REPORT, at_point
-from lossdial.dial.metrics.kinds import SAME, Metric
-from lossdial.dial.metrics.registry import FPR, RECALL, as_metric
+from lossdial.dial.choice.selection import REPORT, at_point
+from lossdial.dial.metrics.registry import FPR, RECALL, SAME, Metric, as_metric
 from lossdial.dial.points import Estimate, OperatingPoint
-from lossdial.dial.reading import encode_float
 from lossdial.dial.surface import Surface
 from lossdial.dial.uncertainty.intervals import estimates
 

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.dial.calibration.maps import Calibration, calibration_from_json, calibration_to_json
-from lossdial.dial.certificates.certificate import Certificate
+from lossdial.base.codec import Reader, as_number, encode_float
+from lossdial.dial.calibration import Calibration, calibration_from_json, calibration_to_json
+from lossdial.dial.certificates.certificate import Certificate, Share, Travelled, travel
 from lossdial.dial.certificates.evidence import NotCertified
-from lossdial.dial.certificates.travel import Share, Travelled, travel
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.choice.objective import Objective
-from lossdial.dial.metrics.kinds import sigmoid
-from lossdial.dial.reading import Reader, as_number, encode_float
+from lossdial.dial.metrics.registry import sigmoid
 from lossdial.dial.uncertainty.estimate import Estimate as Estimate
 
 

@@ -3,18 +3,215 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.dial.checks import BoolArray, FloatArray, require_finite, require_prevalence
+from lossdial.dial.checks import (
+    BoolArray,
+    FloatArray,
+    as_groups,
+    as_labels,
+    as_weights,
+    require_both_classes,
+    require_finite,
+    require_positives,
+    require_prevalence,
+)
 from lossdial.dial.metrics.functions import evaluate
-from lossdial.dial.metrics.kinds import Metric
 from lossdial.dial.metrics.ranking import Ranking, rank_rows
-from lossdial.dial.metrics.registry import as_metric
-from lossdial.dial.samples import Samples
-from lossdial.dial.scores import Scores
+from lossdial.dial.metrics.registry import Metric, as_metric
+
+Indices = NDArray[np.intp]
+
+
+def swapped_halves(
+    labels: BoolArray, seed: int = 0, groups: Indices | None = None
+) -> tuple[tuple[Indices, Indices], tuple[Indices, Indices]]:
+    """Two stratified random halves of the samples, as indices (selecting, measuring) and the other way round.
+
+    Samples of one group stay together. Groups with a positive and groups without are dealt out separately, those with
+    most positives (then most samples) first, in pairs of which either may go to either half.
+    """
+    rng = np.random.default_rng(seed)
+    if groups is None:
+        parts: tuple[list[Indices], list[Indices]] = ([], [])
+        for members in (np.flatnonzero(labels), np.flatnonzero(~labels)):
+            shuffled = rng.permutation(members)
+            parts[0].append(shuffled[: members.size // 2])
+            parts[1].append(shuffled[members.size // 2 :])
+        first, second = (np.sort(np.concatenate(part)) for part in parts)
+        return (first, second), (second, first)
+    positives, sizes = np.bincount(groups, labels), np.bincount(groups)
+    goes_second = np.zeros(sizes.size, dtype=np.bool_)
+    odd = 1  # a stratum of an odd number gives the second half one more, the next the first
+    for stratum in (np.flatnonzero(positives > 0), np.flatnonzero(positives == 0)):
+        shuffled = rng.permutation(stratum)
+        dealt = shuffled[np.lexsort((-sizes[shuffled], -positives[shuffled]))]
+        flips = rng.integers(0, 2, size=(dealt.size + 1) // 2).astype(np.bool_)
+        goes_second[dealt] = np.stack([flips, ~flips], axis=1).ravel()[: dealt.size]
+        if dealt.size % 2:
+            goes_second[dealt[-1]] = bool(odd)
+            odd = 1 - odd
+    first, second = np.flatnonzero(~goes_second[groups]), np.flatnonzero(goes_second[groups])
+    return (first, second), (second, first)
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Labels (n,), True for the positive class; weights (n,), or None where all count as one; groups (n,) by number,
+    or None where every sample stands alone."""
+
+    labels: BoolArray
+    weight: FloatArray | None = None
+    groups: NDArray[np.intp] | None = None
+
+    @classmethod
+    def of(
+        cls, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> tuple["Samples", Indices | None]:
+        """The samples, checked, without those of no weight; and which were kept, or None for all."""
+        labels = as_labels(y)
+        made = cls(labels, as_weights(sample_weight, labels.size), as_groups(groups, labels.size))
+        kept = None
+        if made.weight is not None and not made.weight.all():
+            kept = np.flatnonzero(made.weight)
+            made = made.take(kept)
+        require_both_classes(made.labels)
+        return made, kept
+
+    def take(self, index: NDArray[np.intp]) -> "Samples":
+        """Some of them."""
+        return Samples(
+            self.labels[index],
+            None if self.weight is None else as_weights(self.weight[index], index.size),
+            None if self.groups is None else as_groups(self.groups[index], index.size),
+        )
+
+    @property
+    def size(self) -> int:
+        return self.labels.size
+
+    @cached_property
+    def n_positive(self) -> int:
+        return int(np.count_nonzero(self.labels))
+
+    @property
+    def n_negative(self) -> int:
+        return self.size - self.n_positive
+
+    @cached_property
+    def totals(self) -> tuple[float, float]:
+        """The weight of all positives and of all negatives: their numbers where every sample counts as one."""
+        if self.weight is None:
+            return float(self.n_positive), float(self.n_negative)
+        return float(self.weight[self.labels].sum()), float(self.weight[~self.labels].sum())
+
+    @property
+    def prevalence(self) -> float:
+        """The share of positives, by weight."""
+        return self.totals[0] / sum(self.totals)
+
+    @cached_property
+    def effective(self) -> tuple[float, float]:
+        """How many independent positives and negatives these are worth: (Σw)²/Σw² over groups, after Kish (1965).
+
+        That is their number where all count alike, and the number of groups where those are of one size: rows of one
+        group are taken to say the same. Intervals rest on it; repeating a row, or weighing it twice, adds nothing.
+        """
+        return self._effective(self.labels), self._effective(~self.labels)
+
+    @cached_property
+    def units(self) -> tuple[int, int]:
+        """How many positives and negatives stand alone: groups that have one, where there are groups."""
+        if self.groups is None:
+            return self.n_positive, self.n_negative
+        return np.unique(self.groups[self.labels]).size, np.unique(self.groups[~self.labels]).size
+
+    def require_positives(self) -> None:
+        """Refuse to choose on fewer than 5 positives that stand alone, and warn below 50."""
+        what = "positives" if self.groups is None else "groups with a positive"
+        require_positives(self.units[0], what)
+
+    def halves(self, seed: int = 0) -> tuple[tuple[Indices, Indices], tuple[Indices, Indices]]:
+        """Indices of two stratified random halves, as (selecting, measuring) and the other way round."""
+        return swapped_halves(self.labels, seed, self.groups)
+
+    def _effective(self, side: BoolArray) -> float:
+        weight = None if self.weight is None else self.weight[side]
+        return effective(weight, None if self.groups is None else self.groups[side], int(np.count_nonzero(side)))
+
+
+def effective(weight: FloatArray | None, groups: NDArray[np.intp] | None, n: int) -> float:
+    """How many independent rows n rows with weights (n,) and groups (n,) are worth: (Σw)²/Σw² over groups."""
+    if weight is None and groups is None:
+        return float(n)
+    share: FloatArray = np.ones(n) if weight is None else weight
+    if groups is not None:
+        share = np.bincount(groups, share).astype(np.float64)
+    return float(np.square(share.sum()) / np.square(share).sum())
+
+
+@runtime_checkable
+class Scores(Protocol):
+    """Scores (n, m) by blocks of λ, float32 or float64."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    def columns(self, start: int, stop: int) -> FloatArray:
+        """Scores (n, stop - start) of that range of λ."""
+        ...
+
+    def rows(self, index: NDArray[np.intp]) -> "Scores":
+        """The same scores of some samples only."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class FoldedScores:
+    """`features @ weights.T + biases`: features (n, c), weights (m, c), biases (m,), one row per λ.
+
+    With members, weights (k, m, c) and biases (k, m), a score is the log-odds of the members' mean probability,
+    log Σ σ(sₖ) - log Σ σ(-sₖ).
+    """
+
+    features: FloatArray
+    weights: FloatArray
+    biases: FloatArray
+
+    def __post_init__(self) -> None:
+        n_features, shape = self.features.shape[1:], self.weights.shape
+        if len(shape) not in (2, 3) or shape[-1:] != n_features or self.biases.shape != shape[:-1]:
+            raise ValueError(
+                "features (n, c), weights (m, c) and biases (m,), or (k, m, c) and (k, m), must agree; "
+                f"got {self.features.shape}, {self.weights.shape} and {self.biases.shape}."
+            )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.features.shape[0], self.weights.shape[-2]
+
+    def columns(self, start: int, stop: int) -> FloatArray:
+        # Computed as (λ, n) and returned transposed: each λ's scores are then contiguous, as sorting wants them.
+        if self.weights.ndim == 2:
+            return self._member(self.weights[start:stop], self.biases[start:stop]).T
+        positive = negative = np.asarray(-np.inf)
+        for weights, biases in zip(self.weights[:, start:stop], self.biases[:, start:stop], strict=True):
+            score = self._member(weights, biases)
+            positive = np.logaddexp(positive, -np.logaddexp(0, -score, dtype=score.dtype), dtype=score.dtype)
+            negative = np.logaddexp(negative, -np.logaddexp(0, score, dtype=score.dtype), dtype=score.dtype)
+        return np.asarray(positive - negative).T
+
+    def rows(self, index: NDArray[np.intp]) -> "FoldedScores":
+        return FoldedScores(self.features[index], self.weights, self.biases)
+
+    def _member(self, weights: FloatArray, biases: FloatArray) -> FloatArray:
+        block = weights @ self.features.T
+        block += biases[:, None].astype(block.dtype, copy=False)
+        return np.asarray(block)
+
 
 BLOCK_BYTES = 32 * 2**20
 """Scores held at a time while a surface is walked through; the working memory is a small multiple of it."""

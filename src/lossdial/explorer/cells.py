@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lossdial.dial.checks import FloatArray
-from lossdial.dial.metrics.kinds import sigmoid
-from lossdial.dial.samples import Samples
+from lossdial.dial.metrics.registry import sigmoid
+from lossdial.dial.surface import Samples
 
 HISTOGRAM_BINS = 40
 RELIABILITY_BINS = 10

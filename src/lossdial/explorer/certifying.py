@@ -13,7 +13,7 @@ import numpy as np
 from lossdial.dial.certificates.choice import parts
 from lossdial.dial.certificates.evidence import NotCertified, one_of_each
 from lossdial.dial.checks import BoolArray
-from lossdial.dial.samples import Samples
+from lossdial.dial.surface import Samples
 
 FLOOR, CONFIDENCE = 0.95, 0.95
 """What samples are set aside for."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lossdial.dial.calibration.maps import Calibration
+from lossdial.dial.calibration import Calibration
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.surface import Surface
 from lossdial.explorer import cells, images

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lossdial.data.readers.pixels import open_image
+from lossdial.data.readers.decoding import open_image
 from lossdial.dial.checks import BoolArray, FloatArray
 
 SHOWN = 12

@@ -12,13 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lossdial.dial.checks import BoolArray, FloatArray
-from lossdial.dial.metrics.kinds import SAME, of_probabilities
-from lossdial.dial.metrics.registry import as_metric
-from lossdial.dial.samples import Samples
-from lossdial.dial.surface import Surface
-from lossdial.dial.uncertainty.bootstrap import bootstrap
-from lossdial.dial.uncertainty.noise import differences
-from lossdial.dial.uncertainty.resamples import resample
+from lossdial.dial.metrics.registry import SAME, as_metric, of_probabilities
+from lossdial.dial.surface import Samples, Surface
+from lossdial.dial.uncertainty.bootstrap import bootstrap, resample
+from lossdial.dial.uncertainty.intervals import differences
 
 METRICS = ("auc", "average_precision", "max_f1", "max_balanced_accuracy", "brier", "log_loss")
 RESAMPLES = 200

@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lossdial.dial.calibration.fits import calibrations, stated
-from lossdial.dial.calibration.maps import AUTO, calibration_to_json
+from lossdial.dial.calibration import AUTO, calibration_to_json, calibrations, stated
 from lossdial.dial.certificates.referral import Referral
 from lossdial.dial.checks import FEW_POSITIVES, BoolArray
 from lossdial.dial.dial import Dial
 from lossdial.dial.points import OperatingPoint
-from lossdial.dial.samples import Samples
-from lossdial.dial.surface import by_plainness
+from lossdial.dial.surface import Samples, by_plainness
 from lossdial.explorer import cells, images
 from lossdial.explorer.certifying import Split, split
 from lossdial.explorer.columns import write_columns

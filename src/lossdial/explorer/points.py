@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lossdial.base.codec import encode_float
 from lossdial.dial.certificates.referral import Referral
 from lossdial.dial.points import OperatingPoint
-from lossdial.dial.reading import encode_float
 from lossdial.dial.surface import Surface
 
 FORMAT = "lossdial points 1"

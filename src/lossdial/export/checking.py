@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lossdial.base.warnings import warn
+from lossdial.base.errors import warn
 from lossdial.bundle import Bundle
 from lossdial.bundle.predictor import Decisions, Predictor, class_array
 from lossdial.data.encoder.columns import DAYS, CategoryColumn, Column, DateColumn
 from lossdial.data.schema import ArraySchema, ImageSchema, TableSchema
-from lossdial.dial.metrics.kinds import sigmoid
+from lossdial.dial.metrics.registry import sigmoid
 from lossdial.export.network import ExportError
 from lossdial.export.session import OnnxAnswers, OnnxModel
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lossdial.bundle import Bundle, own_share
 from lossdial.bundle.predictor import class_array
 from lossdial.dial import OperatingPoint
-from lossdial.dial.calibration.maps import Beta, Isotonic, Platt, Temperature
+from lossdial.dial.calibration import Beta, Isotonic, Platt, Temperature
 from lossdial.dial.monitor.prevalence import log_odds
 from lossdial.export.nodes import Nodes
 from lossdial.spaces import Space

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
+from lossdial.base.errors import closest, warn
 from lossdial.base.files import write
-from lossdial.base.names import closest
 from lossdial.base.progress import ProgressBar
-from lossdial.base.warnings import warn
 from lossdial.bundle import Bundle
 from lossdial.bundle.predictor import class_array
 from lossdial.data.schema import ArraySchema, ImageSchema, Schema, TableSchema

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lossdial.base.names import closest
+from lossdial.base.errors import closest
 from lossdial.data.schema import ImageSchema, Schema, TableSchema, schema_from_json
 from lossdial.dial import OperatingPoint
 from lossdial.dial.certificates.referral import Referral

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.distributions import constraints
 from torch.nn.functional import cross_entropy, softplus
 
-from lossdial.base.warnings import warn
+from lossdial.base.errors import warn
 from lossdial.losses.base import ConditionalLoss, Reduction, check_batch, check_value
 from lossdial.spaces import Lam, Linear, Space
 

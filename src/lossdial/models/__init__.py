@@ -12,7 +12,6 @@ from lossdial.models.backbones import (
     register_backbone,
 )
 from lossdial.models.building import build_model, seeded_weights
-from lossdial.models.classifier import ConditionalClassifier
 from lossdial.models.encoders import EfficientNetLite0, FrozenEncoder
 from lossdial.models.heads import (
     FiLM,
@@ -31,8 +30,7 @@ from lossdial.models.heads import (
     mean_log_odds,
     register_head,
 )
-from lossdial.models.network import Network, evaluating, feature_size
-from lossdial.models.stack import SettingsStack
+from lossdial.models.network import ConditionalClassifier, Network, SettingsStack, evaluating, feature_size
 from lossdial.models.tables import STAGES, TREE_SCALE, TableConfig, TableFeatures
 from lossdial.models.timm_adapter import TimmBackbone
 

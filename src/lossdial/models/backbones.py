@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from lossdial.base.names import closest
-from lossdial.models.config import Config, whole
+from lossdial.base.codec import Config, whole
+from lossdial.base.errors import closest
 
 __all__ = [
     "MLP",

@@ -12,10 +12,9 @@ from torch import Tensor, nn
 
 from lossdial.base.streams import Stream, stream_seed
 from lossdial.models.backbones import MLPConfig, NetworkConfig, Standardize
-from lossdial.models.classifier import ConditionalClassifier
 from lossdial.models.encoders import FrozenEncoder
 from lossdial.models.heads import HeadConfig, build_head
-from lossdial.models.network import feature_size
+from lossdial.models.network import ConditionalClassifier, feature_size
 from lossdial.spaces import Space
 
 __all__ = ["build_model", "seeded_weights"]

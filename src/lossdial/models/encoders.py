@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from lossdial.base.codec import whole
 from lossdial.base.progress import ProgressBar
 from lossdial.models.backbones import FARTHEST, Standardize, build_backbone, register_backbone
-from lossdial.models.config import whole
 from lossdial.models.network import bounded, pooled
 
 __all__ = ["EfficientNetLite0", "FrozenEncoder"]

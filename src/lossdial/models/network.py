@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,10 +12,20 @@ import torch
 from torch import Tensor, nn
 
 from lossdial.base.progress import ProgressBar
-from lossdial.models.heads import Head
+from lossdial.models.heads import Head, HeadConfig, build_head, mean_log_probability
+from lossdial.models.timm_adapter import TimmBackbone
 from lossdial.spaces import Lam, Space
 
-__all__ = ["Draws", "Network", "bounded", "evaluating", "feature_size", "pooled"]
+__all__ = [
+    "ConditionalClassifier",
+    "Draws",
+    "Network",
+    "SettingsStack",
+    "bounded",
+    "evaluating",
+    "feature_size",
+    "pooled",
+]
 
 _INPUTS: Final = 2**20  # numbers that go into a backbone at once, where no gradient is wanted
 
@@ -139,3 +150,159 @@ def _checked(out: object, x: Tensor) -> Tensor:
         what = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
         raise ValueError(f"a backbone must map {tuple(x.shape)} to (n, c) or (n, c, h, w); it gave {what}.")
     return out
+
+
+class ConditionalClassifier(Network):
+    """``features(x)`` never sees λ; ``logits(features, lam)`` does.
+
+    The features of a data set are therefore computed once, and every question about λ is asked of them. A head with
+    members is an ensemble on one backbone: members differ in their first weights and in the λ they draw in every
+    batch; the model's probability is the mean of theirs.
+
+    backbone: any module that maps x to (n, c) or (n, c, h, w); maps are averaged over space. A per-channel affine map
+        commutes with that average, so FiLM acts on the pooled features: the same function, far cheaper.
+    head: a head or its description; FiLM as in the paper unless given, and plain where λ does not vary.
+
+    >>> from lossdial.models import MLP
+    >>> from lossdial.spaces import Constant, Linear
+    >>> space = Space(gamma=Constant(0.1), tau=Linear(0, 3, 1 / 3))
+    >>> model = ConditionalClassifier(MLP(5), n_features=64, space=space)
+    >>> x = torch.randn(7, 5)
+    >>> model(x, space.point(tau=2)).shape
+    torch.Size([7, 2])
+    >>> model.margins(model.features(x), space.grid(tau=[0, 1, 2, 3])).shape
+    torch.Size([7, 4])
+    """
+
+    def __init__(
+        self, backbone: nn.Module, n_features: int, space: Space, head: Head | HeadConfig | str | None = None
+    ) -> None:
+        if not isinstance(head, Head):
+            head = build_head(head, n_features, space.dim)
+        if head.dim != space.dim:
+            raise ValueError(
+                f"the head was built for dim={head.dim}, but {space.dim} names of the space vary "
+                f"({', '.join(space.free)}); build it with dim=space.dim."
+            )
+        if head.n_features != n_features:
+            raise ValueError(f"the head reads n_features={head.n_features}, the classifier was given {n_features}.")
+        super().__init__(backbone, head)
+        self.space = space
+
+    @classmethod
+    def from_timm(
+        cls,
+        name: str,
+        space: Space,
+        pretrained: bool = False,
+        weights: str | os.PathLike[str] | None = None,
+        in_channels: int = 3,
+    ) -> ConditionalClassifier:
+        """The paper's head on a network of timm; the arguments are those of :class:`TimmBackbone`."""
+        backbone = TimmBackbone(name, pretrained, weights, in_channels)
+        return cls(backbone, backbone.n_features, space)
+
+    @property
+    def members(self) -> int:
+        return self.head.members
+
+    @property
+    def spaces(self) -> tuple[Space, ...]:
+        return (self.space,)
+
+    def draw(self, shape: Sequence[int], generator: torch.Generator) -> Draws:
+        lams = self.space.sample([shape[0], self.members, *shape[1:]], generator)
+        return Draws(lams, self.space.encode(lams))
+
+    def logits(self, features: Tensor, lam: Lam) -> Tensor:
+        """(n, 2) for one λ, shape (), or one per sample, shape (n,); of an ensemble, the logarithms of its members'
+        mean probabilities."""
+        n = len(features)
+        if lam.shape not in ((), (1,), (n,)):
+            raise ValueError(
+                f"λ must be one for the batch, shape (), or one per sample, shape ({n},); "
+                f"got {tuple(lam.shape)}. margins(features, lams) crosses every sample with every λ."
+            )
+        code = self._code(lam, features)
+        code = code[0] if lam.shape == (1,) else code
+        return mean_log_probability(self.head(features, code.expand(self.members, *code.shape)))
+
+    def forward(self, x: Tensor, lam: Lam) -> Tensor:
+        return self.logits(self.features(x), lam)
+
+    def fold(self, lams: Lam) -> tuple[Tensor, Tensor]:
+        """Weights (k, m, n_features) and biases (k, m) of k members at each λ of (m,), k = 1 for a single head.
+
+        ``features @ W[i].T + b[i]`` is z₊ − z₋ of member i; :func:`~lossdial.models.mean_log_odds` averages members.
+        """
+        return self.head.fold(self._codes(lams, next(self.head.parameters())))
+
+    def margins(self, features: Tensor, lams: Lam) -> Tensor:
+        """z₊ − z₋ of every sample at every λ, (n, m); of an ensemble, the log-odds of its members' mean probability."""
+        return self.head.margins(features, self._codes(lams, features))
+
+    def _code(self, lam: Lam, like: Tensor) -> Tensor:
+        return self.space.encode(lam).to(like)
+
+    def _codes(self, lams: Lam, like: Tensor) -> Tensor:
+        if len(lams.shape) != 1:
+            raise ValueError(
+                f"λ must be an array of shape (m,), as space.grid(...) and space.sample((m,)) give; "
+                f"got shape {tuple(lams.shape)}."
+            )
+        return self._code(lams, like)
+
+
+class SettingsStack(Network):
+    """The paper's sixteen settings as the members of one head, each with its own space, on one backbone.
+
+    On features that do not train, a step of one head is so little work that most of it is overhead; here k heads take
+    it together. Members see the same batches, draw λ each as it would alone, and are never averaged: take them out
+    with :meth:`member`. A member that diverges does not touch the others.
+
+    models: single heads of one kind, with the same backbone, of which no parameter may be trained; it is the first
+        model's that is used. Weights are copied.
+
+    >>> from lossdial.models import build_model
+    >>> from lossdial.spaces import Constant
+    >>> x = torch.randn(8, 5)
+    >>> spaces = [Space(gamma=Constant(0.1), tau=Constant(tau)) for tau in (0.0, 1.0, 2.0)]
+    >>> stack = SettingsStack([build_model(torch.nn.Identity(), "plain", space, x, seed=0) for space in spaces])
+    >>> stack.member(1).space
+    Space(gamma=Constant(0.1), tau=Constant(1))
+    """
+
+    def __init__(self, models: Sequence[ConditionalClassifier]) -> None:
+        if not models:
+            raise ValueError("models must be one or more; got none.")
+        first = models[0]
+        if any(p.requires_grad for model in models for p in model.backbone.parameters()):
+            raise ValueError(
+                "settings that train a backbone cannot share it: each would move it for the others. "
+                "Freeze the backbone, or fit each model by itself."
+            )
+        if len({(model.space.names, model.space.free) for model in models}) > 1:
+            raise ValueError("settings of a stack must have the same names of λ, and the same of them must vary.")
+        super().__init__(first.backbone, Head.stack([model.head for model in models]))
+        self._spaces = tuple(model.space for model in models)
+
+    @property
+    def spaces(self) -> tuple[Space, ...]:
+        return self._spaces
+
+    def draw(self, shape: Sequence[int], generator: torch.Generator) -> Draws:
+        state = generator.get_state()
+        lams = []
+        for space in self._spaces:
+            generator.set_state(state)  # each as it would alone
+            lams.append(space.sample(shape, generator))
+        codes = [space.encode(lam) for space, lam in zip(self._spaces, lams, strict=True)]
+        return Draws(Lam(lams[0].names, torch.stack([lam.values for lam in lams], 1)), torch.stack(codes, 1))
+
+    def member(self, i: int) -> ConditionalClassifier:
+        """One setting as a model of its own: the same backbone, a copy of the head's weights."""
+        model = ConditionalClassifier(self.backbone, self.n_features, self._spaces[i], self.head.member(i))
+        return model.train(self.training)
+
+    def __len__(self) -> int:
+        return len(self._spaces)

@@ -8,8 +8,8 @@ from typing import ClassVar, Final
 import torch
 from torch import Tensor, nn
 
+from lossdial.base.codec import whole
 from lossdial.models.backbones import FARTHEST, NetworkConfig, Standardize, register_backbone
-from lossdial.models.config import whole
 
 __all__ = ["STAGES", "TREE_SCALE", "TableConfig", "TableFeatures"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lossdial.base.names import near
+from lossdial.base.errors import near
 from lossdial.models.backbones import Standardize, register_backbone
 
 __all__ = ["TimmBackbone"]

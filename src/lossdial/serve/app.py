@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from lossdial.base.names import closest
+from lossdial.base.errors import closest
 from lossdial.dial import OperatingPoint, Referral
 from lossdial.explorer import POINTS_FORMAT
 from lossdial.serve.batching import Batcher, Decided

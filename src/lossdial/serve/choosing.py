@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from lossdial.base.names import closest
+from lossdial.base.codec import encode_float
+from lossdial.base.errors import closest
 from lossdial.bundle import Bundle, own_share
 from lossdial.bundle.predictor import Folded
 from lossdial.dial import OperatingPoint, Referral
 from lossdial.dial.monitor.prevalence import log_odds
-from lossdial.dial.reading import encode_float
 from lossdial.serve.limits import Refused
 from lossdial.serve.reading import LARGEST, mapping, number, text
 from lossdial.spaces import Lam

@@ -12,8 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from lossdial.base.names import closest
-from lossdial.base.warnings import warn
+from lossdial.base.errors import closest, warn
 from lossdial.bundle.predictor import Predictor
 from lossdial.data.encoder.rows import RowCoder
 from lossdial.data.readers.tables import read_csv

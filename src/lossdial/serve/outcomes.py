@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from lossdial.base.codec import encode_float
+from lossdial.base.files import exclusive
 from lossdial.base.labels import same_label
-from lossdial.base.locks import exclusive
 from lossdial.dial import OperatingPoint
 from lossdial.dial.monitor.monitor import Watch
-from lossdial.dial.reading import encode_float
 from lossdial.serve.limits import Refused
 from lossdial.serve.reading import shown
 

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 import numpy as np
 from numpy.typing import NDArray
 
-from lossdial.base.names import closest
+from lossdial.base.errors import closest
 from lossdial.serve.limits import Refused
 
 __all__ = ["LARGEST", "flag", "mapping", "number", "numbers", "parse_json", "query", "shown", "text", "with_keys"]

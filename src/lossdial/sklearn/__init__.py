@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lossdial.base.lazy import lazily
+from lossdial.base.imports import lazily
 
 if TYPE_CHECKING:
     from lossdial.sklearn.classifier import LCTClassifier

@@ -14,8 +14,8 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length
 from torch import nn
 
+from lossdial.base.files import claimed
 from lossdial.base.labels import positive_class
-from lossdial.base.locks import claimed
 from lossdial.bundle import Bundle, Training
 from lossdial.bundle.predictor import Predictor
 from lossdial.data.schema import as_pandas

@@ -17,7 +17,7 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
-from lossdial.base.warnings import warn
+from lossdial.base.errors import warn
 from lossdial.dial import margins_of
 from lossdial.dial.checks import FloatArray
 

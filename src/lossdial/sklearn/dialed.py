@@ -21,9 +21,9 @@ from sklearn.utils.validation import (
     indexable,
 )
 
+from lossdial.base.errors import warn
 from lossdial.base.labels import are_positive, flat, positive_class
-from lossdial.base.warnings import warn
-from lossdial.data.fingerprints import row_numbers
+from lossdial.data.leaks import row_numbers
 from lossdial.data.schema import as_pandas
 from lossdial.dial import Declined, Dial, Objective, OperatingPoint, Referral
 from lossdial.dial.certificates.evidence import Sketch, trained_on

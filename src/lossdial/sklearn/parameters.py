@@ -16,8 +16,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from torch import nn
 
-from lossdial.base.names import closest
-from lossdial.base.records import from_json, to_json
+from lossdial.base.codec import from_json, to_json
+from lossdial.base.errors import closest
 from lossdial.dial import Objective
 from lossdial.losses import ConditionalLoss, loss_from_recipe
 from lossdial.models import FeaturesConfig, FiLMConfig, MLPConfig, PlainConfig, PolynomialConfig, TableConfig

@@ -10,11 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lossdial.base.errors import closest, warn
 from lossdial.base.labels import are_positive
-from lossdial.base.names import closest
 from lossdial.base.progress import ProgressBar
 from lossdial.base.streams import Stream, stream_seed
-from lossdial.base.warnings import warn
 from lossdial.data.leaks import count_copies, split_rows
 from lossdial.data.schema import ImageRows, Schema, are_paths, as_pandas, read_images, schema_of
 from lossdial.models import FrozenEncoder

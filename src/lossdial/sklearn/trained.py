@@ -23,7 +23,7 @@ from lossdial.data.encoder.table import require_readable
 from lossdial.data.schema import ImageRows, TableSchema, are_paths, as_dense, as_pandas, require_finite
 from lossdial.dial import AIMS, Dial, Estimate, Objective, OperatingPoint, Referral, Verdict
 from lossdial.dial.choice.cases import both_costs, no_costs
-from lossdial.dial.metrics.kinds import sigmoid
+from lossdial.dial.metrics.registry import sigmoid
 from lossdial.sklearn.parameters import NestedParameters, parameters_from_json
 from lossdial.sklearn.turning import DialMixin
 from lossdial.spaces import Lam

@@ -11,8 +11,7 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from lossdial.base.names import closest
-from lossdial.base.warnings import warn
+from lossdial.base.errors import closest, warn
 from lossdial.dial import AIMS, Dial, Estimate, Objective, OperatingPoint, Price, Referral, Verdict, Watch
 from lossdial.dial.certificates.evidence import require_fresh
 from lossdial.dial.checks import TooFewPositives

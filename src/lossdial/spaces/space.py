@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from lossdial.base.warnings import warn
-from lossdial.spaces import kinds
+from lossdial.base.errors import warn
+from lossdial.spaces import distributions as kinds
 
 __all__ = ["Lam", "Space"]
 

@@ -17,8 +17,8 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from lossdial.base.errors import warn
 from lossdial.base.files import file_sha256, replacing, sweep
-from lossdial.base.warnings import warn
 
 __all__ = ["Checkpoint", "CheckpointError"]
 

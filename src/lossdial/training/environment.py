@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from lossdial.base.names import closest
+from lossdial.base.errors import closest
 from lossdial.models import Network
 from lossdial.training.batches import ArrayBatches
 

@@ -22,11 +22,10 @@ from lossdial.models import Network
 from lossdial.models.network import Draws
 from lossdial.spaces import Lam
 from lossdial.training import environment
-from lossdial.training.batches import ArrayBatches
+from lossdial.training.batches import ArrayBatches, Source, warn_of_empty_batches
 from lossdial.training.checkpoint import Checkpoint, CheckpointError
 from lossdial.training.recipe import Recipe
 from lossdial.training.ridge import Ridge
-from lossdial.training.source import Source, warn_of_empty_batches
 from lossdial.training.step import DivergedError, Forward, Place, Step
 
 if TYPE_CHECKING:

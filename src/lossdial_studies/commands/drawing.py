@@ -118,7 +118,7 @@ def _figures(store: Path, frame: pd.DataFrame, wanted: Sequence[tuple[str, float
 
 def _wanted(data: list[str] | None, frames: Sequence[pd.DataFrame]) -> list[tuple[str, float]]:
     """The data sets and β to draw figures of."""
-    from lossdial.base.names import closest
+    from lossdial.base.errors import closest
 
     there = sorted({pair for f in frames if not f.empty for pair in zip(f["data"], f["beta"], strict=True)})
     if data is None:

@@ -63,7 +63,7 @@ def table(
     """
     from rich.console import Console
 
-    from lossdial.base.names import closest
+    from lossdial.base.errors import closest
     from lossdial_studies import PROTOCOLS, Store
     from lossdial_studies.tables import TABLES, make_table
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lossdial.base.names import closest
+from lossdial.base.errors import closest
 from lossdial_studies.data_sets.cifar import ADDRESS, CIFAR10, CIFAR100, CifarImages, CifarSource
 from lossdial_studies.data_sets.dataset import ImageDataSet, Listing, PaperCounts
 from lossdial_studies.data_sets.mosaics import read_mosaic

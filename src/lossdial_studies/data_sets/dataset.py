@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lossdial.data.fingerprints import array_fingerprint, file_fingerprint
-from lossdial.data.imbalance import grouped_split, subsample_minority
-from lossdial.data.leaks import count_copies
-from lossdial.data.readers.decoding import decode_images
-from lossdial.data.readers.pixels import WHITE
-from lossdial.data.splits import ImageSplit
+from lossdial.data.leaks import array_fingerprint, count_copies, file_fingerprint
+from lossdial.data.readers.decoding import WHITE, decode_images
+from lossdial.data.splits import ImageSplit, grouped_split, subsample_minority
 
 if TYPE_CHECKING:
-    from lossdial.training.presets import Preset
+    from lossdial.training.recipe import Preset
 
 __all__ = ["ImageDataSet", "Listing", "PaperCounts"]
 

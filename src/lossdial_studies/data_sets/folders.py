@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from lossdial.base.names import closest
-from lossdial.base.warnings import warn
+from lossdial.base.errors import closest, warn
 from lossdial.data.leaks import pixel_groups
 from lossdial.data.readers.decoding import decode_images
 from lossdial.data.readers.tables import read_table

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lossdial.data.readers.pixels import open_image
+from lossdial.data.readers.decoding import open_image
 
 __all__ = ["read_mosaic", "read_mosaic_set"]
 

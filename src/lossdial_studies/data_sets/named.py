@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from lossdial.base.names import closest
+from lossdial.base.errors import closest
 from lossdial.data.sources import data_root
 from lossdial_studies.data_sets.cifar import CIFAR10, CIFAR100, CifarSource
 from lossdial_studies.data_sets.cifar_tasks import ANIMAL_VEHICLE, HOUSEHOLD, CifarTask, cifar10_pair

@@ -8,11 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from lossdial.data.fingerprints import file_fingerprint
-from lossdial.data.imbalance import subsample_minority
-from lossdial.data.leaks import split_rows
+from lossdial.data.leaks import file_fingerprint, split_rows
 from lossdial.data.readers.tables import read_table, split_target
-from lossdial.data.splits import TableSplit
+from lossdial.data.splits import TableSplit, subsample_minority
 from lossdial_studies.data_sets.dataset import SPLIT_SEED
 
 __all__ = ["TABLES", "TableDataSet"]

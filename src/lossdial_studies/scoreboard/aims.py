@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lossdial.dial import Objective, Surface, select
-from lossdial.dial.calibration.fits import calibrations, stated
+from lossdial.dial.calibration import calibrations, stated
 from lossdial.dial.checks import FloatArray
 
 __all__ = ["AIMS", "COSTS", "Aim", "Scored", "cost_name", "figures", "objectives"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Literal
 
-from lossdial.base.names import closest
+from lossdial.base.errors import closest
 from lossdial_studies.scoreboard import heads, networks, shallow
 from lossdial_studies.scoreboard.aims import Scored
 from lossdial_studies.scoreboard.sets import Cell, Kind

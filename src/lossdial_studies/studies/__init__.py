@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lossdial.base.names import closest
+from lossdial.base.errors import closest
 from lossdial_studies.studies import (
     ablations,
     animal_vehicle,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lossdial.data.encoder.dates import (
+from lossdial.data.encoder.columns import (
     ISO,
     choose_date_format,
     days_since,

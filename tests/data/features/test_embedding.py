@@ -17,8 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lossdial.data.features.embedding import embed
-from lossdial.data.features.store import FeatureStore
+from lossdial.data.embedding import FeatureStore, embed
 
 PART = 256
 
@@ -122,7 +121,7 @@ def test_a_damaged_part_is_computed_again(tmp_path: Path, damage: str) -> None:
 KILLED = """
 import sys, time
 import numpy as np, torch
-from lossdial.data.features.embedding import embed
+from lossdial.data.embedding import embed
 from lossdial.models import CifarResNet, FrozenEncoder
 
 def encoder():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lossdial.data.features.store import FeatureStore, file_sha256, read_json, write_json
+from lossdial.data.embedding import FeatureStore, file_sha256, read_json, write_json
 
 
 @pytest.fixture

@@ -296,7 +296,7 @@ def test_transparency_is_laid_on_white_alike_in_bands(tmp_path: Path, monkeypatc
     pixels = np.random.default_rng(0).integers(0, 256, (37, 50, 4)).astype(np.uint8)
     Image.fromarray(pixels).save(tmp_path / "a.png")
     whole = decode_file(tmp_path / "a.png", 16)
-    monkeypatch.setattr("lossdial.data.readers.pixels._BAND", 130)  # two rows, and one at the end
+    monkeypatch.setattr("lossdial.data.readers.decoding._BAND", 130)  # two rows, and one at the end
     np.testing.assert_array_equal(decode_file(tmp_path / "a.png", 16), whole)
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lossdial.data.readers.decoding import decode_images
-from lossdial.data.readers.pixels import WHITE, FileFacts, read_pixels, white_of
+from lossdial.data.readers.decoding import WHITE, FileFacts, decode_images, read_pixels, white_of
 
 
 @pytest.mark.parametrize("suffix", ["png", "tif"])

@@ -10,10 +10,20 @@ from scipy.stats import norm
 from sklearn.isotonic import IsotonicRegression
 
 from lossdial.dial import Dial, metrics
-from lossdial.dial.calibration.fits import calibrate, calibrations, features, fit_rows, stated, targets
-from lossdial.dial.calibration.maps import Beta, Platt, Temperature, calibration_from_json, calibration_to_json
-from lossdial.dial.samples import Samples
-from lossdial.dial.surface import Surface
+from lossdial.dial.calibration import (
+    Beta,
+    Platt,
+    Temperature,
+    calibrate,
+    calibration_from_json,
+    calibration_to_json,
+    calibrations,
+    features,
+    fit_rows,
+    stated,
+    targets,
+)
+from lossdial.dial.surface import Samples, Surface
 
 
 def make(seed=0, n=400, m=5):

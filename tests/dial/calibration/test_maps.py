@@ -6,17 +6,17 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
-from lossdial.dial.calibration.fits import calibrate
-from lossdial.dial.calibration.maps import (
+from lossdial.dial.calibration import (
     Beta,
     Isotonic,
     Platt,
     Temperature,
+    calibrate,
     calibration_from_json,
     calibration_to_json,
 )
 from lossdial.dial.metrics import functions as metrics
-from lossdial.dial.metrics.kinds import sigmoid
+from lossdial.dial.metrics.registry import sigmoid
 
 KINDS = ["temperature", "platt", "beta", "isotonic"]
 

@@ -3,9 +3,9 @@ import pytest
 from scipy.stats import norm
 
 from lossdial.dial import Objective, Surface
+from lossdial.dial.certificates.certificate import npv_at, precision_at
 from lossdial.dial.certificates.choice import certified_choice, parts
 from lossdial.dial.certificates.evidence import NotCertified, digest_of, sketches
-from lossdial.dial.certificates.travel import npv_at, precision_at
 
 FLOOR = Objective(maximize="precision", subject_to={"recall": 0.95})
 

@@ -7,9 +7,8 @@ import pytest
 from scipy.stats import norm
 
 from lossdial.dial import Declined, Dial, NotCertified, Objective, OperatingPoint
-from lossdial.dial.certificates.certificate import Certificate
+from lossdial.dial.certificates.certificate import Certificate, precision_at
 from lossdial.dial.certificates.promises import told
-from lossdial.dial.certificates.travel import precision_at
 
 FLOOR = {"maximize": "precision", "subject_to": {"recall": 0.95}}
 

@@ -3,9 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossdial.dial.certificates.certificate import Bound, Certificate
+from lossdial.dial.certificates.certificate import Bound, Certificate, Share, npv_at, precision_at, travel
 from lossdial.dial.certificates.evidence import NotCertified
-from lossdial.dial.certificates.travel import Share, npv_at, precision_at, travel
 from lossdial.dial.points import Estimate
 
 share = st.floats(0.001, 0.999)

@@ -2,11 +2,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from lossdial.dial.choice.adaptation import adapt
-from lossdial.dial.choice.envelope import Envelope, envelope
+from lossdial.dial.choice.envelope import Envelope, adapt, envelope
 from lossdial.dial.choice.objective import Objective
-from lossdial.dial.choice.selection import select
-from lossdial.dial.choice.tuning import crossfit
+from lossdial.dial.choice.selection import crossfit, select
 from lossdial.dial.metrics import functions as metrics
 from lossdial.dial.metrics.registry import expected_cost
 from lossdial.dial.surface import Surface

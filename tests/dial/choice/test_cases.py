@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lossdial.dial.calibration.fits import calibrate
-from lossdial.dial.calibration.maps import Platt
+from lossdial.dial.calibration import Platt, calibrate
 from lossdial.dial.choice.cases import CaseRule, _halves, best_fixed, case_costs, case_cut, mean_cost
 
 

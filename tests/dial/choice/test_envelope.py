@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 from scipy.spatial import ConvexHull
 from sklearn.metrics import roc_curve
 
-from lossdial.dial.calibration.fits import calibrate
+from lossdial.dial.calibration import calibrate
 from lossdial.dial.choice.envelope import Envelope, envelope
 from lossdial.dial.choice.objective import Objective
 from lossdial.dial.choice.selection import select
 from lossdial.dial.metrics import functions as metrics
-from lossdial.dial.surface import Surface
-from lossdial.dial.uncertainty.halves import swapped_halves
+from lossdial.dial.surface import Surface, swapped_halves
 
 
 def make(seed=0, n=80, m=4, ties=False):

@@ -3,8 +3,7 @@ import json
 import pytest
 
 from lossdial.dial.choice.objective import Objective
-from lossdial.dial.metrics.kinds import Goal
-from lossdial.dial.metrics.registry import as_metric, best, f_beta
+from lossdial.dial.metrics.registry import Goal, as_metric, best, f_beta
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lossdial.dial.calibration.fits import calibrations
+from lossdial.dial.calibration import calibrations
 from lossdial.dial.choice.objective import Objective
 from lossdial.dial.choice.selection import select
 from lossdial.dial.metrics import functions as metrics

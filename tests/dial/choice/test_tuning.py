@@ -7,16 +7,12 @@ import warnings
 import numpy as np
 import pytest
 
-from lossdial.dial.calibration.fits import calibrations
-from lossdial.dial.choice.adaptation import adapt
-from lossdial.dial.choice.envelope import envelope
+from lossdial.dial.calibration import calibrations
+from lossdial.dial.choice.envelope import adapt, envelope
 from lossdial.dial.choice.objective import Objective
-from lossdial.dial.choice.selection import select
-from lossdial.dial.choice.tuning import REPORT, choose, crossfit
+from lossdial.dial.choice.selection import REPORT, choose, crossfit, select
 from lossdial.dial.metrics import functions as metrics
-from lossdial.dial.scores import FoldedScores
-from lossdial.dial.surface import Surface
-from lossdial.dial.uncertainty.halves import swapped_halves
+from lossdial.dial.surface import FoldedScores, Surface, swapped_halves
 
 
 def make(seed=0, n_positive=80, n_negative=500, m=4, gap=1.5):
@@ -175,7 +171,7 @@ def test_the_sixth_aim_takes_less_than_a_second():
     assert time.process_time() - started < 5  # far from a stopwatch: a hundred separate fits would take longer
     calls = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lossdial.dial.calibration.fits._calibrate", lambda *given: calls.append(given))
+        patch.setattr("lossdial.dial.calibration._calibrate", lambda *given: calls.append(given))
         choose(surface, Objective(minimize="brier"), calibration=None)
     assert not calls
 

@@ -6,8 +6,7 @@ from lossdial.dial.choice.selection import select
 from lossdial.dial.choice.verdict import AIMS, BEST, PLAIN, Gain, Verdict, compare, simultaneous, verdict
 from lossdial.dial.metrics import functions as metrics
 from lossdial.dial.points import Estimate
-from lossdial.dial.surface import Surface
-from lossdial.dial.uncertainty.halves import swapped_halves
+from lossdial.dial.surface import Surface, swapped_halves
 
 
 def alike(seed, n_positive=100, n_negative=900, m=10):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lossdial.dial.monitor.bets import _STEPS, Bet, _left, confidence_sequence
+from lossdial.dial.monitor.monitor import _STEPS, Bet, _left, confidence_sequence
 
 
 def by_hand(outcomes, floor):

@@ -3,11 +3,9 @@ import pytest
 from scipy.stats import norm
 
 from lossdial.dial import Dial
-from lossdial.dial.certificates.certificate import at_recall
+from lossdial.dial.certificates.certificate import at_recall, precision_at
 from lossdial.dial.certificates.evidence import NotCertified, sample
-from lossdial.dial.certificates.travel import precision_at
-from lossdial.dial.monitor.bets import Bet
-from lossdial.dial.monitor.monitor import Watch
+from lossdial.dial.monitor.monitor import Bet, Watch
 
 
 def certified(rng, n_positive=200, n_negative=2000):

@@ -4,7 +4,7 @@ from scipy.special import stdtrit
 
 from lossdial.dial import Dial
 from lossdial.dial.monitor.shift import _bin, bin_edges, estimate_prevalence, mixture_fit
-from lossdial.dial.samples import Samples
+from lossdial.dial.surface import Samples
 
 LAWS = {
     "normal": lambda rng, y: rng.standard_normal(y.size) + 2 * y,

@@ -7,11 +7,9 @@ from hypothesis import strategies as st
 
 from lossdial.dial.metrics.functions import evaluate
 from lossdial.dial.metrics.registry import as_metric, known_metrics
-from lossdial.dial.samples import Samples
-from lossdial.dial.surface import Surface
-from lossdial.dial.uncertainty import resamples as resampling
-from lossdial.dial.uncertainty.bootstrap import bootstrap
-from lossdial.dial.uncertainty.resamples import resample
+from lossdial.dial.surface import Samples, Surface
+from lossdial.dial.uncertainty import bootstrap as resampling
+from lossdial.dial.uncertainty.bootstrap import bootstrap, resample
 
 
 def make(seed=0, n=60, m=3, ties=False):

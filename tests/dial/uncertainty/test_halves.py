@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lossdial.dial.uncertainty.halves import swapped_halves
+from lossdial.dial.surface import swapped_halves
 
 
 def test_halves_are_stratified_and_disjoint():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from lossdial.dial.uncertainty.noise import differences
+from lossdial.dial.uncertainty.intervals import differences
 
 
 def test_every_pair_is_held_at_once_as_a_naive_loop_has_it():

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from lossdial.dial.samples import Samples
-from lossdial.dial.uncertainty import resamples as resampling
-from lossdial.dial.uncertainty.resamples import resample
+from lossdial.dial.surface import Samples
+from lossdial.dial.uncertainty import bootstrap as resampling
+from lossdial.dial.uncertainty.bootstrap import resample
 
 
 def alone(n_positive, n_negative):

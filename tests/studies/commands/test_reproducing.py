@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from lossdial.cli import main
-from lossdial.data.features.embedding import embed
+from lossdial.data.embedding import embed
 from lossdial.models import CifarResNet, FrozenEncoder
 from lossdial_studies import Store
 from lossdial_studies.features import LABELS

@@ -13,7 +13,7 @@ from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
 from lossdial.models import ConditionalClassifier, MLPConfig, build_head, build_model
 from lossdial.spaces import Constant, Lam, Linear, Space
 from lossdial.training import Exact, fit_exact, refit_head
-from lossdial.training.exact import rows
+from lossdial.training.exact import problem as rows
 
 RIDGE = Linear(-3, 1, 1 / 4)
 TIGHT = Exact(tol=1e-11)

@@ -3,9 +3,8 @@ import torch
 from torch import Tensor
 
 from lossdial.losses import focal_loss
-from lossdial.training.exact import rows as rows_module
-from lossdial.training.exact.problem import Nodes, Problem, pointwise
-from lossdial.training.exact.rows import Rows
+from lossdial.training.exact import problem as rows_module
+from lossdial.training.exact.problem import Nodes, Problem, Rows, pointwise
 
 
 def problem_of(made, phi: float = 0.0, dtype=torch.float64) -> tuple[Problem, Tensor]:

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from lossdial.training.exact import rows as module
-from lossdial.training.exact.rows import Rows
+from lossdial.training.exact import problem as module
+from lossdial.training.exact.problem import Rows
 
 CPU = torch.device("cpu")
 

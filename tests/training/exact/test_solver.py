@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from lossdial.training.exact.problem import Nodes, Problem
-from lossdial.training.exact.rows import Rows
+from lossdial.training.exact.problem import Nodes, Problem, Rows
 from lossdial.training.exact.solver import minimise
 
 

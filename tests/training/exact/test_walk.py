@@ -3,8 +3,8 @@ import torch
 from lossdial.losses import FocalLoss
 from lossdial.spaces import Constant, Linear, Space
 from lossdial.training import Exact, fit_exact
-from lossdial.training.exact import walk as module
-from lossdial.training.exact.walk import _levels
+from lossdial.training.exact import solver as module
+from lossdial.training.exact.solver import _levels
 
 SPACE = Space(alpha=Linear(0.2, 0.8, 1 / 0.6), phi=Linear(0, 1, 1), ridge=Linear(-3, 1, 1 / 4))
 

@@ -8,10 +8,8 @@ from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 from lossdial.models import STAGES, TREE_SCALE, TableConfig
 from lossdial.training import learn_table
-from lossdial.training.tables import learning
-from lossdial.training.tables.boosting import Binned, grow
-from lossdial.training.tables.cuts import column_cuts, pieces_of
-from lossdial.training.tables.learning import _folds, _kept
+from lossdial.training import tables as learning
+from lossdial.training.tables import Binned, _folds, _kept, column_cuts, grow, pieces_of
 
 
 def crossed(n=1500, seed=0):

@@ -12,15 +12,20 @@ from pandas.api import types
 
 from lossdial.data.encoder.columns import (
     DAYS,
+    ISO,
     CategoryColumn,
     Column,
     DateColumn,
     NumericColumn,
     cells_of,
+    choose_date_format,
+    is_date_like,
+    is_date_type,
     is_numeric,
+    read_dates,
     text,
+    to_dates,
 )
-from lossdial.data.encoder.dates import ISO, choose_date_format, is_date_like, is_date_type, read_dates, to_dates
 from lossdial.data.encoder.numbers import Cell, NumberFormat, choose_format, is_placeholder, number_like, split_cell
 
 __all__ = ["ColumnReport", "Decision", "decide", "has_decimal_commas", "is_identifier"]

@@ -11,14 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lossdial.base.names import closest
-from lossdial.data.imbalance import subsample_minority
-from lossdial.data.labels import positive_class
+from lossdial.base.errors import closest
+from lossdial.base.labels import positive_class
 from lossdial.data.leaks import split_rows, warn_of_file_kinds
-from lossdial.data.readers.decoding import decode_images
-from lossdial.data.readers.pixels import WHITE
+from lossdial.data.readers.decoding import WHITE, decode_images
 from lossdial.data.readers.tables import read_table
-from lossdial.data.splits import ImageSplit
+from lossdial.data.splits import ImageSplit, subsample_minority
 
 __all__ = [
     "ImageFiles",

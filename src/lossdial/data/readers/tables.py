@@ -21,8 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lossdial.base.names import closest, near
-from lossdial.base.warnings import warn
+from lossdial.base.errors import closest, near, warn
 from lossdial.data.encoder.table import require_readable
 
 __all__ = ["TABLE_SUFFIXES", "read_csv", "read_table", "split_target"]

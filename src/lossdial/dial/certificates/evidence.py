@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtr, chdtrc
 
-from lossdial.base.warnings import warn
+from lossdial.base.errors import warn
 from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_both_classes, require_finite
 
 NOTABLE = 0.01

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtr
 
-from lossdial.dial.calibration.fits import calibrations
-from lossdial.dial.calibration.maps import AUTO, KINDS, require_kind
+from lossdial.dial.calibration import AUTO, KINDS, calibrations, require_kind
 from lossdial.dial.certificates.alerts import cap_alerts
 from lossdial.dial.certificates.bounds import require_floor
 from lossdial.dial.certificates.certificate import Bound, Certificate, at_threshold
@@ -18,13 +17,10 @@ from lossdial.dial.certificates.evidence import NotCertified, are_known, digest_
 from lossdial.dial.certificates.referral import Referral, refer
 from lossdial.dial.certificates.sample_size import Price, precision_curve, price
 from lossdial.dial.checks import FloatArray
-from lossdial.dial.choice.adaptation import adapt
-from lossdial.dial.choice.envelope import envelope
+from lossdial.dial.choice.envelope import adapt, envelope
 from lossdial.dial.choice.objective import Objective
-from lossdial.dial.choice.selection import select
-from lossdial.dial.choice.tuning import REPORT, at_point
-from lossdial.dial.metrics.kinds import SAME, CountMetric, Metric
-from lossdial.dial.metrics.registry import as_metric
+from lossdial.dial.choice.selection import REPORT, at_point, select
+from lossdial.dial.metrics.registry import SAME, CountMetric, Metric, as_metric
 from lossdial.dial.monitor.prevalence import log_odds
 from lossdial.dial.points import Figures, OperatingPoint
 from lossdial.dial.surface import Surface

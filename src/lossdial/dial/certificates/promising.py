@@ -6,25 +6,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.base.names import closest
-from lossdial.base.warnings import warn
+from lossdial.base.errors import closest, warn
 from lossdial.dial.certificates.evidence import require_fresh, sketch_of_rows, sketches
 from lossdial.dial.certificates.promises import adapted_point, capped_point, certify_point, priced, referral
 from lossdial.dial.certificates.referral import Referral
 from lossdial.dial.certificates.sample_size import Price
 from lossdial.dial.certificates.subgroups import Parts, by_part
 from lossdial.dial.checks import FloatArray
-from lossdial.dial.choice.adaptation import adapt
 from lossdial.dial.choice.cases import CaseCosts, case_costs
-from lossdial.dial.choice.envelope import envelope
+from lossdial.dial.choice.envelope import adapt, envelope
 from lossdial.dial.choice.objective import Objective
-from lossdial.dial.choice.selection import select
-from lossdial.dial.choice.tuning import at_point
+from lossdial.dial.choice.selection import at_point, select
 from lossdial.dial.monitor.monitor import Watch
 from lossdial.dial.monitor.shift import Declined, Fit, mixture_fit
 from lossdial.dial.points import Estimate, OperatingPoint
-from lossdial.dial.scores import Scores
-from lossdial.dial.surface import Surface
+from lossdial.dial.surface import Scores, Surface
 
 _NEARLY_ALL = 0.9
 """A share of positives that is rather a change in how cases look."""

@@ -18,7 +18,7 @@ from lossdial.dial.certificates.certificate import Bound, Certificate, cap_at
 from lossdial.dial.certificates.evidence import NotCertified, one_of_each, require_confidence, sample
 from lossdial.dial.certificates.sample_size import price
 from lossdial.dial.checks import BoolArray, FloatArray, as_groups, as_labels, require_both_classes
-from lossdial.dial.samples import effective
+from lossdial.dial.surface import effective
 from lossdial.dial.uncertainty.estimate import Estimate
 
 

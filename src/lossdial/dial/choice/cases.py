@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.dial.calibration.fits import calibrate
-from lossdial.dial.calibration.maps import Calibration
+from lossdial.dial.calibration import Calibration, calibrate
 from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_both_classes, require_finite
 from lossdial.dial.points import OperatingPoint
 from lossdial.dial.uncertainty.estimate import Estimate

@@ -13,20 +13,77 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.dial.calibration.fits import calibrations
-from lossdial.dial.calibration.maps import (
+from lossdial.base.codec import Reader, as_number, encode_float
+from lossdial.dial.calibration import (
     AUTO,
     KINDS,
     Calibration,
     calibration_from_json,
     calibration_to_json,
+    calibrations,
     require_kind,
 )
 from lossdial.dial.checks import FloatArray, require_costs, require_prevalence
-from lossdial.dial.choice.hull import frontier
-from lossdial.dial.metrics.ranking import threshold_below
-from lossdial.dial.reading import Reader, as_number, encode_float
+from lossdial.dial.choice.objective import Objective
+from lossdial.dial.metrics.ranking import Counts, threshold_below
+from lossdial.dial.metrics.registry import SAME, CountMetric, as_metric, at_prevalence, expected_cost
+from lossdial.dial.monitor.prevalence import log_odds
+from lossdial.dial.points import Estimate, OperatingPoint
 from lossdial.dial.surface import Surface
+from lossdial.dial.uncertainty.intervals import enclose, posterior_counts
+
+
+@dataclass(frozen=True)
+class Corner:
+    """False and true positives at one corner, and whose they are: a λ at its column of a `Ranking`; None at an end."""
+
+    fp: float
+    tp: float
+    index: int
+    column: int | None
+
+
+def frontier(surface: Surface) -> list[Corner]:
+    """The corners from 'predict none' to 'predict all'; of points that coincide, that of the plainer λ.
+
+    What lies below the hull so far cannot be a corner, so that after the first λ few points are left to look at.
+    """
+    n_positive, n_negative = surface.samples.totals
+    place = np.empty(surface.n_lams, dtype=np.intp)
+    place[surface.by_plainness] = np.arange(surface.n_lams)
+    # 'Predict none' and 'predict all' need no particular λ; the plainest stands for them.
+    centre = int(surface.by_plainness[0])
+    best = [Corner(0.0, 0.0, centre, None), Corner(n_negative, n_positive, centre, None)]
+    for part, _, ranking in surface.ranked_blocks():
+        tps = np.broadcast_to(ranking.tp, ranking.fp.shape)
+        for line in np.argsort(place[part]):
+            index = part.start + int(line)
+            fp, tp = ranking.fp[line], tps[line]
+            height = np.interp(fp, [c.fp for c in best], [c.tp for c in best])  # over equal fp, that of the highest
+            found = np.flatnonzero(tp >= height - SAME * n_positive)
+            if found.size:
+                news = [Corner(float(fp[c]), float(tp[c]), index, int(c)) for c in found]
+                best = _upper_hull([*best, *news], place)
+    return best
+
+
+def _upper_hull(points: list[Corner], place: NDArray[np.intp]) -> list[Corner]:
+    """The corners of the upper hull, from left to right (Andrew's monotone chain)."""
+    # Ends before others, then the plainer: of equal points the first is kept.
+    points = sorted(points, key=lambda c: (c.fp, c.tp, c.column is not None, place[c.index], c.column or 0))
+    hull: list[Corner] = []
+    for point in points:
+        if point.column is not None and point.tp <= hull[-1].tp:
+            continue
+        while len(hull) >= 2 and _turn(hull[-2], hull[-1], point) >= 0:
+            hull.pop()
+        hull.append(point)
+    return hull
+
+
+def _turn(a: Corner, b: Corner, c: Corner) -> float:
+    """Above 0 where the way from a over b to c turns left."""
+    return (b.fp - a.fp) * (c.tp - a.tp) - (b.tp - a.tp) * (c.fp - a.fp)
 
 
 @dataclass(frozen=True)
@@ -210,3 +267,68 @@ def _rates_from_json(read: Reader, length: int) -> FloatArray:
     if not ((rates >= 0) & (rates <= 1)).all():
         raise ValueError(f"{where} must hold rates in [0, 1].")
     return rates
+
+
+REPORT = ("recall", "precision", "fpr", "specificity", "accuracy", "balanced_accuracy", "g_mean", "f1")
+"""What an adapted point is reported with, besides its expected cost, all at the new prevalence."""
+
+
+def adapt(
+    envelope: Envelope,
+    prevalence: float,
+    cost_fn: float,
+    cost_fp: float,
+    name: str = "adapted",
+    resamples: int = 1000,
+    seed: int = 0,
+) -> OperatingPoint:
+    """The operating point of least expected cost where a share `prevalence` is positive.
+
+    λ and threshold are the envelope's vertex for these costs: where the cost counted on the rows is least. A threshold
+    of cost_fp/(cost_fp + cost_fn) on the calibrated probability would rely on the calibration having the right shape
+    (docs/certificates.md has figures); `break_even` states it beside. The vertex's rates carry over (only the share
+    of positives is taken to change), so precision, accuracy and cost are restated at the new prevalence, and the
+    calibrated log-odds move by log π/(1-π) - log π₀/(1-π₀). The figures under `crossfit` repeat the choice on each
+    half of the data that made the envelope and take the rates measured on the other.
+    """
+    require_costs(cost_fn, cost_fp)
+    require_prevalence(prevalence)
+    cost = expected_cost(cost_fn, cost_fp, prevalence)
+    figures = [cost, *(at_prevalence(m, prevalence) for m in map(as_metric, REPORT) if isinstance(m, CountMetric))]
+    vertex = envelope.vertices[int(envelope.best(cost_fn, cost_fp, prevalence))]
+    objective = Objective(minimize="expected_cost", cost_fn=cost_fn, cost_fp=cost_fp, prevalence=prevalence)
+    counts, drawn = _counts(envelope, np.array([vertex.fpr, vertex.tpr]), resamples, seed)
+    return OperatingPoint(
+        name=name,
+        lam=vertex.lam,
+        threshold=vertex.threshold,
+        objective=str(objective),
+        metrics={m.name: enclose(m, m.function(counts), m.function(drawn), envelope.effective[0])[0] for m in figures},
+        n_positive=envelope.n_positive,
+        n_negative=envelope.n_negative,
+        crossfit={cost.name: _crossfit(envelope, cost, (cost_fn, cost_fp, prevalence), resamples, seed)},
+        calibration=vertex.calibration,
+        prevalence=prevalence,
+        shift=log_odds(prevalence) - log_odds(envelope.prevalence),
+        aim=objective,
+        holding="not certified",
+    )
+
+
+def _crossfit(
+    envelope: Envelope, cost: CountMetric, terms: tuple[float, float, float], resamples: int, seed: int
+) -> Estimate:
+    values, spread = np.zeros(1), np.zeros((1, resamples))
+    for turn, half in enumerate(envelope.halves):
+        counts, drawn = _counts(half, half.held_out[int(half.best(*terms))], resamples, seed + turn)
+        values += cost.function(counts) / len(envelope.halves)
+        spread += cost.function(drawn) / len(envelope.halves)
+    return enclose(cost, values, spread, envelope.effective[0])[0]
+
+
+def _counts(envelope: Envelope, rates: FloatArray, resamples: int, seed: int) -> tuple[Counts, Counts]:
+    """Counts (1,) from FPR and TPR, and what they might have been, (1, resamples)."""
+    fpr, tpr = rates[:1], rates[1:]
+    effective = envelope.effective
+    drawn = posterior_counts((tpr, fpr), effective, effective, resamples, seed)
+    return Counts(tpr * effective[0], fpr * effective[1], *effective), drawn

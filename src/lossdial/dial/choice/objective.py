@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lossdial.base.codec import Reader
 from lossdial.dial.checks import BoolArray, FloatArray, require_prevalence
 from lossdial.dial.metrics import registry
-from lossdial.dial.metrics.kinds import CountMetric, Metric, RankMetric, ScoreMetric
-from lossdial.dial.metrics.registry import as_metric
-from lossdial.dial.reading import Reader
+from lossdial.dial.metrics.registry import CountMetric, Metric, RankMetric, ScoreMetric, as_metric
 
 Target = str | Metric | Callable[..., float]
 Bound = tuple[Metric, float]

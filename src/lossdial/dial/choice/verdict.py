@@ -12,18 +12,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from lossdial.dial.calibration.fits import calibrations
-from lossdial.dial.calibration.maps import AUTO
+from lossdial.dial.calibration import AUTO, calibrations
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.choice.objective import Objective
 from lossdial.dial.choice.selection import select
-from lossdial.dial.metrics.kinds import CountMetric, Goal, Metric, of_probabilities
-from lossdial.dial.metrics.registry import as_metric, best
+from lossdial.dial.metrics.registry import CountMetric, Goal, Metric, as_metric, best, of_probabilities
 from lossdial.dial.surface import Surface
-from lossdial.dial.uncertainty.bootstrap import bootstrap
+from lossdial.dial.uncertainty.bootstrap import bootstrap, resample
 from lossdial.dial.uncertainty.estimate import Estimate
 from lossdial.dial.uncertainty.intervals import LEVEL
-from lossdial.dial.uncertainty.resamples import resample
 
 AIMS = (
     Objective(maximize="f1"),

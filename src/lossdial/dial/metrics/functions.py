@@ -22,8 +22,8 @@ from lossdial.dial.checks import (
     require_finite,
 )
 from lossdial.dial.metrics import registry
-from lossdial.dial.metrics.kinds import CountMetric, Goal, LossMetric, Metric, RankMetric
 from lossdial.dial.metrics.ranking import Counts, Ranking, cut_for, rank, rank_rows, split
+from lossdial.dial.metrics.registry import CountMetric, Goal, LossMetric, Metric, RankMetric
 
 Result = float | FloatArray
 

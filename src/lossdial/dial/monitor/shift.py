@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from scipy.special import chdtrc, chdtri, chndtr, stdtrit
 
 from lossdial.dial.checks import BoolArray, FloatArray, as_groups, require_finite, require_open_unit
-from lossdial.dial.samples import Samples
+from lossdial.dial.surface import Samples
 from lossdial.dial.uncertainty.estimate import Estimate
 from lossdial.dial.uncertainty.intervals import LEVEL
 

@@ -3,10 +3,8 @@
 No pyplot: nothing global is touched, no window opens, and `figure.savefig("pr.png")` works on any machine.
 """
 
-from lossdial.dial.plots.curves import precision_recall_figure, roc_figure
-from lossdial.dial.plots.decision import decision_curve_figure
+from lossdial.dial.plots.curves import decision_curve_figure, precision_recall_figure, reliability_figure, roc_figure
 from lossdial.dial.plots.heat_map import heat_map_figure
-from lossdial.dial.plots.reliability import reliability_figure
 
 __all__ = [
     "decision_curve_figure",

@@ -9,17 +9,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.transforms import ScaledTranslation
 
-from lossdial.dial.calibration.fits import calibrations, stated
-from lossdial.dial.calibration.maps import AUTO
+from lossdial.dial.calibration import AUTO, calibrations, stated
 from lossdial.dial.checks import BoolArray, FloatArray
-from lossdial.dial.metrics.kinds import CountMetric, Goal, Metric, of_probabilities
-from lossdial.dial.metrics.registry import as_metric, best
+from lossdial.dial.metrics.registry import CountMetric, Goal, Metric, as_metric, best, of_probabilities
 from lossdial.dial.plots.canvas import BLUE, GREY, INK, VERMILION, canvas, legend, spell, styled
 from lossdial.dial.points import OperatingPoint
 from lossdial.dial.surface import Surface
-from lossdial.dial.uncertainty.bootstrap import bootstrap
-from lossdial.dial.uncertainty.noise import differences
-from lossdial.dial.uncertainty.resamples import resample
+from lossdial.dial.uncertainty.bootstrap import bootstrap, resample
+from lossdial.dial.uncertainty.intervals import differences
 
 _TRIVIAL = {"recall": "recall_at_fpr@0.05", "fpr": "recall_at_fpr@0.05", "specificity": "recall_at_fpr@0.05"}
 _NOISE = "#D9DCE0"

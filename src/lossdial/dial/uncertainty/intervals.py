@@ -20,13 +20,11 @@ import numpy as np
 from scipy.special import stdtrit  # the quantile of t; scipy.stats costs as much as half of torch
 
 from lossdial.dial.checks import FloatArray
-from lossdial.dial.metrics.kinds import CountMetric, Metric, ScoreMetric, of_probabilities
 from lossdial.dial.metrics.ranking import Counts
-from lossdial.dial.metrics.registry import FPR, RECALL, as_metric
+from lossdial.dial.metrics.registry import FPR, RECALL, CountMetric, Metric, ScoreMetric, as_metric, of_probabilities
 from lossdial.dial.points import Estimate
 from lossdial.dial.surface import Surface
-from lossdial.dial.uncertainty.bootstrap import bootstrap
-from lossdial.dial.uncertainty.resamples import resample
+from lossdial.dial.uncertainty.bootstrap import bootstrap, resample
 
 LEVEL = 0.95
 
@@ -147,3 +145,26 @@ def posterior_counts(
         hits = np.clip(rate[:, None], 0, 1) * n
         shares.append(rng.beta(hits + 0.5, n - hits + 0.5, size=(rate.size, size)))
     return Counts(shares[0] * totals[0], shares[1] * totals[1], *totals)
+
+
+_PAIRED = 100  # λ of which all pairs are looked at
+
+
+def differences(drawn: FloatArray, best: int, n_positive: float) -> tuple[FloatArray, float]:
+    """Deviations (m,) of the differences from the best λ in shared resamples (m, B), and how many of them to allow for.
+
+    Since the best was picked among all, the interval of its difference from another is as wide as makes it hold for
+    every pair at once, after Tukey: in 95 % of the resamples no pair of λ is farther from its mean difference. It is
+    never narrower than the t interval of one difference.
+    """
+    centred = drawn - drawn.mean(axis=1, keepdims=True)
+    some = np.unique(np.linspace(0, len(drawn) - 1, min(len(drawn), _PAIRED)).astype(np.intp))
+    farthest = np.zeros(drawn.shape[1])
+    for k in some:
+        apart = centred[some] - centred[k]
+        scale = apart.std(axis=1, keepdims=True)
+        reached = np.max(np.abs(apart) / np.maximum(scale, 1e-300), axis=0, where=scale > 0, initial=0.0)
+        np.maximum(farthest, reached, out=farthest)
+    n = max(n_positive, 2)
+    one = stdtrit(n - 1, (1 + LEVEL) / 2) * math.sqrt(n / (n - 1))
+    return (centred - centred[best]).std(axis=1), float(max(one, np.quantile(farthest, LEVEL)))

@@ -1,10 +1,18 @@
 """From features and λ to two logits, for one member or for many at once."""
 
-from lossdial.models.heads.base import Head, HeadConfig, build_head, register_head
+from lossdial.models.heads.base import (
+    Head,
+    HeadConfig,
+    MemberLinear,
+    PlainConfig,
+    PlainHead,
+    build_head,
+    mean_log_odds,
+    mean_log_probability,
+    register_head,
+)
 from lossdial.models.heads.film import FiLM, FiLMConfig, FiLMHead, Scale
-from lossdial.models.heads.members import MemberLinear, mean_log_odds, mean_log_probability
 from lossdial.models.heads.path import PathConfig, PathHead
-from lossdial.models.heads.plain import PlainConfig, PlainHead
 from lossdial.models.heads.polynomial import PolynomialConfig, PolynomialHead
 
 __all__ = [

@@ -5,6 +5,7 @@ A new head is one file: a frozen :class:`HeadConfig` under ``@register_head``, a
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,12 +13,122 @@ from typing import Any, ClassVar, Final, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import log_softmax, logsigmoid
 
-from lossdial.base.names import closest
-from lossdial.models.config import Config, whole
-from lossdial.models.heads.members import MemberLinear, mean_log_odds
+from lossdial.base.codec import Config, whole
+from lossdial.base.errors import closest
 
-__all__ = ["Head", "HeadConfig", "build_head", "register_head"]
+__all__ = [
+    "Head",
+    "HeadConfig",
+    "MemberLinear",
+    "PlainConfig",
+    "PlainHead",
+    "build_head",
+    "mean_log_odds",
+    "mean_log_probability",
+    "register_head",
+]
+
+
+def mean_log_odds(margins: Tensor, dim: int = 0) -> Tensor:
+    r"""The log-odds of the members' mean probability, :math:`\log\sum_k\sigma(m_k) - \log\sum_k\sigma(-m_k)`.
+
+    One member's is its margin itself. Sums are taken of logarithms, so that margins of any size stay finite and exact.
+
+    >>> mean_log_odds(torch.tensor([200.0, 200.0])), mean_log_odds(torch.tensor([-3.0, 3.0]))
+    (tensor(200.), tensor(0.))
+    """
+    if margins.shape[dim] == 1:
+        return margins.squeeze(dim)
+    return logsigmoid(margins).logsumexp(dim) - logsigmoid(-margins).logsumexp(dim)
+
+
+def mean_log_probability(logits: Tensor) -> Tensor:
+    """Logits (k, n, 2) of the members as one pair (n, 2): the logarithms of their mean probabilities.
+
+    One member's are its logits themselves. The difference of the pair is :func:`mean_log_odds` of the margins.
+    """
+    if len(logits) == 1:
+        return logits[0]
+    return log_softmax(logits, -1).logsumexp(0) - math.log(len(logits))
+
+
+class _Row(torch.autograd.Function):
+    """Row i of x (k, in) through layer i of weights (k, in, out) and biases (k, out): (k, out).
+
+    The weight's gradient is an outer product, which torch's own backward takes as a batched matrix product: correct,
+    and ten times as slow as writing it down. FiLM's last layers are nearly all parameters of the paper's head.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return torch.baddbmm(bias[:, None], x[:, None], weight)[:, 0]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        gradient = gradient.to(weight.dtype)  # under autocast it comes in another
+        d_x = torch.bmm(gradient[:, None], weight.mT)[:, 0] if ctx.needs_input_grad[0] else None
+        return d_x, x[:, :, None] * gradient[:, None], gradient
+
+
+class MemberLinear(nn.Module):
+    """Linear layers side by side, one for each member: weight (k, in, out), bias (k, out)."""
+
+    def __init__(self, members: int, n_in: int, n_out: int) -> None:
+        super().__init__()
+        # (in, out), not torch's (out, in): a gradient then has the layout of its weight and is not copied.
+        self.weight = nn.Parameter(torch.zeros(members, n_in, n_out))
+        self.bias = nn.Parameter(torch.zeros(members, n_out))
+
+    @torch.no_grad()
+    def reset(self, member: int) -> None:
+        """First weights for one member, as ``nn.Linear`` draws them."""
+        bound = 1 / math.sqrt(self.weight.shape[1])
+        self.weight[member].uniform_(-bound, bound)
+        self.bias[member].uniform_(-bound, bound)
+
+    def forward(self, x: Tensor, scale: Tensor | None = None, shift: Tensor | None = None) -> Tensor:
+        """x (n, in), the same for every member, or (k, n, in) -> (k, n, out).
+
+        scale, shift (k, in): of ``scale * x + shift``, folded into the layer, so that no array of that size is made.
+        """
+        k, n_in, n_out = self.weight.shape
+        if k == 1:
+            return self._one(x if x.dim() == 2 else x.squeeze(0), scale, shift)
+        weight: Tensor = self.weight
+        bias = self.bias if shift is None else _Row.apply(shift, weight, self.bias)
+        if scale is not None:
+            weight = scale[:, :, None] * weight
+        if x.dim() == 2:  # one product for all members
+            out = torch.addmm(bias.reshape(-1), x, weight.transpose(0, 1).reshape(n_in, k * n_out))
+            return out.view(x.shape[0], k, n_out).transpose(0, 1)  # len() would tie an export to one batch size
+        if x.shape[1] == 1:
+            return _Row.apply(x.squeeze(1), weight, bias).unsqueeze(1)
+        return torch.baddbmm(bias[:, None], x, weight)
+
+    def _one(self, x: Tensor, scale: Tensor | None, shift: Tensor | None) -> Tensor:
+        """The same of one member: x (n, in) -> (1, n, out), in as few operations as a plain layer takes."""
+        weight = self.weight.squeeze(0)  # a view: to select [0] would copy in the backward pass
+        bias: Tensor = self.bias
+        if shift is not None:
+            bias = torch.addmm(bias, shift, weight)
+        if scale is not None:
+            weight = scale.view(-1, 1) * weight
+        return torch.addmm(bias, x, weight).unsqueeze(0)
+
+    def margin(self) -> tuple[Tensor, Tensor]:
+        """Weight (k, in) and bias (k,) of the second output less the first: z₊ − z₋ of a last layer."""
+        return self.weight[..., 1] - self.weight[..., 0], self.bias[:, 1] - self.bias[:, 0]
+
+    def extra_repr(self) -> str:
+        members, n_in, n_out = self.weight.shape
+        return f"members={members}, in={n_in}, out={n_out}"
+
 
 _BLOCK: Final = 2**24  # how many numbers a block of rows, members and λ may hold at once: 64 MiB of float32
 
@@ -204,3 +315,33 @@ def build_head(head: HeadConfig | Mapping[str, Any] | str | None, n_features: in
         varies and a plain linear layer where it does not.
     """
     return head_config(head, dim).build(n_features, dim)
+
+
+@register_head
+@dataclass(frozen=True)
+class PlainConfig(HeadConfig):
+    """A linear layer that is not told λ."""
+
+    name: ClassVar[str] = "plain"
+
+    def build(self, n_features: int, dim: int = 0) -> PlainHead:
+        return PlainHead(self, n_features, dim)
+
+
+class PlainHead(Head):
+    """One linear layer a member, whatever λ."""
+
+    def __init__(self, config: PlainConfig, n_features: int, dim: int = 0) -> None:
+        super().__init__(config, n_features, dim)
+        self.linear = MemberLinear(config.members, n_features, 2)
+        self.reset_parameters()
+
+    def forward(self, features: Tensor, code: Tensor) -> Tensor:  # noqa: ARG002 (one interface for every head)
+        return self.linear(features)
+
+    def fold(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        weight, bias = self.linear.margin()
+        return weight[:, None].expand(-1, len(codes), -1), bias[:, None].expand(-1, len(codes))
+
+    def logit_weights(self, codes: Tensor) -> Tensor:
+        return self.linear.weight[:, None].expand(-1, codes.shape[1], -1, -1)

@@ -9,9 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from lossdial.models.config import whole
-from lossdial.models.heads.base import Head, HeadConfig, register_head
-from lossdial.models.heads.members import MemberLinear
+from lossdial.base.codec import whole
+from lossdial.models.heads.base import Head, HeadConfig, MemberLinear, register_head
 
 __all__ = ["PolynomialConfig", "PolynomialHead"]
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
 from lossdial.spaces import Constant, Linear, Space
-from lossdial.training.exact.rows import Features
+from lossdial.training.exact.problem import Features
 
 __all__ = [
     "Exact",

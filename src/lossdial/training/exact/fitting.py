@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from lossdial.base.warnings import warn
+from lossdial.base.errors import warn
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
 from lossdial.models import ConditionalClassifier, Network, PathConfig, PathHead
 from lossdial.spaces import Space
@@ -24,8 +24,8 @@ from lossdial.training.exact.checks import (
     checked_space,
     checked_weights,
 )
-from lossdial.training.exact.rows import Features, Rows
-from lossdial.training.exact.walk import Walk
+from lossdial.training.exact.problem import Features, Rows
+from lossdial.training.exact.solver import Walk
 
 __all__ = ["ExactFit", "fit_exact", "refit_head"]
 

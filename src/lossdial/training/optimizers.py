@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from lossdial.training.norms import Parts
+from lossdial.training.step import Parts
 
-__all__ = ["SAM"]
+__all__ = [
+    "SAM",
+    "Cosine",
+    "Flat",
+    "Schedule",
+    "Steps",
+]
 
 
 class SAM(Optimizer):
@@ -22,7 +31,7 @@ class SAM(Optimizer):
 
     ``step(closure)`` calls the closure twice: at θ, and at θ + ρ g/‖g‖, whose gradient is the one applied. Both calls
     see the same random numbers (dropout), and the running statistics of batch normalisation in ``model`` move only in
-    the first. Members of a head each climb by their own norm; see :mod:`lossdial.training.norms`. With ρ = 0 the step
+    the first. Members of a head each climb by their own norm; see :mod:`lossdial.training.step`. With ρ = 0 the step
     is the base optimiser's own, bit for bit.
     """
 
@@ -96,3 +105,65 @@ def _frozen_statistics(model: nn.Module | None) -> Iterator[None]:
     finally:
         for module in tracking:
             module.track_running_stats = True
+
+
+@dataclass(frozen=True)
+class Schedule(ABC):
+    """The factor on the learning rate at a fractional epoch; the first ``warmup`` epochs rise linearly to it."""
+
+    warmup: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.warmup >= 0:
+            raise ValueError(f"warmup must be at least 0 epochs; got {self.warmup}.")
+
+    def __call__(self, epoch: float, epochs: int) -> float:
+        ramp = min(1.0, epoch / self.warmup) if self.warmup else 1.0
+        return ramp * self._factor(epoch, epochs)
+
+    @abstractmethod
+    def _factor(self, epoch: float, epochs: int) -> float: ...
+
+
+@dataclass(frozen=True)
+class Flat(Schedule):
+    """The same learning rate throughout."""
+
+    def _factor(self, epoch: float, epochs: int) -> float:  # noqa: ARG002 (one signature for every schedule)
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Steps(Schedule):
+    """Multiplied by ``factor`` at each milestone, an epoch. The paper's recipe for CIFAR:
+
+    >>> schedule = Steps(milestones=(400, 450), factor=0.01)
+    >>> [0.1 * schedule(e, 500) for e in (399, 400, 450)]
+    [0.1, 0.001, 1e-05]
+    """
+
+    milestones: tuple[float, ...] = ()
+    factor: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.factor > 0:
+            raise ValueError(f"factor must be greater than 0; got {self.factor}.")
+
+    def _factor(self, epoch: float, epochs: int) -> float:  # noqa: ARG002 (one signature for every schedule)
+        return float(self.factor ** sum(epoch >= m for m in self.milestones))
+
+
+@dataclass(frozen=True)
+class Cosine(Schedule):
+    """Half a cosine from 1 down to ``floor`` over the whole run."""
+
+    floor: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.floor <= 1:
+            raise ValueError(f"floor must lie in [0, 1], a share of the learning rate; got {self.floor}.")
+
+    def _factor(self, epoch: float, epochs: int) -> float:
+        return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * min(1.0, epoch / epochs))) / 2

@@ -5,9 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
-__all__ = ["lazily"]
+__all__ = [
+    "lazily",
+    "plugins",
+]
 
 
 def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -33,3 +37,18 @@ def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any]
         return sorted({*vars(sys.modules[package]), *found})
 
     return look, names
+
+
+def plugins(group: str) -> dict[str, Any]:
+    """The objects of an entry-point group of the distribution, loaded, by name; none where it is not installed.
+
+    Only our own distribution is read: to scan every installed one would take longer than ``lossdial --help``.
+
+    >>> sorted(plugins("lossdial.data_sets"))
+    ['studies']
+    """
+    try:
+        entries = distribution("lossdial").entry_points
+    except PackageNotFoundError:
+        return {}
+    return {entry.name: entry.load() for entry in entries if entry.group == group}

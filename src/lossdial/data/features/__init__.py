@@ -1,1 +1,0 @@
-"""A pretrained network's features, computed once and kept."""

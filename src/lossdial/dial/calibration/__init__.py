@@ -1,1 +1,0 @@
-"""Maps from scores to probabilities, and how they are fitted."""
