@@ -34,7 +34,7 @@ test: install lint browser
 
 # Ratios against named peers; each exits with 1 when its bar is missed.
 bench: install
-	for name in training fit stacked sweep pipeline decode aims adaptation dialed startup memory exact certificates explorer serving exported reliability; do $(BIN)/python benchmarks/$$name.py; done
+	for name in training fit stacked sweep pipeline decode objectives adaptation dialed startup memory exact certificates explorer serving exported reliability; do $(BIN)/python benchmarks/$$name.py; done
 
 # The tables and figures of results/, from the rows that are there; docs/results.md tells what they say.
 results: install

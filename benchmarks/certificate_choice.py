@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.stats import norm
 
-from lossdial.dial import NotCertified, Objective, Surface, by_part, select
+from lossdial.dial import NotCertified, Objective, Surface, by_subgroup, select
 from lossdial.dial.certificates.certificate import precision_at
 from lossdial.dial.certificates.choice import certified_choice
 from lossdial.dial.certificates.subgroups import at_recall_in_every_part
@@ -62,7 +62,7 @@ def near_copies(index: int) -> bool:
     groups = np.repeat(np.arange(120), 4)
     y = (groups < 60).astype(np.int64)
     score = rng.standard_normal(120)[groups] + 0.05 * rng.standard_normal(480)
-    recall = by_part(y, score, float(np.sqrt(1.0025) * norm.isf(0.8)), np.zeros(480), groups).parts[0].recall
+    recall = by_subgroup(y, score, float(np.sqrt(1.0025) * norm.isf(0.8)), np.zeros(480), groups).parts[0].recall
     return recall is None or not recall.low <= 0.8 <= recall.high
 
 

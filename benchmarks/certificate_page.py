@@ -56,7 +56,7 @@ def page(
     text += _shares(sums, missed)
     text += _budgets(sums, missed)
     text += _counted(sums)
-    text += _watch(sums, delays, missed)
+    text += _monitor(sums, delays, missed)
     text += _fresh(sums, missed)
     text += _verdict(sums, missed)
     text += ["", *CROSSFIT, "", "| aim and data | draws | coverage, % |", "| --- | --- | --- |"]
@@ -114,12 +114,17 @@ def _promised(sums: Sums, missed: list[str]) -> list[str]:
     """A table for each aim: what is left of its figure, before and now, and what tuning without a promise gives."""
     lines = ["", *PROMISED]
     done = [what for what in sums.draws if what.startswith("given up: ")]
-    for aim in dict.fromkeys(what[10:].split("; ")[0] for what in done):
-        lines += ["", f"*{aim}*", "", "| positives | λ | noise of their own | without | before | now | broken, % |"]
+    for objective in dict.fromkeys(what[10:].split("; ")[0] for what in done):
+        lines += [
+            "",
+            f"*{objective}*",
+            "",
+            "| positives | λ | noise of their own | without | before | now | broken, % |",
+        ]
         lines.append("| --- " * 7 + "|")
         for what in done:
             name, n, m, noise = what[10:].split("; ")
-            if name != aim:
+            if name != objective:
                 continue
             draws, broken = sums.draws[what], sums.share(what, "broken")
             lines.append(
@@ -186,8 +191,8 @@ def _counted(sums: Sums) -> list[str]:
     return lines
 
 
-def _watch(sums: Sums, delays: Sequence[int], missed: list[str]) -> list[str]:
-    lines = ["", *WATCH, "False alarms right at the floor, over 100,000 outcomes looked at after each:"]
+def _monitor(sums: Sums, delays: Sequence[int], missed: list[str]) -> list[str]:
+    lines = ["", *MONITOR, "False alarms right at the floor, over 100,000 outcomes looked at after each:"]
     share, draws = sums.share("watch: 0.95 for 100000", "alarms"), sums.draws["watch: 0.95 for 100000"]
     if share > limit(draws):
         missed.append(f"watch: {share:.3f} false alarms")
@@ -318,7 +323,7 @@ COUNTED = """## Counted, or computed
 least there is, of the threshold at which the cost counted on the rows is least, which is what `adapt` gives, and of the
 calibrated probability 1/501.
 """.splitlines()
-WATCH = """## Watching a floor of 0.95
+MONITOR = """## Watching a floor of 0.95
 """.splitlines()
 SPOKEN = """
 In how many streams of a hundred `watch` has spoken within so many outcomes of a change, and MAPIE's

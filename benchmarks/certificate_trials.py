@@ -12,13 +12,13 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from lossdial.dial import (
-    Bet,
     Dial,
+    Monitor,
     NotCertified,
     Objective,
     OperatingPoint,
+    SequentialTest,
     Surface,
-    Watch,
     cap_alerts,
     crossfit,
     mixture_fit,
@@ -58,7 +58,7 @@ def trial(law: Law, seed: int, index: int) -> Iterator[tuple[str, str, float]]:
 
     def by(objective: Objective, holds: Callable[[OperatingPoint, float, float], bool]) -> Callable[[], bool]:
         def check() -> bool:
-            point = dial.tune(aim=objective, confidence=CONFIDENCE, calibration=None)
+            point = dial.tune(objective=objective, confidence=CONFIDENCE, calibration=None)
             return holds(point, *law.rates(point.threshold))
 
         return check
@@ -118,9 +118,9 @@ def answers(law: Law, seed: int, index: int) -> Iterator[tuple[str, str, float]]
     rows = law.draw(np.random.default_rng([seed, index]))
     dial = asked(law, rows)
     floor = Objective(maximize="precision", subject_to={"recall": law.floor})
-    cuts: dict[str, float | None] = {"uncertified": dial.tune(aim=floor, calibration=None).threshold}
+    cuts: dict[str, float | None] = {"uncertified": dial.tune(objective=floor, calibration=None).threshold}
     try:
-        cuts["tune"] = dial.tune(aim=floor, confidence=CONFIDENCE, calibration=None).threshold
+        cuts["tune"] = dial.tune(objective=floor, confidence=CONFIDENCE, calibration=None).threshold
     except NotCertified:
         cuts["tune"] = None
     if MAPIE:
@@ -263,13 +263,13 @@ def costs(shape: str, n_positive: int, index: int) -> Counter[str]:
     )  # type: ignore[call-overload]
 
 
-def watched(recall: float, n: int, index: int, good: int = 0) -> int | None:
+def monitored(recall: float, n: int, index: int, good: int = 0) -> int | None:
     """After how many outcomes a floor of 0.95 is called broken; `good` ones at 0.97 come first."""
-    bet = Bet(0.95, 0.05).see(_outcomes(recall, n, index, good))
-    return None if bet.broken_at is None else bet.broken_at - good
+    test = SequentialTest(0.95, 0.05).see(_outcomes(recall, n, index, good))
+    return None if test.broken_at is None else test.broken_at - good
 
 
-def watched_by_mapie(recall: float, n: int, index: int, good: int = 0) -> int | None:
+def monitored_by_mapie(recall: float, n: int, index: int, good: int = 0) -> int | None:
     """The same outcomes of positives, shown to MAPIE: its first bound above a risk of 0.05.
 
     With a threshold that is given MAPIE spends half of its test level on the stream: 0.1 makes that 0.05.
@@ -301,13 +301,15 @@ CUT = float(norm.isf(0.9) + 2)
 def sorted_alarm(order: str, index: int) -> bool:
     """Does a watch right at its floor and its cap speak, shown five sorted files of 1,000 cases?"""
     rng = np.random.default_rng([23, list(ORDERS).index(order), index])
-    watch = Watch(CUT, 0.95, {"recall": Bet(0.9, 0.025), "fpr": Bet(float(norm.cdf(CUT)), 0.025)})
+    monitor = Monitor(
+        CUT, 0.95, {"recall": SequentialTest(0.9, 0.025), "fpr": SequentialTest(float(norm.cdf(CUT)), 0.025)}
+    )
     for _ in range(5):
         y = (rng.random(1000) < 0.1).astype(np.float64)
         score = rng.standard_normal(1000) + 2 * y
         at = np.argsort(ORDERS[order](score, y), kind="stable")
-        watch = watch.see(score[at], y[at])
-    return bool(watch.broken)
+        monitor = monitor.see(score[at], y[at])
+    return bool(monitor.broken)
 
 
 def gain_claimed(n_positive: int, m: int, noise: float, index: int) -> bool:

@@ -35,12 +35,12 @@ from certificate_trials import (
     estimated,
     estimated_in_groups,
     gain_claimed,
+    monitored,
+    monitored_by_mapie,
     shift_refused,
     sorted_alarm,
     trial,
     twin_beaten,
-    watched,
-    watched_by_mapie,
 )
 
 from lossdial.dial import Dial, Objective
@@ -82,9 +82,9 @@ def count_block(one: Callable[[int], Counter[str]], start: int, draws: int) -> d
 
 
 def alarm_block(
-    watcher: Callable[..., int | None], recall: float, n: int, good: int, start: int, draws: int
+    monitoring: Callable[..., int | None], recall: float, n: int, good: int, start: int, draws: int
 ) -> dict[str, float]:
-    found = [watcher(recall, n, index, good) for index in range(start, start + draws)]
+    found = [monitoring(recall, n, index, good) for index in range(start, start + draws)]
     sums = {"alarms": float(sum(delay is not None and delay > 0 for delay in found))}
     return sums | {f"within {limit}": float(sum(d is not None and 0 < d <= limit for d in found)) for limit in DELAYS}
 
@@ -133,12 +133,12 @@ def jobs(draws: int) -> dict[str, tuple[Callable[[int, int], dict[str, float]], 
         for n_positive in (20, 100, 500):
             block = partial(count_block, partial(costs, shape, n_positive))
             found[f"cost: {shape}; {n_positive} positives"] = (block, max(draws // 40, 1))
-    found["watch: 0.95 for 100000"] = (partial(alarm_block, watched, 0.95, 100_000, 0), max(draws // 4, 1))
-    watchers = {"watch": watched} | ({"watch by MAPIE": watched_by_mapie} if MAPIE else {})
-    for who, watcher in watchers.items():
+    found["watch: 0.95 for 100000"] = (partial(alarm_block, monitored, 0.95, 100_000, 0), max(draws // 4, 1))
+    watchers = {"watch": monitored} | ({"watch by MAPIE": monitored_by_mapie} if MAPIE else {})
+    for who, monitoring in watchers.items():
         for recall in (0.93, 0.9, 0.85, 0.8):
             for good in (0, 2000):
-                block = partial(alarm_block, watcher, recall, 2000, good)
+                block = partial(alarm_block, monitoring, recall, 2000, good)
                 found[f"{who}: {recall:g} after {good}"] = (block, max(draws // (10 if who == "watch" else 40), 1))
     found["fresh: chose λ and threshold, continuous scores"] = (partial(fresh_block, partial(chosen, 0)), few // 2)
     found["fresh: chose λ and threshold, 30 levels"] = (partial(fresh_block, partial(chosen, 30)), few // 2)
@@ -212,7 +212,7 @@ def timed(n: int = 13_335, m: int = 121, repeats: int = 7) -> tuple[float, float
         for confidence, taken in seconds.items():
             dial = Dial(y, scores, lams)
             began = time.perf_counter()
-            len(dial.tune(aim=PRECISION, confidence=confidence).metrics)
+            len(dial.tune(objective=PRECISION, confidence=confidence).metrics)
             taken.append(time.perf_counter() - began)
     return float(np.median(seconds[0.95])), float(np.median(seconds[None]))
 

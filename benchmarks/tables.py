@@ -37,7 +37,7 @@ from lossdial.training.tables import Learned
 from lossdial_studies.data_sets import named_tables
 
 ROWS = 12_000
-AIMS = ("auc", "ap", "log_loss", "brier", "f1", "balanced", "p_at_90", "p_at_99", "cost_5", "cost_20", "cost_100")
+OBJECTIVES = ("auc", "ap", "log_loss", "brier", "f1", "balanced", "p_at_90", "p_at_99", "cost_5", "cost_20", "cost_100")
 SMALLER_IS_BETTER = {"log_loss", "brier", "cost_5", "cost_20", "cost_100"}
 Arrays = tuple[np.ndarray, ...]
 Scores = tuple[np.ndarray, np.ndarray]  # of validation and test rows, a column for each setting
@@ -235,15 +235,17 @@ def report(rows: list[dict], console: Console) -> None:
         return
     ranks = {idea: [] for idea in ideas}
     for cell in shared:
-        for aim in AIMS:
-            values = np.array([by[idea, *cell][aim] for idea in ideas])
-            for idea, rank in zip(ideas, rankdata(values if aim in SMALLER_IS_BETTER else -values), strict=True):
+        for objective in OBJECTIVES:
+            values = np.array([by[idea, *cell][objective] for idea in ideas])
+            for idea, rank in zip(ideas, rankdata(values if objective in SMALLER_IS_BETTER else -values), strict=True):
                 ranks[idea].append(rank)
     names = sorted({table for table, _ in shared})
     ap = {idea: [np.mean([by[idea, *c]["ap"] for c in shared if c[0] == n]) for n in names] for idea in ideas}
-    table = Table("idea", *AIMS[:8], "mean rank", "within .01 AP of LightGBM", "seconds", title=f"{len(shared)} splits")
+    table = Table(
+        "idea", *OBJECTIVES[:8], "mean rank", "within .01 AP of LightGBM", "seconds", title=f"{len(shared)} splits"
+    )
     for idea in sorted(ideas, key=lambda idea: np.mean(ranks[idea])):
-        means = [np.mean([by[idea, *cell][aim] for cell in shared]) for aim in AIMS[:8]]
+        means = [np.mean([by[idea, *cell][objective] for cell in shared]) for objective in OBJECTIVES[:8]]
         near = "–"
         if "lightgbm" in ap:
             near = f"{np.sum(np.array(ap[idea]) >= np.array(ap['lightgbm']) - 0.01)} of {len(names)}"

@@ -24,7 +24,7 @@ from sklearn.svm import LinearSVC
 from lossdial.dial import Dial, Objective, margins_of
 from lossdial.sklearn import DialedClassifier
 
-AIM = Objective(maximize="precision", subject_to={"recall": 0.9})
+OBJECTIVE = Objective(maximize="precision", subject_to={"recall": 0.9})
 CLINIC = {"prevalence": 0.01, "cost_fn": 100.0, "cost_fp": 1.0}
 
 
@@ -55,7 +55,7 @@ class Answers:
 def by_dial(p: Problem) -> Answers:
     """`Dial.of`: labels and scores, and nothing else."""
     dial = Dial.of(p.model, p.X, p.y)
-    tuned, clinic = dial.tune(aim=AIM), dial.adapt(**CLINIC, name="clinic")
+    tuned, clinic = dial.tune(objective=OBJECTIVE), dial.adapt(**CLINIC, name="clinic")
     scores = margins_of(p.model, p.X_new)
     share, recall = dial.estimate_prevalence(scores), tuned.metrics["recall"]
     return Answers(
@@ -72,7 +72,7 @@ def by_dial(p: Problem) -> Answers:
 
 def by_estimator(dialed: DialedClassifier, p: Problem) -> Answers:
     """`DialedClassifier`, once it is fitted."""
-    tuned = dialed.points["default"] if dialed.aim is not None else dialed.tune(aim=AIM)
+    tuned = dialed.points["default"] if dialed.objective is not None else dialed.tune(objective=OBJECTIVE)
     clinic = dialed.adapt(**CLINIC, name="clinic")
     share, recall = dialed.estimate_prevalence(p.X_new), tuned.metrics["recall"]
     return Answers(
@@ -92,7 +92,7 @@ FACES: dict[str, Callable[[Problem], Answers]] = {
     "DialedClassifier, frozen": lambda p: by_estimator(DialedClassifier(FrozenEstimator(p.model)).fit(p.X, p.y), p),
     "DialedClassifier, prefit": lambda p: by_estimator(DialedClassifier(p.model, cv="prefit").fit(p.X, p.y), p),
     "DialedClassifier, aim": lambda p: by_estimator(
-        DialedClassifier(FrozenEstimator(p.model), aim=AIM).fit(p.X, p.y), p
+        DialedClassifier(FrozenEstimator(p.model), objective=OBJECTIVE).fit(p.X, p.y), p
     ),
 }
 MODELS = {

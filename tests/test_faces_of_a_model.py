@@ -27,7 +27,7 @@ from lossdial.explorer import explore
 from lossdial.models import CifarResNet
 from lossdial.serve import Server
 
-AIM = Objective(maximize="precision", subject_to={"recall": 0.9})
+OBJECTIVE = Objective(maximize="precision", subject_to={"recall": 0.9})
 CLINIC = {"prevalence": 0.01, "cost_fn": 100.0, "cost_fp": 1.0}
 
 
@@ -56,7 +56,7 @@ class Answers:
 
 
 def by_estimator(classifier: LCTClassifier, p: Problem) -> Answers:
-    classifier.tune(p.X, p.y, aim=AIM)
+    classifier.tune(p.X, p.y, objective=OBJECTIVE)
     classifier.adapt(p.X, p.y, **CLINIC, name="clinic")
     side = list(classifier.classes_).index("ill")
     return Answers(
@@ -79,7 +79,7 @@ def loaded(p: Problem) -> Answers:
 def command(p: Problem) -> Answers:
     run = p.folder / "command"
     p.fitted.save(run)
-    assert main(["tune", str(run), "--data", p.data, *p.columns, *_words(AIM)]) == 0
+    assert main(["tune", str(run), "--data", p.data, *p.columns, *_words(OBJECTIVE)]) == 0
     terms = [f"--{name.replace('_', '-')}={value}" for name, value in CLINIC.items()]
     assert main(["adapt", str(run), "--data", p.data, *p.columns, *terms, "--name", "clinic"]) == 0
     tables = []
@@ -91,15 +91,15 @@ def command(p: Problem) -> Answers:
     return Answers(*(table[c].to_numpy() for table in (tuned, clinic) for c in ("prediction", "probability")))
 
 
-def _words(aim: Objective) -> list[str]:
-    bounds = ",".join(f"{name}={bound}" for name, bound in aim.subject_to.items())
-    return ["--maximize", str(aim.maximize), "--subject-to", bounds]
+def _words(objective: Objective) -> list[str]:
+    bounds = ",".join(f"{name}={bound}" for name, bound in objective.subject_to.items())
+    return ["--maximize", str(objective.maximize), "--subject-to", bounds]
 
 
 def bundle(p: Problem) -> Answers:
     """Below every face: the bundle's own dial, and what its predictor decides."""
     dial = p.fitted.bundle_.dial(p.X, p.y)
-    points = [dial.tune(aim=AIM), dial.adapt(**CLINIC, name="clinic")]
+    points = [dial.tune(objective=OBJECTIVE), dial.adapt(**CLINIC, name="clinic")]
     predictor = p.fitted.bundle_.predictor
     features = predictor.features(p.X_new)
     found = []
@@ -115,7 +115,7 @@ def onnx(p: Problem) -> Answers:
     from lossdial import OnnxModel, to_onnx
 
     classifier = LCTClassifier.from_bundle(p.fitted.bundle_)
-    classifier.tune(p.X, p.y, aim=AIM)
+    classifier.tune(p.X, p.y, objective=OBJECTIVE)
     classifier.adapt(p.X, p.y, **CLINIC, name="clinic")
     to_onnx(classifier.bundle_, p.folder / "model.onnx", point="clinic")
     model = OnnxModel(p.folder / "model.onnx")
@@ -127,7 +127,7 @@ def served(p: Problem) -> Answers:
     """A server, sent the files themselves: the CSV, or all images as a form."""
     run = p.folder / "served"
     classifier = LCTClassifier.from_bundle(p.fitted.bundle_)
-    classifier.tune(p.X, p.y, aim=AIM)
+    classifier.tune(p.X, p.y, objective=OBJECTIVE)
     classifier.adapt(p.X, p.y, **CLINIC, name="clinic")
     classifier.save(run)
     server = Server(run, lambda bundle: explore(bundle.held_out()), port=0)
@@ -230,15 +230,15 @@ def test_every_face_gives_the_same_answers(problem: Problem, face: str) -> None:
 def test_faces_for_anybodys_classifier_agree_on_ours(problem: Problem) -> None:
     """`Dial.of` and `DialedClassifier` see the one λ of the default point, as of any other classifier."""
     dial = Dial.of(problem.fitted, problem.X, problem.y)
-    point = dial.tune(aim=AIM)
+    point = dial.tune(objective=OBJECTIVE)
     dialed = DialedClassifier(FrozenEstimator(problem.fitted)).fit(problem.X, problem.y)
-    assert dialed.tune(aim=AIM).to_json() == point.to_json()
+    assert dialed.tune(objective=OBJECTIVE).to_json() == point.to_json()
     scores = problem.fitted.decision_function(problem.X_new)
     flipped = problem.fitted.classes_[0] == "ill"
     assert_array_equal(dialed.predict(problem.X_new) == "ill", point.predict(-scores if flipped else scores))
     lam = problem.fitted.points["default"].lam
     own = problem.fitted.dial(problem.X, problem.y, lams=problem.fitted.bundle_.predictor.space.stack([lam]))
-    assert own.tune(aim=AIM).threshold == point.threshold
+    assert own.tune(objective=OBJECTIVE).threshold == point.threshold
 
 
 def test_a_copy_of_the_folder_is_the_same_model(problem: Problem, tmp_path: Path) -> None:

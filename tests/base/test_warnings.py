@@ -41,7 +41,7 @@ def test_every_warning_of_an_estimator_points_at_the_callers_line(clf: DialedCla
 
 def test_scikit_learn_between_is_passed_over() -> None:
     X, y = rows(30)
-    tuned = make_pipeline(StandardScaler(), DialedClassifier(LogisticRegression(), aim=Objective(maximize="f1")))
+    tuned = make_pipeline(StandardScaler(), DialedClassifier(LogisticRegression(), objective=Objective(maximize="f1")))
     with pytest.warns(UserWarning, match="positives to tune on") as caught:
         cross_val_score(tuned, X, y, cv=3)
     assert {warning.filename for warning in caught} == {__file__}

@@ -29,8 +29,8 @@ def payload(path: Path) -> dict[str, Any]:
 def own(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model with a certified point."""
     folder = Path(shutil.copytree(run, tmp_path_factory.mktemp("explored") / "run"))
-    aim = ["--maximize", "precision", "--subject-to", "recall=0.6", "--confidence", "0.9", "--name", "sure"]
-    assert main(["tune", str(folder), *aim]) == 0
+    objective = ["--maximize", "precision", "--subject-to", "recall=0.6", "--confidence", "0.9", "--name", "sure"]
+    assert main(["tune", str(folder), *objective]) == 0
     return folder
 
 

@@ -13,8 +13,8 @@ from lossdial.explorer.points import FORMAT
 @pytest.fixture(scope="module")
 def tuned(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     own = Path(shutil.copytree(run, tmp_path_factory.mktemp("points") / "run"))
-    aim = ["--maximize", "precision", "--subject-to", "recall=0.9", "--name", "screening"]
-    assert main(["tune", str(own), *aim]) == 0
+    objective = ["--maximize", "precision", "--subject-to", "recall=0.9", "--name", "screening"]
+    assert main(["tune", str(own), *objective]) == 0
     assert main(["adapt", str(own), "--prevalence", "0.01", "--cost-fn", "50", "--name", "clinic"]) == 0
     return own
 
@@ -24,7 +24,7 @@ def test_each_point_is_listed(tuned: Path, capsys: pytest.CaptureFixture[str]) -
     out = capsys.readouterr().out
     for name, point in Bundle.load(tuned).points.items():
         block = out[out.index(f"{name}: ") :]
-        assert block.startswith(f"{name}: {point.objective}\n")
+        assert block.startswith(f"{name}: {point.description}\n")
         assert f"threshold: {point.spelled_threshold}" in " ".join(block.split())
         assert all(f"{lam} {value:.3g}" in block for lam, value in point.lam.items())
         for metric, figure in point.crossfit.items():
@@ -57,7 +57,7 @@ def test_an_imported_point_is_not_certified_and_says_so(
     assert main(["tune", str(own), "--data", val, *floor, "--name", "sure"]) == 0
     assert "not certified" not in capsys.readouterr().out
     page = replace(Bundle.load(own).points["sure"], name="page", chosen_on="")
-    assert "at confidence 0.95" in page.objective
+    assert "at confidence 0.95" in page.description
     (tmp_path / "page.json").write_text(json.dumps({"format": FORMAT, "points": [page.to_json()]}))
     assert main(["points", str(own), "--import", str(tmp_path / "page.json")]) == 0
     capsys.readouterr()

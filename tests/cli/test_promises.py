@@ -11,7 +11,7 @@ import pytest
 
 from lossdial import Bundle, LCTClassifier
 from lossdial.cli import main
-from lossdial.dial import Dial, Watch, margin_of_probability, rounded
+from lossdial.dial import Dial, Monitor, margin_of_probability, rounded
 
 FLOOR = ["--maximize", "precision", "--subject-to", "recall=0.85"]
 BAND = ["--refer", "npv=0.97,precision=0.5", "--prevalence", "0.1", "--name", "triage"]
@@ -100,7 +100,7 @@ def test_a_band_is_the_same_through_every_face(own: Path, files: Path, tmp_path:
     assert "1 referral band(s)" in capsys.readouterr().out
     assert main(["tune", str(own), "--maximize", "f1", "--name", "triage"]) == 2
     assert "'triage' is a referral band" in err(capsys)
-    assert main(["watch", str(own), "--point", "triage"]) == 2
+    assert main(["monitor", str(own), "--point", "triage"]) == 2
     assert "--point triage is a referral band" in err(capsys)
     assert main(["points", str(own), "--delete", "triage"]) == 0
     assert not Bundle.load(own).bands
@@ -233,44 +233,44 @@ def test_the_parts_count_groups(own: Path, files: Path, tmp_path: Path, capsys) 
 
 
 def test_watch_keeps_its_state_and_speaks(own: Path, files: Path, tmp_path: Path, capsys) -> None:
-    watch = ["watch", str(own), "--point", "screening"]
+    monitor = ["monitor", str(own), "--point", "screening"]
     tune = ["tune", str(own), "--data", str(files / "val.csv"), "--name", "screening", "--confidence", "0.95"]
     assert main([*tune, *FLOOR]) == 0
-    assert main([*watch, "--data", str(files / "val.csv")]) == 2
+    assert main([*monitor, "--data", str(files / "val.csv")]) == 2
     assert "these 2000 rows chose this point or made its certificate" in err(capsys)
-    assert main([*watch, "--data", str(files / "week.csv")]) == 0
+    assert main([*monitor, "--data", str(files / "week.csv")]) == 0
     assert "not refuted" in capsys.readouterr().out
-    state = Watch.load(own / "watch" / "screening.json")
-    assert sum(bet.n for bet in state.bets.values()) == 300
-    assert main([*watch, "--data", str(files / "week.csv")]) == 2
+    state = Monitor.load(own / "watch" / "screening.json")
+    assert sum(test.n for test in state.tests.values()) == 300
+    assert main([*monitor, "--data", str(files / "week.csv")]) == 2
     assert "these very 300 outcomes have been seen already" in err(capsys)
-    assert main([*watch, "--data", str(files / "bad.csv")]) == 0
+    assert main([*monitor, "--data", str(files / "bad.csv")]) == 0
     assert "NO LONGER HOLDS" in capsys.readouterr().out
     frame = pd.read_csv(files / "week.csv")
     loaded = LCTClassifier.load(own)
     margin, y = loaded.margin(frame[INPUTS], "screening"), (frame.state == "failing").astype(int)
-    assert loaded.watch("screening").see(margin, y).bets == state.bets  # the same answer in Python
+    assert loaded.monitor("screening").see(margin, y).tests == state.tests  # the same answer in Python
     frame.iloc[np.argsort(margin)].to_csv(tmp_path / "sorted.csv", index=False)
-    assert main([*watch, "--data", str(tmp_path / "sorted.csv"), "--state", str(tmp_path / "s.json")]) == 0
-    assert Watch.load(tmp_path / "s.json").bets == state.bets  # a file sorted by score is no change
+    assert main([*monitor, "--data", str(tmp_path / "sorted.csv"), "--state", str(tmp_path / "s.json")]) == 0
+    assert Monitor.load(tmp_path / "s.json").tests == state.tests  # a file sorted by score is no change
     assert "not refuted" in capsys.readouterr().out
 
     alerts = frame.copy()
     alerts.loc[loaded.predict(frame[INPUTS], point="screening") != "failing", "state"] = None
     alerts.to_csv(tmp_path / "alerts.csv", index=False)
-    only = [*watch, "--alerts-only", "--prevalence", "0.1", "--state", str(tmp_path / "w.json")]
+    only = [*monitor, "--alerts-only", "--prevalence", "0.1", "--state", str(tmp_path / "w.json")]
     assert main([*only, "--data", str(tmp_path / "alerts.csv")]) == 0
     assert "recall cannot be watched" in capsys.readouterr().out
     alerts.assign(state=None).to_csv(tmp_path / "none.csv", index=False)
     assert main([*only, "--data", str(tmp_path / "none.csv")]) == 2
     assert "alerts: give those whose outcome is known" in err(capsys)
-    assert main([*watch, "--alerts-only"]) == 2
+    assert main([*monitor, "--alerts-only"]) == 2
     assert "give --precision, the floor to watch, or --prevalence" in err(capsys)
 
     assert main([*tune, "--maximize", "precision", "--subject-to", "recall=0.8"]) == 0
-    assert main(watch) == 2
+    assert main(monitor) == 2
     assert "was tuned anew since" in err(capsys)
-    assert main([*watch, "--restart"]) == 0
+    assert main([*monitor, "--restart"]) == 0
 
 
 def test_a_price_is_told_and_nothing_chosen(own: Path, files: Path, capsys) -> None:

@@ -41,8 +41,8 @@ def tune(*words: str) -> int:
 
 
 def test_the_point_is_the_dial_s(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    aim = ["--maximize", "precision", "--subject-to", "recall=0.8", "--name", "screening"]
-    assert tune("--score", "p", *aim, "--out", "there/point.json") == 0
+    objective = ["--maximize", "precision", "--subject-to", "recall=0.8", "--name", "screening"]
+    assert tune("--score", "p", *objective, "--out", "there/point.json") == 0
     frame = made()
     dial = Dial(frame.state == "ill", margin_of_probability(frame.p))
     wanted = dial.tune(maximize="precision", subject_to={"recall": 0.8}, name="screening")
@@ -89,8 +89,8 @@ def test_certain_probabilities_are_kept_apart(edge: float, file: Path) -> None:
     frame.loc[frame.p < 0.3, "p"] = 0.0
     frame.loc[frame.p > 0.8, "p"] = edge
     frame.to_csv(file, index=False)
-    for aim in (["--maximize", "f1"], ["--maximize", "recall"], ["--minimize", "fpr"]):
-        assert tune("--score", "p", *aim) == 0
+    for objective in (["--maximize", "f1"], ["--maximize", "recall"], ["--minimize", "fpr"]):
+        assert tune("--score", "p", *objective) == 0
         content = json.loads((file.parent / "point.json").read_text())
         flagged = OperatingPoint.from_json(content).predict(margin_of_probability(frame.p))
         assert np.array_equal(frame.p > content["score"]["threshold"], flagged)

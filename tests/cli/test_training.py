@@ -193,7 +193,7 @@ def test_an_option_of_images_is_refused(
 def test_what_was_turned_into_numbers_is_told_once(
     tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    frame = pd.read_csv(tables / "train.csv").assign(price="1,5 €", id=0)
+    frame = pd.read_csv(tables / "train.csv").assign(sample_size="1,5 €", id=0)
     frame.to_csv(tmp_path / "train.csv", index=False)
     data = ["--data", str(tmp_path / "train.csv"), "--target", "state", "--recipe.epochs", "1"]
     assert main(["train", *data, "--drop", "id", "--out", str(tmp_path / "run")]) == 0

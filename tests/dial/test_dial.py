@@ -137,14 +137,14 @@ def test_it_asks_what_the_room_answers():
     y, scores, lams = make(m=3)
     dial, objective = Dial(y, scores, lams), Objective(maximize="balanced_accuracy", subject_to={"recall": 0.5})
     point = dial.tune(maximize="balanced_accuracy", subject_to={"recall": 0.5})
-    assert point == dial.tune(aim=objective) == told(dial.surface, objective, choose(dial.surface, objective))
+    assert point == dial.tune(objective=objective) == told(dial.surface, objective, choose(dial.surface, objective))
     assert str(dial.verdict()) == str(verdict(dial.surface))
     assert dial.envelope().to_json() == envelope(dial.surface).to_json()
     new = scores[::3, lams.index(point.lam)]
     expected = estimate_prevalence(new, y, scores[:, lams.index(point.lam)])
     assert dial.estimate_prevalence(new) == expected
     with pytest.raises(ValueError, match="give aim, or maximize"):
-        dial.tune(aim=objective, maximize="f1")
+        dial.tune(objective=objective, maximize="f1")
     with pytest.raises(ValueError, match="exactly one of maximize and minimize"):
         dial.tune()
     with pytest.raises(ValueError, match=r"no operating point 'clinc'; .*default"):

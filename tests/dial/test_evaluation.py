@@ -39,7 +39,7 @@ def test_counts_figures_and_aim(points, found):
         expected = [(predicted & (y == 1)).sum(), (predicted & (y == 0)).sum(), (~predicted & (y == 1)).sum()]
         assert [counts.tp, counts.fp, counts.fn] == expected
         assert counts.tp + counts.fp + counts.fn + counts.tn == 1000
-        assert found[name].objective == point.objective
+        assert found[name].description == point.description
         recall = found[name].figures["recall"]
         assert recall.value == pytest.approx(counts.tp / 100)
         assert recall.low < recall.value < recall.high
@@ -101,7 +101,7 @@ def test_too_few_samples_state_no_figure(points):
 
 def test_the_dials_own_points_unless_given():
     dial = Dial(*make(0), LAMS)
-    dial.tune(aim=Objective(maximize="f1"), name="a")
+    dial.tune(objective=Objective(maximize="f1"), name="a")
     weight = np.random.default_rng(0).exponential(size=1000)
     assert [e.name for e in evaluate_points(dial, resamples=20)] == ["a"]
     (weighted,) = evaluate_points(Dial(*make(0), LAMS, sample_weight=weight), list(dial.points.values()), resamples=20)

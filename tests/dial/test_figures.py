@@ -35,13 +35,16 @@ def surface():
 
 @pytest.fixture(scope="module")
 def points(surface):
-    aims = {
+    objectives = {
         "balance": Objective(maximize="f1"),
         "screening": Objective(maximize="precision", subject_to={"recall": 0.9}),
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return [choose(surface, aim, name, resamples=20, calibration="platt") for name, aim in aims.items()]
+        return [
+            choose(surface, objective, name, resamples=20, calibration="platt")
+            for name, objective in objectives.items()
+        ]
 
 
 def render(figure):

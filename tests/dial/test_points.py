@@ -14,7 +14,7 @@ def make(threshold=0.1):
         name="screening",
         lam={"gamma": 0.1, "tau": 1 / 3},
         threshold=threshold,
-        objective="maximise precision subject to recall >= 0.99",
+        description="maximise precision subject to recall >= 0.99",
         metrics={"recall": Estimate(0.99, 0.97, 1.0), "precision": Estimate(1 / 7, 0.1, math.nan)},
         n_positive=52,
         n_negative=2185,
@@ -24,7 +24,7 @@ def make(threshold=0.1):
         calibration=Platt(0.5, 0.1),
         prevalence=0.002,
         shift=-1.5,
-        aim=Objective(maximize="precision", subject_to={"recall": 0.99}, prevalence=0.002),
+        objective=Objective(maximize="precision", subject_to={"recall": 0.99}, prevalence=0.002),
         missed=("recall 0.97 instead of recall >= 0.99",),
     )
 

@@ -26,17 +26,17 @@ def test_jumps_land_where_tuning_does(opened: Open, make_dial: Callable[..., Dia
     dial = make_dial(decimals=3)
     where = "" if share is None else f"&prevalence={share}"
     found = opened(dial, f"#fn=7&fp=2&recall=0.85&alerts=120{where}")
-    for button, aim in (
+    for button, objective in (
         ("cost", Objective(minimize="expected_cost", cost_fn=7, cost_fp=2, prevalence=share)),
         ("recall", Objective(maximize="precision", subject_to={"recall": 0.85}, prevalence=share)),
         ("budget", Objective(maximize="recall", subject_to={"alert_rate": 0.12}, prevalence=share)),
     ):
         found.page.click(f"#jump-{button}")
         found.settle()
-        chosen = select(dial.surface, aim)
+        chosen = select(dial.surface, objective)
         column, threshold, _ = found.shown()
         assert (column, threshold) == (chosen.index, chosen.threshold), button
-        assert found.state("origin") == str(aim)
+        assert found.state("origin") == str(objective)
         found.check(dial)
         assert found.page.locator("#said").text_content()
     assert found.errors == []
@@ -52,14 +52,14 @@ def test_a_jump_among_equals_lands_where_tuning_does(opened: Open) -> None:
     for plain, wanted in ((None, 0), (lams[5], 5)):
         dial = Dial(y, scores, lams, plain=plain)
         found = opened(dial, "#recall=0.95&alerts=400")
-        aims = (
+        objectives = (
             ("recall", Objective(maximize="precision", subject_to={"recall": 0.95})),
             ("budget", Objective(maximize="recall", subject_to={"alert_rate": 0.4})),
         )
-        for button, aim in aims:
+        for button, objective in objectives:
             found.page.click(f"#jump-{button}")
             found.settle()
-            chosen = select(dial.surface, aim)
+            chosen = select(dial.surface, objective)
             assert chosen.index == wanted
             assert found.shown()[:2] == (chosen.index, chosen.threshold), button
 
@@ -203,10 +203,10 @@ def test_points_are_compared_and_saved_as_python_reads_them(
     clinic = read["clinic"]
     assert clinic.lam == dial.lams[column]
     assert clinic.threshold == threshold
-    assert clinic.aim == Objective(minimize="expected_cost", cost_fn=10, cost_fp=1, prevalence=0.02)
-    assert clinic.objective == str(clinic.aim)
+    assert clinic.objective == Objective(minimize="expected_cost", cost_fn=10, cost_fp=1, prevalence=0.02)
+    assert clinic.description == str(clinic.objective)
     assert clinic.certificate is None
-    adapted = dial.tune(aim=clinic.aim, name="clinic")
+    adapted = dial.tune(objective=clinic.objective, name="clinic")
     score = dial.surface.score(column)
     np.testing.assert_allclose(clinic.probability(score), adapted.probability(score), rtol=1e-12)
     np.testing.assert_array_equal(clinic.predict(score), adapted.predict(score))

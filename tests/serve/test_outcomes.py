@@ -9,7 +9,7 @@ import pytest
 
 from lossdial import LCTClassifier
 from lossdial.cli import main
-from lossdial.dial.monitor.monitor import Watch
+from lossdial.dial.monitor.monitor import Monitor
 from tests.serve.conftest import Serving, as_json, make_rows
 
 
@@ -22,12 +22,12 @@ def cases(n: int, distance: float, seed: int) -> dict[str, list[object]]:
 
 def test_the_server_s_watch_is_python_s(serving: Serving, fitted: LCTClassifier) -> None:
     client, point = serving(), fitted.points["sure"]
-    watch = Watch.over(point.certificate, point.threshold)
+    monitor = Monitor.over(point.certificate, point.threshold)
     for seed in range(3):
         posted = cases(200, 5.0, seed)
         found = client.post("/outcomes", {"point": "sure", **posted}).json
-        watch = watch.see(posted["scores"], [o == "ill & <b>" for o in posted["outcomes"]])
-    assert found["said"] == str(watch).splitlines()
+        monitor = monitor.see(posted["scores"], [o == "ill & <b>" for o in posted["outcomes"]])
+    assert found["said"] == str(monitor).splitlines()
     assert found["holds"]
     assert client.get("/outcomes").json == {"sure": {k: v for k, v in found.items() if k != "point"}}
 
@@ -60,13 +60,13 @@ def test_the_command_and_the_server_keep_one_watch(
     scores = client.post("/predict?point=sure", {"rows": rows}).json["score"]
     posted = {"point": "sure", "scores": scores, "outcomes": frame["state"].tolist()}
     found = client.post("/outcomes", posted).json
-    assert main(["watch", str(run), "--point", "sure"]) == 0
+    assert main(["monitor", str(run), "--point", "sure"]) == 0
     told = capsys.readouterr().out
     assert all(line in told for line in found["said"])
     assert "have been seen already" in client.post("/outcomes", posted).error  # what one has seen, neither takes again
-    assert main(["watch", str(run), "--point", "sure", "--data", str(tmp_path / "came.csv")]) == 2
+    assert main(["monitor", str(run), "--point", "sure", "--data", str(tmp_path / "came.csv")]) == 2
     assert "have been seen already" in capsys.readouterr().err
-    assert main(["watch", str(run), "--point", "sure", "--restart", "--confidence", "0.9"]) == 0
+    assert main(["monitor", str(run), "--point", "sure", "--restart", "--confidence", "0.9"]) == 0
     told = client.post("/outcomes", posted)
     assert told.status == 409
     assert "watch/sure.json in the model's folder watches something else" in told.error

@@ -28,8 +28,8 @@ def scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     frame = pd.DataFrame({"p": 1 / (1 + np.exp(-rng.normal(size=2000) - 2.5 * y + 2)), "y": y.astype(int)})
     frame.to_csv(tmp_path / "scores.csv", index=False)
     monkeypatch.chdir(tmp_path)
-    aim = ["--maximize", "precision", "--subject-to", "recall=0.5", "--confidence", "0.9", "--name", "trees"]
-    words = ["tune", "--scores", "scores.csv", "--target", "y", "--score", "p", *aim]
+    objective = ["--maximize", "precision", "--subject-to", "recall=0.5", "--confidence", "0.9", "--name", "trees"]
+    words = ["tune", "--scores", "scores.csv", "--target", "y", "--score", "p", *objective]
     assert main([*words, "--out", "trees.json"]) == 0
     return frame
 

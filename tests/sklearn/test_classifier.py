@@ -587,11 +587,11 @@ def test_weights_count():
 
 def test_an_aim_in_the_constructor_tunes_inside_fit_and_cross_validation():
     X, y = table(500)
-    aim = Objective(maximize="precision", subject_to={"recall": 0.98})
-    clf = quick(aim=aim).fit(X, y)
+    objective = Objective(maximize="precision", subject_to={"recall": 0.98})
+    clf = quick(objective=objective).fit(X, y)
     assert "recall >= 0.98" in str(clf.points["default"])
     modest = Objective(maximize="precision", subject_to={"recall": 0.4})
-    high, low = (cross_val_score(quick(aim=a), X, y, scoring="recall", cv=3).mean() for a in (aim, modest))
+    high, low = (cross_val_score(quick(objective=a), X, y, scoring="recall", cv=3).mean() for a in (objective, modest))
     assert high > low + 0.1
 
 
@@ -599,12 +599,12 @@ def test_an_aim_with_too_few_positives_held_out_is_a_warning(tmp_path):
     X, y = table(300, share=0.05)
     untuned = quick().fit(X, y)
     with pytest.warns(UserWarning, match=r"the aim is not tuned for, .*the data to tune on have \d positives"):
-        clf = quick(aim=Objective(maximize="f1"), run__folder=tmp_path / "run").fit(X, y)
+        clf = quick(objective=Objective(maximize="f1"), run__folder=tmp_path / "run").fit(X, y)
     assert clf.points["default"] == untuned.points["default"]
     assert np.array_equal(clf.predict(X), untuned.predict(X))
     assert LCTClassifier.load(tmp_path / "run").points["default"] == clf.points["default"]
     with pytest.warns(UserWarning, match=r"the aim is not tuned for, .*there are no held-out data"):
-        quick(aim=Objective(maximize="f1"), validation_fraction=0.0).fit(X, y)
+        quick(objective=Objective(maximize="f1"), validation_fraction=0.0).fit(X, y)
     with pytest.raises(ValueError, match="the data to tune on have"):  # who asks for it gets an error
         clf.tune(maximize="f1")
 
@@ -674,7 +674,7 @@ def test_a_pickled_estimator_carries_no_features():
 
 def test_nested_names_reach_what_is_left_to_its_default():
     clf = LCTClassifier().set_params(head__members=2, aim__maximize="f1", recipe__epochs=3)
-    assert (clf.head, clf.aim, clf.recipe) == (FiLMConfig(members=2), Objective(maximize="f1"), Recipe(3))
+    assert (clf.head, clf.objective, clf.recipe) == (FiLMConfig(members=2), Objective(maximize="f1"), Recipe(3))
     with pytest.raises(ValueError, match=r"recipe must be 'exact', an Exact\(…\) or a Recipe\(…\); got 5"):
         LCTClassifier(recipe=5).fit(*table())
 

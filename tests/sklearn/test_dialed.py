@@ -43,7 +43,7 @@ from lossdial.dial import Declined, Dial, NotCertified, Objective
 from lossdial.sklearn import DialedClassifier
 
 F1 = Objective(maximize="f1")
-AIM: dict[str, Any] = {"maximize": "precision", "subject_to": {"recall": 0.9}}
+OBJECTIVE: dict[str, Any] = {"maximize": "precision", "subject_to": {"recall": 0.9}}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def fitted(data: tuple[np.ndarray, np.ndarray]) -> DialedClassifier:
 
 def expected_to_fail(estimator: DialedClassifier) -> dict[str, str]:
     """As scikit-learn declares for TunedThresholdClassifierCV, where there is something tuned."""
-    if estimator.aim is None:
+    if estimator.objective is None:
         return {}
     return {
         "check_classifiers_train": "a tuned threshold is not at probability 0.5",
@@ -72,8 +72,8 @@ def expected_to_fail(estimator: DialedClassifier) -> dict[str, str]:
     [
         DialedClassifier(LogisticRegression()),
         DialedClassifier(DecisionTreeClassifier(random_state=0), cv=3, random_state=0),
-        DialedClassifier(LogisticRegression(), aim=F1),
-        DialedClassifier(LinearSVC(random_state=0), aim=F1),
+        DialedClassifier(LogisticRegression(), objective=F1),
+        DialedClassifier(LinearSVC(random_state=0), objective=F1),
     ],
     expected_failed_checks=expected_to_fail,
 )
@@ -123,7 +123,7 @@ def test_its_scores_are_of_rows_not_trained_on(data: tuple[np.ndarray, np.ndarra
 def test_the_threshold_is_the_best_there_is(fitted: DialedClassifier) -> None:
     """Against every threshold that makes a difference, tried one by one."""
     dialed = clone(fitted).fit(*make_classification(800, weights=[0.85], random_state=5))
-    point = dialed.tune(**AIM)
+    point = dialed.tune(**OBJECTIVE)
     dial = dialed.dial()
     scores, y = np.ravel(dial.scores), np.asarray(dial.y)
     best = 0.0
@@ -147,7 +147,7 @@ def test_labels_and_probabilities_of_a_point(labels: tuple[Any, Any], data: tupl
     assert dialed.pos_label_ == labels[1]
     assert dialed.classes_.tolist() == sorted(labels)
     column = dialed.classes_.tolist().index(labels[1])
-    point = dialed.tune(**AIM)
+    point = dialed.tune(**OBJECTIVE)
     scores = dialed.estimator_.decision_function(X) * (1 if column else -1)
     assert_array_equal(dialed.predict(X) == labels[1], scores > point.threshold)
     assert_array_equal(dialed.predict(X), dialed.classes_[(dialed.decision_function(X) > 0).astype(int)])
@@ -176,7 +176,7 @@ def test_points_by_name(data: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = data
     dialed = DialedClassifier(LogisticRegression()).fit(X, y)
     before = dialed.predict(X)
-    dialed.tune(**AIM, name="careful")
+    dialed.tune(**OBJECTIVE, name="careful")
     dialed.adapt(prevalence=0.01, cost_fn=50, cost_fp=1, name="clinic")
     assert list(dialed.points) == ["careful", "clinic"]
     assert_array_equal(dialed.predict(X), before)  # the default is still untuned
@@ -193,23 +193,23 @@ def test_points_by_name(data: tuple[np.ndarray, np.ndarray]) -> None:
 def test_a_margin_becomes_a_probability_at_a_point(data: tuple[np.ndarray, np.ndarray]) -> None:
     dialed = DialedClassifier(LinearSVC()).fit(*data)
     assert not hasattr(dialed, "predict_proba")
-    dialed.tune(**AIM)
+    dialed.tune(**OBJECTIVE)
     assert dialed.predict_proba(data[0])[:, 1].mean() == pytest.approx(data[1].mean(), abs=0.02)
 
 
 def test_tuning_on_data_of_its_own(data: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = data
     dialed = DialedClassifier(LogisticRegression()).fit(X[:1000], y[:1000])
-    point = dialed.tune(X[1000:], y[1000:], **AIM)
-    expected = Dial.of(dialed.estimator_, X[1000:], y[1000:]).tune(**AIM)
+    point = dialed.tune(X[1000:], y[1000:], **OBJECTIVE)
+    expected = Dial.of(dialed.estimator_, X[1000:], y[1000:]).tune(**OBJECTIVE)
     assert point.threshold == expected.threshold
     assert_array_equal(dialed.predict_proba(X)[:, 1], expected.probability(dialed.estimator_.decision_function(X)))
     with pytest.warns(UserWarning, match=r"about 1,000 of these 1,000 samples \(100%\) were trained on"):
-        dialed.tune(X[:1000], y[:1000], **AIM)
+        dialed.tune(X[:1000], y[:1000], **OBJECTIVE)
     with pytest.raises(ValueError, match="pass X and y together"):
-        dialed.tune(X[1000:], **AIM)
+        dialed.tune(X[1000:], **OBJECTIVE)
     with pytest.raises(NotFittedError):
-        clone(dialed).tune(**AIM)
+        clone(dialed).tune(**OBJECTIVE)
 
 
 def test_fresh_rows_certify_and_cross_fitted_ones_do_not() -> None:
@@ -241,9 +241,9 @@ def test_fold_scores_do_not_tell_whether_new_rows_changed() -> None:
 
 def test_an_aim_works_in_pipelines_searches_and_cross_validation(data: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = data
-    dialed = DialedClassifier(LogisticRegression(), aim=Objective(**AIM), cv=3)
+    dialed = DialedClassifier(LogisticRegression(), objective=Objective(**OBJECTIVE), cv=3)
     piped = make_pipeline(StandardScaler(), dialed).fit(X, y)
-    assert piped[-1].points["default"].objective == "maximise precision subject to recall >= 0.9"
+    assert piped[-1].points["default"].description == "maximise precision subject to recall >= 0.9"
     found = cross_validate(piped, X, y, scoring=["recall", "precision"], cv=3)
     untuned = cross_validate(make_pipeline(StandardScaler(), LogisticRegression()), X, y, scoring="recall", cv=3)
     assert found["test_recall"].mean() > 0.85 > untuned["test_score"].mean()
@@ -261,10 +261,10 @@ def test_a_fitted_classifier_is_taken_as_it_is(freeze: bool, data: tuple[np.ndar
     dialed.fit(X[700:], y[700:])
     assert_array_equal(inner.coef_, coefficients)
     assert_array_equal(np.ravel(dialed.dial().scores), inner.decision_function(X[700:]))
-    assert dialed.tune(**AIM).threshold == Dial.of(inner, X[700:], y[700:]).tune(**AIM).threshold
+    assert dialed.tune(**OBJECTIVE).threshold == Dial.of(inner, X[700:], y[700:]).tune(**OBJECTIVE).threshold
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*trained on")
-        dialed.tune(X[700:], y[700:], **AIM)  # it was not trained on these
+        dialed.tune(X[700:], y[700:], **OBJECTIVE)  # it was not trained on these
     with pytest.raises(NotFittedError):
         DialedClassifier(LogisticRegression(), cv="prefit").fit(X, y)
 
@@ -274,7 +274,7 @@ def test_text_columns_go_through_to_a_pipeline(data: tuple[np.ndarray, np.ndarra
     frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(8)]).assign(site=np.where(X[:, 0] > 0, "north", "south"))
     encode = make_column_transformer((OneHotEncoder(), ["site"]), remainder="passthrough")
     dialed = DialedClassifier(make_pipeline(encode, LogisticRegression(max_iter=1000))).fit(frame, y)
-    dialed.tune(**AIM)
+    dialed.tune(**OBJECTIVE)
     assert dialed.feature_names_in_.tolist() == [*frame.columns]
     assert_array_equal(dialed.predict(frame[::-1])[::-1], dialed.predict(frame))
 
@@ -371,7 +371,7 @@ def test_metadata_is_routed_as_requested(rows: dict[str, np.ndarray]) -> None:
         assert all(seen["sample_weight"] is None for seen in Witness.seen)
         assert_array_equal(deaf.dial().sample_weight, rows["sample_weight"])
         Witness.seen.clear()
-        asking = DialedClassifier(Witness().set_fit_request(sample_weight=True), cv=GroupKFold(3), aim=F1)
+        asking = DialedClassifier(Witness().set_fit_request(sample_weight=True), cv=GroupKFold(3), objective=F1)
         asking.set_fit_request(sample_weight=True, groups=True)
         metadata = {name: rows[name] for name in ("groups", "sample_weight")}
         piped = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), asking)
@@ -388,7 +388,7 @@ def test_metadata_is_routed_as_requested(rows: dict[str, np.ndarray]) -> None:
 
 def test_neither_rows_nor_models_of_folds_are_kept(data: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = data
-    dialed = DialedClassifier(LogisticRegression(), aim=Objective(**AIM)).fit(X, y, groups=np.arange(1500))
+    dialed = DialedClassifier(LogisticRegression(), objective=Objective(**OBJECTIVE)).fit(X, y, groups=np.arange(1500))
     kept = pickle.dumps(dialed)
     assert X[:4].tobytes() not in kept
     assert len(kept) < 66 * len(X)  # a label, a score, a group, a few words, and a hash of each row
@@ -407,8 +407,8 @@ def test_too_few_rows_to_leave_any_out(data: tuple[np.ndarray, np.ndarray]) -> N
         dialed = DialedClassifier(LogisticRegression()).fit(X[one], y[one])
     assert_array_equal(dialed.predict(X), LogisticRegression().fit(X[one], y[one]).predict(X))
     with pytest.raises(ValueError, match=r"too few rows of a class.*Pass X and y that training has not seen"):
-        dialed.tune(**AIM)
-    assert dialed.tune(X[100:], y[100:], **AIM).n_positive > 50
+        dialed.tune(**OBJECTIVE)
+    assert dialed.tune(X[100:], y[100:], **OBJECTIVE).n_positive > 50
     with pytest.warns(UserWarning, match="a class has a single group"):
         DialedClassifier(LogisticRegression()).fit(X, y, groups=np.where(y == 1, 0, np.arange(1500)))
     three = np.r_[np.flatnonzero(y == 1)[:3], np.flatnonzero(y == 0)[:50]]
@@ -456,7 +456,7 @@ def test_lightgbm() -> None:
     model = lightgbm.LGBMClassifier(n_estimators=20, verbose=-1, n_jobs=1)
     dialed = DialedClassifier(model).fit(X, y, sample_weight=1 + y)
     assert_array_equal(dialed.predict_proba(X), clone(model).fit(X, y, sample_weight=1 + y).predict_proba(X))
-    point = dialed.tune(**AIM)
+    point = dialed.tune(**OBJECTIVE)
     assert point.metrics["recall"].value >= 0.9
 
 
@@ -495,7 +495,7 @@ def test_benchmarks_on_real_data_say_what_to_set(monkeypatch: pytest.MonkeyPatch
 def test_a_threshold_is_told_in_the_units_of_the_model_itself(data: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = data
     clf = DialedClassifier(LogisticRegression(class_weight="balanced")).fit(X, y)  # its probabilities are too high
-    point = clf.tune(**AIM)
+    point = clf.tune(**OBJECTIVE)
     assert point.model_probability > point.threshold_probability + 0.1
     own = clf.estimator_.predict_proba(X)[:, 1]
     np.testing.assert_array_equal(clf.predict(X) == 1, own > point.model_probability)

@@ -70,7 +70,7 @@ def test_untuned_it_stands_at_the_least_held_out_log_loss():
     (X, y), (X_val, y_val) = embeddings(200), embeddings(seed=1)
     clf = solved().fit(X, y, X_val, y_val)
     point = clf.points["default"]
-    assert point.objective.endswith("the ridge at the least held-out log loss")
+    assert point.description.endswith("the ridge at the least held-out log loss")
     losses = {
         ridge: log_loss(y_val, clf.predict_proba(X_val, {"gamma": 0, "tau": 0, "ridge": ridge}))
         for ridge in np.linspace(-5, 0, 25)

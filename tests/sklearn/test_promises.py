@@ -6,7 +6,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from lossdial import Dial, DialedClassifier, LCTClassifier, Recipe
-from lossdial.dial import Declined, NotCertified, Watch
+from lossdial.dial import Declined, Monitor, NotCertified
 
 
 def rows(n, seed, share=0.15, moved=0.0):
@@ -46,7 +46,7 @@ def test_a_band_gives_three_labels_and_is_kept(fitted, tmp_path):
     with pytest.raises(ValueError, match="'default' is an operating point; give the band a name"):
         fitted.refer(X, y, **BAND, name="default")
     with pytest.raises(ValueError, match="referral band, with two thresholds"):
-        fitted.watch("triage")
+        fitted.monitor("triage")
     if isinstance(fitted, LCTClassifier):
         fitted.save(tmp_path / "model")
         again = LCTClassifier.load(tmp_path / "model")
@@ -95,7 +95,7 @@ def test_rows_that_were_split_to_choose_and_certify_are_no_fresh_evidence(fitted
         with pytest.raises(NotCertified, match=r"these rows chose point 'sure.*, or"):
             fitted.certify(X, y, name)
         with pytest.raises(ValueError, match="these 1500 rows chose this point or made its certificate"):
-            fitted.watch(name).see(fitted.margin(X, name), (y == "ill").astype(int))
+            fitted.monitor(name).see(fitted.margin(X, name), (y == "ill").astype(int))
         fitted.certify(*rows(1500, 4), name)
         with pytest.raises(NotCertified, match="they cannot certify it"):  # nor once others have
             fitted.certify(X, y, name)
@@ -105,19 +105,19 @@ def test_new_rows_all_certify_a_lam_that_the_held_out_ones_chose(tmp_path):
     X, y = rows(1500, 0)
     held, fresh = rows(500, 11), rows(1500, 12)
     fitted = LCTClassifier(network="features", random_state=0).fit(X, y, *held)
-    aim = {"maximize": "precision", "subject_to": {"recall": 0.85}, "confidence": 0.95}
-    point = fitted.tune(*fresh, **aim)
+    objective = {"maximize": "precision", "subject_to": {"recall": 0.85}, "confidence": 0.95}
+    point = fitted.tune(*fresh, **objective)
     assert point.certificate.n_positive == (fresh[1] == "ill").sum()
-    assert fitted.dial(*fresh).price(0.85).have == point.certificate.n_positive
+    assert fitted.dial(*fresh).sample_size(0.85).have == point.certificate.n_positive
     fitted.save(tmp_path / "model")
-    assert LCTClassifier.load(tmp_path / "model").tune(*fresh, **aim).threshold == point.threshold
+    assert LCTClassifier.load(tmp_path / "model").tune(*fresh, **objective).threshold == point.threshold
     n = (held[1] == "ill").sum()
-    assert fitted.tune(*held, **aim).certificate.n_positive < n  # they are the rows that fit kept
+    assert fitted.tune(*held, **objective).certificate.n_positive < n  # they are the rows that fit kept
     half = tuple(part[:400] for part in held)
-    assert fitted.tune(*half, **aim).certificate.n_positive < (half[1] == "ill").sum()
-    assert fitted.tune(**aim).certificate.n_positive < n
+    assert fitted.tune(*half, **objective).certificate.n_positive < (half[1] == "ill").sum()
+    assert fitted.tune(**objective).certificate.n_positive < n
     fitted.save(tmp_path / "bare", evidence=False)
-    alone = LCTClassifier.load(tmp_path / "bare").tune(*fresh, **aim, jointly=2)
+    alone = LCTClassifier.load(tmp_path / "bare").tune(*fresh, **objective, jointly=2)
     assert alone.certificate.n_positive < point.certificate.n_positive
     assert alone.certificate.confidence == pytest.approx(0.975)
 
@@ -164,22 +164,22 @@ def test_rows_that_trained_cannot_certify_once_they_are_changed_a_little(fitted,
 def test_watch_sees_margins_and_breaks(fitted):
     X, y = rows(1500, 1)
     fitted.tune(X, y, maximize="precision", subject_to={"recall": 0.9}, confidence=0.95, name="screening")
-    watch = fitted.watch("screening")
-    assert isinstance(watch, Watch)
+    monitor = fitted.monitor("screening")
+    assert isinstance(monitor, Monitor)
     X_bad, y_bad = rows(2000, 5, moved=-2.0)
-    after = watch.see(fitted.margin(X_bad, "screening"), (y_bad == "ill").astype(int))
+    after = monitor.see(fitted.margin(X_bad, "screening"), (y_bad == "ill").astype(int))
     assert "recall" in after.broken
-    alerts = fitted.watch("screening", alerts_only=True, prevalence=0.15)
-    assert set(alerts.bets) == {"precision"}
+    alerts = fitted.monitor("screening", alerts_only=True, prevalence=0.15)
+    assert set(alerts.tests) == {"precision"}
     with pytest.raises(ValueError, match="go with alerts_only"):
-        fitted.watch("screening", prevalence=0.1)
+        fitted.monitor("screening", prevalence=0.1)
 
 
 def test_price_compare_and_budget(fitted):
     X, y = rows(1500, 1)
-    assert fitted.price(X, y, recall=0.95).alone == 59
+    assert fitted.sample_size(X, y, recall=0.95).alone == 59
     with pytest.raises(ValueError, match="give the recall to be certified by name"):
-        fitted.price(0.95)
+        fitted.sample_size(0.95)
     with pytest.raises(ValueError, match="hold at a stated prevalence only"):
         fitted.refer(X, y, npv=0.9, precision=0.5)
     theirs = fitted.dial(X, y)

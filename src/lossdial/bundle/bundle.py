@@ -40,7 +40,7 @@ from lossdial.bundle.format import (
 from lossdial.bundle.kept import DELETE, Evidence, Training, evidence_from, seen_from, seen_to, training_from
 from lossdial.bundle.predictor import Predictor, class_array
 from lossdial.data.schema import schema_from_json
-from lossdial.dial import AIMS, Dial, Envelope, Estimate, Objective, OperatingPoint, Referral, Verdict, adapt
+from lossdial.dial import OBJECTIVES, Dial, Envelope, Estimate, Objective, OperatingPoint, Referral, Verdict, adapt
 from lossdial.dial.certificates.evidence import Sketch, trained_on
 from lossdial.dial.checks import TooFewPositives, require_positives
 from lossdial.losses import loss_from_recipe
@@ -127,7 +127,7 @@ class Bundle:
             return None
         return dict(self.predictor.space.nearest(neutral).as_dict())
 
-    def verdict(self, dial: Dial, objectives: Sequence[Objective] = AIMS) -> Verdict:
+    def verdict(self, dial: Dial, objectives: Sequence[Objective] = OBJECTIVES) -> Verdict:
         """What moving λ gains, over the single λ of best AUC and over the plain loss, where its λ is on the dial."""
         plain = self.plain
         known = plain is not None and plain in [dict(lam) for lam in dial.lams] and len(dial.lams) > 1

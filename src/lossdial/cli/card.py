@@ -124,7 +124,7 @@ def _answer(card: Card) -> Iterator[str]:
         style = "open" if certificate is None or missed else "held"
         yield f'<p class="{style}"><b>‘{escape(evaluation.name)}’</b>: {escape(text)}.</p>'
     for each in card.bands:
-        yield f'<p class="held"><b>‘{escape(each.name)}’</b>: {escape(each.band.aim)}, {_sure(each.band)}.</p>'
+        yield f'<p class="held"><b>‘{escape(each.name)}’</b>: {escape(each.band.objective)}, {_sure(each.band)}.</p>'
 
 
 def _sure(promise: Certificate | Referral) -> str:
@@ -140,7 +140,7 @@ def _points(card: Card) -> Iterator[str]:
     for evaluation in card.points:
         point, counts = evaluation.point, evaluation.counts
         yield f'<section class="point"><h3>‘{escape(evaluation.name)}’</h3>'
-        yield f"<p>Its aim: {escape(evaluation.objective)}.</p>"
+        yield f"<p>Its aim: {escape(evaluation.description)}.</p>"
         yield (
             f"<p>An alert where the score exceeds {escape(point.spelled_threshold)}. Here it flags "
             f"{_count(counts.tp)} of {_count(counts.tp + counts.fn)} {escape(card.positive)} and misses "
@@ -258,7 +258,7 @@ def _limits(card: Card) -> Iterator[str]:
             "it no harm.</li>"
         )
     yield (
-        "<li>Whether it still holds next year. <code>lossdial watch</code> looks at outcomes as they come and says "
+        "<li>Whether it still holds next year. <code>lossdial monitor</code> looks at outcomes as they come and says "
         "when a certificate is refuted.</li><li>What comes of acting, or of not acting. The figures are of labels, "
         "not of what happens afterwards.</li><li>Whether that is enough: those who decide weigh the misses and the "
         "false alarms above.</li></ul>"

@@ -133,7 +133,11 @@ OWN: Final = {
         ("adapt", "dialing", "Move to another prevalence and other costs, by a look-up: no labels, no training."),
         ("points", "points", "List the operating points of a model, delete some, or take up those of a page."),
         ("evaluate", "evaluating", "Measure every operating point on labelled data: figures, intervals, pictures."),
-        ("watch", "watching", "Show a certified point the outcomes that came since, and say if its certificate holds."),
+        (
+            "monitor",
+            "watching",
+            "Show a certified point the outcomes that came since, and say if its certificate holds.",
+        ),
         ("explore", "exploring", "Write a page on which people move λ, threshold, prevalence and costs."),
         ("predict", "predicting", "Score new rows, or new images, with a trained model."),
         ("export", "exporting", "Write a model as ONNX, checked row by row against Python, and its model card."),

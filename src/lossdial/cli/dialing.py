@@ -37,7 +37,7 @@ def tune(
     volume: list[float] | None = None,
     unlabelled: str | None = None,
     group_new: str | None = None,
-    price: bool = False,
+    sample_size: bool = False,
     target: str | None = None,
     group: str | None = None,
     path_column: str | None = None,
@@ -136,7 +136,7 @@ def tune(
         refer=refer,
         alerts_per_day=alerts_per_day,
         volume=volume,
-        price=price,
+        sample_size=sample_size,
     )
     if scores is not None:
         if run is not None or data is not None:
@@ -157,7 +157,7 @@ def tune(
     if given := [option for option, value in alone.items() if value is not None]:
         raise UsageError(f"--{given[0]} goes with --scores; a model knows its own.")
     from lossdial import Bundle
-    from lossdial.dial import Price, Referral
+    from lossdial.dial import Referral, SampleSize
 
     if unlabelled is not None and alerts_per_day is None:
         raise UsageError("--unlabelled goes with --alerts-per-day and --volume, the cap to certify on it.")
@@ -171,10 +171,12 @@ def tune(
     parts = None if by is None else column_of(table, by, "--by", str(data)).to_numpy()
     started = time.perf_counter()
     if unlabelled is not None:
-        found: OperatingPoint | Referral | Price = budget(bundle, dial, unlabelled, path_column, group_new, question)
+        found: OperatingPoint | Referral | SampleSize = budget(
+            bundle, dial, unlabelled, path_column, group_new, question
+        )
     else:
         found = question.ask(dial, parts)
-    if isinstance(found, Price):
+    if isinstance(found, SampleSize):
         console.print(str(found), markup=False)
         return
     if isinstance(found, Referral):

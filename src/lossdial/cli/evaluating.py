@@ -180,7 +180,7 @@ def _sheets(found: Sequence[Evaluation], counts: tuple[int, int], notes: Sequenc
         [
             (
                 evaluation.name,
-                evaluation.objective,
+                evaluation.description,
                 str(evaluation.counts),
                 "; ".join(map(str, evaluation.floors)) or "none",
                 "" if evaluation.expected_cost is None else str(evaluation.expected_cost),

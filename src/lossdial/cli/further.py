@@ -105,7 +105,7 @@ def _told(point: OperatingPoint, before: OperatingPoint) -> list[str]:
     instead = "" if before.certificate is None else f" In place of: {before.certificate}"
     lines = [f"{point.name}: {found}{instead}"]
     given = {"recall": (found.recall, ">="), "fpr": (found.fpr, "<="), "specificity": (1 - found.fpr, ">=")}
-    for name, asked in {} if point.aim is None else point.aim.subject_to.items():
+    for name, asked in {} if point.objective is None else point.objective.subject_to.items():
         value, sign = given.get(name, (None, ""))
         if value is None:
             lines.append(f"{point.name}: its aim bounds {name}, of which this certificate says nothing.")
@@ -131,7 +131,7 @@ def _money(dial: Dial, points: Sequence[OperatingPoint], miss: float, alarm: flo
 def _parts(dial: Dial, point: OperatingPoint, parts: ArrayLike, by: str) -> Sheet:
     from lossdial.cli.report import Sheet
 
-    found = dial.by_part(parts, point)
+    found = dial.by_subgroup(parts, point)
     rows = [
         (
             str(part.name),
@@ -154,7 +154,7 @@ def _against(other: str, bundle: Bundle, dial: Dial, inputs: Inputs) -> str:
     from pathlib import Path
 
     from lossdial import Bundle as Loaded
-    from lossdial.dial import AIMS
+    from lossdial.dial import OBJECTIVES
     from lossdial.dial.choice.verdict import compare
 
     rival = Loaded.load(other)
@@ -164,5 +164,5 @@ def _against(other: str, bundle: Bundle, dial: Dial, inputs: Inputs) -> str:
             f"{bundle.predictor.classes[1]!r}."
         )
     theirs = rival.dial(inputs.X, inputs.labels, groups=inputs.groups)
-    found = compare(dial.surface, theirs.surface, AIMS, "this model", Path(other).name)
+    found = compare(dial.surface, theirs.surface, OBJECTIVES, "this model", Path(other).name)
     return str(found)

@@ -136,7 +136,7 @@ def _listed(point: OperatingPoint) -> Sheet:
 
 def _title(point: OperatingPoint) -> str:
     lam = ", ".join(f"{name} {value:.3g}" for name, value in point.lam.items())
-    lines = [f"{point.name}: {point.objective}", *([f"λ: {lam}"] if lam else [])]
+    lines = [f"{point.name}: {point.description}", *([f"λ: {lam}"] if lam else [])]
     lines += [*wrap(f"threshold: {point.spelled_threshold}", _WIDTH), *([point.note] if point.note else [])]
     return "\n".join([*lines, *wrap(promise(point), _WIDTH)])
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lossdial import Bundle, Dial
-    from lossdial.dial import OperatingPoint, Price, Referral
+    from lossdial.dial import OperatingPoint, Referral, SampleSize
 
 __all__ = ["Question", "amounts_of", "budget", "column_of", "probed"]
 
@@ -35,14 +35,14 @@ class Question:
     refer: Mapping[str, float] | None = None
     alerts_per_day: float | None = None
     volume: Sequence[float] | None = None
-    price: bool = False
+    sample_size: bool = False
 
     def __post_init__(self) -> None:
         if self.refer is not None:
             self._check_band()
         if (self.alerts_per_day is None) != (self.volume is None):
             raise UsageError("--alerts-per-day and --volume go together: --alerts-per-day 20 --volume 1000, say.")
-        if self.price and self._floor is None:
+        if self.sample_size and self._floor is None:
             raise UsageError("--price needs the floor to be priced: --subject-to recall=0.95, say.")
 
     def _check_band(self) -> None:
@@ -87,7 +87,7 @@ class Question:
 
         return "" if self.rate is None or self.volume is None else daily(self.rate, self.days)
 
-    def ask(self, dial: Dial, parts: Any = None) -> OperatingPoint | Referral | Price:
+    def ask(self, dial: Dial, parts: Any = None) -> OperatingPoint | Referral | SampleSize:
         """The dial's answer."""
         from lossdial import Objective
 
@@ -95,15 +95,15 @@ class Question:
         if self.refer is not None and self.prevalence is not None:
             ends = {"npv": self.refer["npv"], "precision": self.refer["precision"]}
             return dial.refer(**ends, prevalence=self.prevalence, confidence=sure, name=self.name)
-        if self.price and self._floor is not None:
-            return dial.price(self._floor, sure, self.prevalence)
+        if self.sample_size and self._floor is not None:
+            return dial.sample_size(self._floor, sure, self.prevalence)
         bounds, maximize = dict(self.subject_to), self.maximize
         if self.rate is not None:
             bounds["alert_rate"] = self.rate
             maximize = "recall" if maximize is None and self.minimize is None else maximize
-        aim = Objective(maximize, self.minimize, bounds, self.cost_fn, self.cost_fp, self.prevalence)
+        objective = Objective(maximize, self.minimize, bounds, self.cost_fn, self.cost_fp, self.prevalence)
         return dial.tune(
-            aim=aim,
+            objective=objective,
             name=self.name,
             calibration=self.calibration,
             confidence=self.confidence,

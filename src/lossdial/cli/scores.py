@@ -68,14 +68,14 @@ def tune_scores(scores: str, columns: Columns, question: Question, out: str) -> 
 
     from lossdial.base.codec import encode_float
     from lossdial.cli.points import band_sheet, point_sheet
-    from lossdial.dial import Price, Referral
+    from lossdial.dial import Referral, SampleSize
 
     console = Console(soft_wrap=True, highlight=False)
     found = read_scores(scores, columns)
     why = "as --score-is says" if columns.score_is else _range(found)
     console.print(f"{columns.score} is taken as a {found.score_is} of {columns.target}={found.classes[1]} ({why}).")
     answer = question.ask(found.dial, found.parts)
-    if isinstance(answer, Price):
+    if isinstance(answer, SampleSize):
         console.print(str(answer), markup=False)
         return
     ends = {"low": answer.low, "high": answer.high} if isinstance(answer, Referral) else {"threshold": answer.threshold}

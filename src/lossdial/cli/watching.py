@@ -1,4 +1,4 @@
-"""``lossdial watch``: does a certificate still hold, outcomes coming in?"""
+"""``lossdial monitor``: does a certificate still hold, outcomes coming in?"""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from lossdial.cli.values import UsageError
 if TYPE_CHECKING:
     from lossdial import Bundle
     from lossdial.cli.inputs import Inputs
-    from lossdial.dial import OperatingPoint, Watch
+    from lossdial.dial import Monitor, OperatingPoint
 
-__all__ = ["watch"]
+__all__ = ["monitor"]
 
 
-def watch(
+def monitor(
     run: str,
     /,
     data: str | None = None,
@@ -68,26 +68,26 @@ def watch(
 
     from lossdial import Bundle
     from lossdial.base.files import exclusive
-    from lossdial.dial import Watch
+    from lossdial.dial import Monitor
 
     bundle = Bundle.load(run)
     chosen = _point(bundle, run, point)
-    fresh = Watch.of(chosen, confidence, alerts_only, prevalence, precision)
-    file = Path(state) if state is not None else Watch.file(run, point)
+    fresh = Monitor.of(chosen, confidence, alerts_only, prevalence, precision)
+    file = Path(state) if state is not None else Monitor.file(run, point)
     file.parent.mkdir(parents=True, exist_ok=True)
     with exclusive(file.parent):
-        current = fresh if restart or not file.exists() else Watch.load(file)
+        current = fresh if restart or not file.exists() else Monitor.load(file)
         if not current.goes_on(fresh):
             raise UsageError(
                 f"{file} watches something else: point {point!r} was tuned anew since, or other options were given. "
                 "Give those of before, or --restart to begin anew."
             )
-        current = replace(current, made_on=fresh.made_on, unwatched=fresh.unwatched)
+        current = replace(current, made_on=fresh.made_on, unmonitored=fresh.unmonitored)
         if data is not None:
             current = current.see(*_outcomes(bundle, chosen, data, target, group, path_column, alerts_only, current))
         current.save(file)
     console = Console(soft_wrap=True, highlight=False)
-    console.print(f"{point}: {chosen.certificate if precision is None else chosen.objective}", markup=False)
+    console.print(f"{point}: {chosen.certificate if precision is None else chosen.description}", markup=False)
     console.print(str(current), markup=False, style="bold red" if current.broken else None)
     told = (
         "Stop relying on it: label recent cases and tune anew." if current.broken else "Show it the outcomes that come."
@@ -113,7 +113,7 @@ def _outcomes(
     group: str | None,
     path_column: str | None,
     alerts_only: bool,
-    current: Watch,
+    current: Monitor,
 ) -> tuple[Any, Any]:
     """Scores (k,) at the point's λ and outcomes (k,) in {0, 1}."""
     import numpy as np

@@ -9,19 +9,19 @@ from lossdial.dial.certificates.certificate import Bound, Certificate, Share, Tr
 from lossdial.dial.certificates.choice import CertifiedChoice, certified_choice
 from lossdial.dial.certificates.evidence import NotCertified
 from lossdial.dial.certificates.referral import BandEvaluation, Referral, evaluate_band, refer
-from lossdial.dial.certificates.sample_size import Offer, Price, price
-from lossdial.dial.certificates.subgroups import Part, Parts, by_part
+from lossdial.dial.certificates.sample_size import Offer, SampleSize, sample_size
+from lossdial.dial.certificates.subgroups import Subgroup, Subgroups, by_subgroup
 from lossdial.dial.checks import statable
 from lossdial.dial.choice.cases import CaseCosts, CaseRule, case_costs
 from lossdial.dial.choice.envelope import Envelope, Vertex, adapt, envelope
 from lossdial.dial.choice.objective import Objective
 from lossdial.dial.choice.selection import REPORT, Selection, choose, crossfit, select
-from lossdial.dial.choice.verdict import AIMS, Gain, Verdict, compare, verdict
+from lossdial.dial.choice.verdict import OBJECTIVES, Gain, Verdict, compare, verdict
 from lossdial.dial.classifiers import margin_of_probability, margins_of, scores_of
 from lossdial.dial.dial import Dial
 from lossdial.dial.evaluation import Confusion, Evaluation, Floor, evaluate_points
 from lossdial.dial.metrics.registry import PAPER_METRICS, Metric, as_metric, known_metrics
-from lossdial.dial.monitor.monitor import Bet, Watch, confidence_sequence
+from lossdial.dial.monitor.monitor import Monitor, SequentialTest, confidence_sequence
 from lossdial.dial.monitor.prevalence import move_prevalence
 from lossdial.dial.monitor.shift import Declined, Fit, estimate_prevalence, mixture_fit
 from lossdial.dial.points import Estimate, OperatingPoint
@@ -31,12 +31,11 @@ from lossdial.dial.uncertainty.estimate import rounded
 from lossdial.dial.uncertainty.intervals import estimates
 
 __all__ = [
-    "AIMS",
+    "OBJECTIVES",
     "PAPER_METRICS",
     "REPORT",
     "AlertCap",
     "BandEvaluation",
-    "Bet",
     "Bound",
     "Calibration",
     "CaseCosts",
@@ -54,28 +53,29 @@ __all__ = [
     "FoldedScores",
     "Gain",
     "Metric",
+    "Monitor",
     "NotCertified",
     "Objective",
     "Offer",
     "OperatingPoint",
-    "Part",
-    "Parts",
-    "Price",
     "Referral",
     "Resamples",
+    "SampleSize",
     "Samples",
     "Scores",
     "Selection",
+    "SequentialTest",
     "Share",
+    "Subgroup",
+    "Subgroups",
     "Surface",
     "Travelled",
     "Verdict",
     "Vertex",
-    "Watch",
     "adapt",
     "as_metric",
     "bootstrap",
-    "by_part",
+    "by_subgroup",
     "calibrate",
     "calibration_from_json",
     "calibration_to_json",
@@ -97,10 +97,10 @@ __all__ = [
     "margins_of",
     "mixture_fit",
     "move_prevalence",
-    "price",
     "refer",
     "resample",
     "rounded",
+    "sample_size",
     "scores_of",
     "select",
     "statable",

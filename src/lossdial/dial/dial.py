@@ -14,7 +14,7 @@ from lossdial.dial.checks import FloatArray, require_finite, statable
 from lossdial.dial.choice.envelope import Envelope, envelope
 from lossdial.dial.choice.objective import Objective, Target
 from lossdial.dial.choice.selection import at_point, choose
-from lossdial.dial.choice.verdict import AIMS, Verdict, compare, verdict
+from lossdial.dial.choice.verdict import OBJECTIVES, Verdict, compare, verdict
 from lossdial.dial.classifiers import array_of, coded, margins_of_columns, scores_of
 from lossdial.dial.metrics.registry import PAPER_METRICS, Metric
 from lossdial.dial.points import Estimate, OperatingPoint
@@ -127,7 +127,7 @@ class Dial(Promising):
         cost_fn: float | None = None,
         cost_fp: float | None = None,
         prevalence: float | None = None,
-        aim: Objective | None = None,
+        objective: Objective | None = None,
         name: str = "default",
         calibration: str | None = "auto",
         confidence: float | None = None,
@@ -141,22 +141,22 @@ class Dial(Promising):
         asks for the recall in every part. Of several certificates each holds with that probability, not all of them at
         once; where each is asked for with `jointly` their number, all of them do.
 
-        The aim is spelled out as in `Objective`, or is one: `tune(aim=Objective(...))`. The point's probabilities are
+        The aim is spelled out as in `Objective`, or is one: `tune(objective=Objective(...))`. The point's probabilities are
         calibrated on these data: `calibration` is a kind (temperature, platt, beta, isotonic), "auto" for the one of
         least cross-fitted log loss (none among them), or None for none. All are strictly increasing, and none
         changes a label.
         """
         require_name(name)
         spelled = (maximize, minimize, subject_to, cost_fn, cost_fp, prevalence)
-        if aim is None:
-            aim = Objective(maximize, minimize, subject_to or {}, cost_fn, cost_fp, prevalence)
+        if objective is None:
+            objective = Objective(maximize, minimize, subject_to or {}, cost_fn, cost_fp, prevalence)
         elif any(part is not None for part in spelled):
             raise ValueError("give aim, or maximize, minimize and so on; not both.")
         if confidence is not None:
             self._require_fresh()
             point = certified_point(
                 self._surface,
-                aim,
+                objective,
                 confidence,
                 name,
                 by,
@@ -165,22 +165,26 @@ class Dial(Promising):
                 evidence=self._choosing,
             )
         elif by is not None:
-            raise ValueError("`by` asks for a certified floor in each part: give confidence too; to look, use by_part.")
+            raise ValueError(
+                "`by` asks for a certified floor in each part: give confidence too; to look, use by_subgroup."
+            )
         elif jointly != 1:
             raise ValueError("jointly needs `confidence` beside it, whose risk it splits: 0.95, say.")
         else:
-            point = told(self._surface, aim, choose(self._surface, aim, name, calibration=calibration))
+            point = told(self._surface, objective, choose(self._surface, objective, name, calibration=calibration))
         return self._kept(point)
 
     def envelope(self) -> Envelope:
         """The ROC envelope over every λ and threshold: all that adapting needs."""
         return envelope(self._surface)
 
-    def verdict(self, objectives: Sequence[Objective] = AIMS, plain: Mapping[str, float] | None = None) -> Verdict:
+    def verdict(
+        self, objectives: Sequence[Objective] = OBJECTIVES, plain: Mapping[str, float] | None = None
+    ) -> Verdict:
         """Does moving λ beat moving only the threshold, at the λ of best AUC (or at that of the `plain` loss)?"""
         return verdict(self._surface, objectives, plain=plain)
 
-    def compare(self, other: "Dial", objectives: Sequence[Objective | str] = AIMS) -> Verdict:
+    def compare(self, other: "Dial", objectives: Sequence[Objective | str] = OBJECTIVES) -> Verdict:
         """What this model gains over another on the very same rows, paired, for all aims or metrics at once."""
         if not isinstance(other, Dial):
             raise ValueError(

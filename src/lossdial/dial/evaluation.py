@@ -66,9 +66,9 @@ class Evaluation:
         return self.point.name
 
     @property
-    def objective(self) -> str:
+    def description(self) -> str:
         """The aim, spelled out."""
-        return self.point.objective
+        return self.point.description
 
     @property
     def floors_met(self) -> bool | None:
@@ -79,11 +79,11 @@ class Evaluation:
         """A dict of JSON's own types."""
         cost = self.expected_cost
         return {
-            "objective": self.objective,
+            "objective": self.description,
             "threshold": encode_float(self.point.threshold),
             "model_probability": self.point.model_probability,
             "threshold_probability": self.point.threshold_probability,
-            "aim": None if self.point.aim is None else self.point.aim.to_json(),
+            "aim": None if self.point.objective is None else self.point.objective.to_json(),
             "counts": {"tp": self.counts.tp, "fp": self.counts.fp, "fn": self.counts.fn, "tn": self.counts.tn},
             "figures": {name: [e.value, e.low, e.high] for name, e in self.figures.items()},
             "floors": [
@@ -126,7 +126,7 @@ def _evaluate(surface: Surface, point: OperatingPoint, resamples: int, seed: int
     if reason is not None:
         return Evaluation(point, counts, prevalence=surface.prevalence, note=reason)
     one, probable = at_point(surface, point)
-    metric, bounds = (None, ()) if point.aim is None else point.aim.unfolded(one.prevalence)
+    metric, bounds = (None, ()) if point.objective is None else point.objective.unfolded(one.prevalence)
     wanted = [m for m in (metric, *(m for m, _ in bounds)) if m is not None]
     metrics = {m.name: m for m in (*wanted, *map(as_metric, REPORT))}
     found = estimates(one, list(metrics.values()), point.threshold, resamples, seed, probable)

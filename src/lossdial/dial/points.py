@@ -76,7 +76,7 @@ class OperatingPoint:
     name: str
     lam: Mapping[str, float]
     threshold: float
-    objective: str
+    description: str
     metrics: Mapping[str, Estimate]
     n_positive: int
     n_negative: int
@@ -86,7 +86,7 @@ class OperatingPoint:
     calibration: Calibration | None = None
     prevalence: float | None = None
     shift: float = 0.0
-    aim: Objective | None = None
+    objective: Objective | None = None
     missed: tuple[str, ...] = ()
     certificate: Certificate | None = None
     chosen_on: str = field(default="", compare=False)
@@ -96,7 +96,7 @@ class OperatingPoint:
         lam = ", ".join(f"{name} {value:.3g}" for name, value in self.lam.items())
         figures = ", ".join(f"{name} {estimate}" for name, estimate in self.crossfit.items())
         parts = [
-            self.objective,
+            self.description,
             f"λ: {lam}" if lam else "",
             f"threshold {self.spelled_threshold}",
             f"cross-fitted: {figures}" if figures else "",
@@ -135,10 +135,16 @@ class OperatingPoint:
         The threshold comes near it, not upon it: it is where the cost counted on the rows is least, whatever the law of
         the scores, and a probability is read off a smooth curve through all of them.
         """
-        aim = self.aim
-        if aim is None or aim.minimize != "expected_cost" or aim.subject_to or not aim.cost_fn or not aim.cost_fp:
+        objective = self.objective
+        if (
+            objective is None
+            or objective.minimize != "expected_cost"
+            or objective.subject_to
+            or not objective.cost_fn
+            or not objective.cost_fp
+        ):
             return None
-        return aim.cost_fp / (aim.cost_fp + aim.cost_fn)
+        return objective.cost_fp / (objective.cost_fp + objective.cost_fn)
 
     @property
     def told_break_even(self) -> str:
@@ -185,8 +191,8 @@ class OperatingPoint:
             "threshold": encode_float(self.threshold),
             "model_probability": self.model_probability,
             "threshold_probability": self.threshold_probability,
-            "objective": self.objective,
-            "aim": None if self.aim is None else self.aim.to_json(),
+            "objective": self.description,
+            "aim": None if self.objective is None else self.objective.to_json(),
             "metrics": _encode_estimates(self.metrics),
             "n_positive": self.n_positive,
             "n_negative": self.n_negative,
@@ -208,7 +214,7 @@ class OperatingPoint:
         where = "operating point"
         name = Reader(data, where).text("name")
         read = Reader(data, f"{where} {name!r}")
-        calibration, aim, missed = read.get("calibration"), read.get("aim"), read.items("missed")
+        calibration, objective, missed = read.get("calibration"), read.get("aim"), read.items("missed")
         prevalence, certificate = read.optional("prevalence"), read.get("certificate")
         if prevalence is not None and not 0 < prevalence < 1:
             raise ValueError(f"{read.where}: 'prevalence' must lie strictly between 0 and 1; got {prevalence}.")
@@ -218,7 +224,7 @@ class OperatingPoint:
             name=name,
             lam=read.finite_by_name("lam"),
             threshold=read.number("threshold"),
-            objective=read.text("objective"),
+            description=read.text("objective"),
             metrics=_decode_estimates(read, "metrics"),
             n_positive=read.count("n_positive"),
             n_negative=read.count("n_negative"),
@@ -230,7 +236,7 @@ class OperatingPoint:
             else calibration_from_json(calibration, f"{read.where}: 'calibration'"),
             prevalence=prevalence,
             shift=read.finite("shift"),
-            aim=None if aim is None else Objective.from_json(aim, f"{read.where}: 'aim'"),
+            objective=None if objective is None else Objective.from_json(objective, f"{read.where}: 'aim'"),
             missed=tuple(missed),
             certificate=None
             if certificate is None

@@ -131,7 +131,7 @@ def _point(point: OperatingPoint) -> str:
     lam = ", ".join(f"{name} {value:.4g}" for name, value in point.lam.items())
     lines = [
         f"### {point.name}",
-        f"{point.objective}." if not point.objective.endswith(".") else point.objective,
+        f"{point.description}." if not point.description.endswith(".") else point.description,
         "",
         *([f"- λ: {lam}"] if lam else []),
         f"- threshold on the score: {point.spelled_threshold}",

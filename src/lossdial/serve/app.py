@@ -25,7 +25,7 @@ from lossdial.serve.limits import Limits, Refused, shortened
 from lossdial.serve.live import Live, PageOf, Served
 from lossdial.serve.measuring import Metrics
 from lossdial.serve.multipart import form_files
-from lossdial.serve.outcomes import Watches, told
+from lossdial.serve.outcomes import Monitors, told
 from lossdial.serve.questions import Questions
 from lossdial.serve.reading import parse_json, query, with_keys
 
@@ -54,8 +54,8 @@ class Service:
         self.metrics = Metrics()
         self.batcher = Batcher(self.limits, self.metrics.passed)
         self.bodies = Bodies(self.limits)
-        self.watches = Watches(self.live.run if self.allow_save else None)
-        self.questions = Questions(self.live, self.limits, self.watches, self.allow_save)
+        self.monitors = Monitors(self.live.run if self.allow_save else None)
+        self.questions = Questions(self.live, self.limits, self.monitors, self.allow_save)
         self.ready = False
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="reading")
 
@@ -75,7 +75,7 @@ class Service:
             "/decide": {"POST": self.decide},
             "/adapt": {"POST": self.adapt},
             "/points": {"GET": self.points, "POST": self.save_points},
-            "/outcomes": {"GET": self.watched, "POST": self.see},
+            "/outcomes": {"GET": self.monitored, "POST": self.see},
             "/health": {"GET": self.health},
             "/ready": {"GET": self.readiness},
             "/metrics": {"GET": self.measured},
@@ -106,7 +106,7 @@ class Service:
 
     @asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
-        looking = asyncio.create_task(self.live.watch())
+        looking = asyncio.create_task(self.live.monitor())
         self.ready = True
         yield
         self.ready, self.batcher.closing = False, True
@@ -198,10 +198,10 @@ class Service:
         """Outcomes of cases, to watch a certificate by."""
         return await self._asked(request, ("point", "scores", "outcomes"), self.questions.see)
 
-    async def watched(self, request: Request) -> Response:
+    async def monitored(self, request: Request) -> Response:
         """Where the watches stand."""
         points = {**self.live.now.bundle.points, **self.live.others}
-        return await self._told(request, lambda: {n: told(w) for n, w in self.watches.all(points).items()})
+        return await self._told(request, lambda: {n: told(w) for n, w in self.monitors.all(points).items()})
 
     # --- the server itself
 
@@ -238,7 +238,7 @@ class Service:
         """Prometheus metrics."""
         return await self._told(
             request,
-            lambda: self.metrics.text(self.live, self.watches, self.batcher.rows),
+            lambda: self.metrics.text(self.live, self.monitors, self.batcher.rows),
             "text/plain; version=0.0.4",
         )
 

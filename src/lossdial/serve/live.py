@@ -109,7 +109,7 @@ class Live:
         self.taken += 1
         return True
 
-    async def watch(self, seconds: float = 1.0) -> None:
+    async def monitor(self, seconds: float = 1.0) -> None:
         """Look now and then, for as long as the server runs."""
         while True:
             await asyncio.sleep(seconds)

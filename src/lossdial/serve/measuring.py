@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from lossdial.serve.live import Live
-from lossdial.serve.outcomes import Watches
+from lossdial.serve.outcomes import Monitors
 
 __all__ = ["Metrics"]
 
@@ -44,13 +44,13 @@ class Metrics:
         """One more pass of so many rows."""
         self._passes.observe(rows)
 
-    def text(self, live: Live, watches: Watches, waiting: int) -> bytes:
+    def text(self, live: Live, monitors: Monitors, waiting: int) -> bytes:
         """All of it, in Prometheus' own format."""
         self._waiting.set(waiting)
         self._taken.set(live.taken)
         self._stale.set(bool(live.trouble))
         self._broken.clear()
-        for name, watch in watches.all(live.now.bundle.points).items():
-            for bound, bet in watch.bets.items():
-                self._broken.labels(name, bound).set(bet.broken)
+        for name, monitor in monitors.all(live.now.bundle.points).items():
+            for bound, test in monitor.tests.items():
+                self._broken.labels(name, bound).set(test.broken)
         return generate_latest(self._registry)

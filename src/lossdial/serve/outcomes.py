@@ -13,46 +13,46 @@ from lossdial.base.codec import encode_float
 from lossdial.base.files import exclusive
 from lossdial.base.labels import same_label
 from lossdial.dial import OperatingPoint
-from lossdial.dial.monitor.monitor import Watch
+from lossdial.dial.monitor.monitor import Monitor
 from lossdial.serve.limits import Refused
 from lossdial.serve.reading import shown
 
-__all__ = ["Watches"]
+__all__ = ["Monitors"]
 
 
-class Watches:
-    """One watch for each certified point that outcomes came for; kept where `lossdial watch` keeps it, if that is
+class Monitors:
+    """One watch for each certified point that outcomes came for; kept where `lossdial monitor` keeps it, if that is
     allowed."""
 
     def __init__(self, run: Path | None = None) -> None:
         self._run = run
-        self._kept: dict[str, Watch] = {}
+        self._kept: dict[str, Monitor] = {}
         self._lock = threading.Lock()
 
-    def see(self, name: str, point: OperatingPoint, scores: Any, outcomes: Any) -> Watch:
+    def see(self, name: str, point: OperatingPoint, scores: Any, outcomes: Any) -> Monitor:
         """The watch of a point after more cases."""
         fresh = _fresh(name, point)
         with self._lock:
             if self._run is None:
                 kept = self._kept.get(name)
-                watch = (kept if kept is not None and kept.goes_on(fresh) else fresh).see(scores, outcomes)
-                self._kept[name] = watch
-                return watch
-            file = Watch.file(self._run, name)
+                monitor = (kept if kept is not None and kept.goes_on(fresh) else fresh).see(scores, outcomes)
+                self._kept[name] = monitor
+                return monitor
+            file = Monitor.file(self._run, name)
             file.parent.mkdir(exist_ok=True)
             with exclusive(file.parent):  # the command may be at it, too
-                current = Watch.load(file) if file.exists() else fresh
+                current = Monitor.load(file) if file.exists() else fresh
                 if not current.goes_on(fresh):
                     raise Refused(
                         409,
                         f"watch/{file.name} in the model's folder watches something else: point {name!r} was tuned "
-                        "anew since, or `lossdial watch` was given other options. Its --restart begins anew.",
+                        "anew since, or `lossdial monitor` was given other options. Its --restart begins anew.",
                     )
-                watch = current.see(scores, outcomes)
-                watch.save(file)  # on disk before it counts: an answer is never more than what is kept
-            return watch
+                monitor = current.see(scores, outcomes)
+                monitor.save(file)  # on disk before it counts: an answer is never more than what is kept
+            return monitor
 
-    def all(self, points: Mapping[str, OperatingPoint]) -> dict[str, Watch]:
+    def all(self, points: Mapping[str, OperatingPoint]) -> dict[str, Monitor]:
         """Those of the points that outcomes came for, of the certificates that they have now."""
         found = {}
         for name, point in points.items():
@@ -60,38 +60,43 @@ class Watches:
                 continue
             kept = self._kept.get(name)
             if self._run is not None:
-                file = Watch.file(self._run, name)
-                kept = Watch.load(file) if file.exists() else None
-            if kept is not None and kept.goes_on(Watch.of(point)):
+                file = Monitor.file(self._run, name)
+                kept = Monitor.load(file) if file.exists() else None
+            if kept is not None and kept.goes_on(Monitor.of(point)):
                 found[name] = kept
         return found
 
 
-def _fresh(name: str, point: OperatingPoint) -> Watch:
+def _fresh(name: str, point: OperatingPoint) -> Monitor:
     if point.certificate is None:
         raise Refused(409, f"point {name!r} has no certificate to watch; `lossdial tune --confidence 0.95` makes one.")
-    return Watch.of(point)
+    return Monitor.of(point)
 
 
-def told(watch: Watch) -> dict[str, Any]:
+def told(monitor: Monitor) -> dict[str, Any]:
     """A watch as an answer."""
-    bets = {}
-    for name, bet in watch.bets.items():
-        low, high = bet.interval
-        floor, seen = bet.floor, bet.hits / bet.n if bet.n else None
+    tests = {}
+    for name, test in monitor.tests.items():
+        low, high = test.interval
+        floor, seen = test.floor, test.hits / test.n if test.n else None
         if name == "fpr":
             floor, low, high = 1 - floor, 1 - high, 1 - low
             seen = None if seen is None else 1 - seen
-        bets[name] = {
+        tests[name] = {
             "bound": floor,
-            "outcomes": bet.n,
+            "outcomes": test.n,
             "seen": seen,
             "interval": [low, high],
-            "evidence": encode_float(bet.wealth),
-            "broken": bet.broken,
-            "broken_at": bet.broken_at,
+            "evidence": encode_float(test.wealth),
+            "broken": test.broken,
+            "broken_at": test.broken_at,
         }
-    return {"holds": not watch.broken, "broken": list(watch.broken), "bounds": bets, "said": str(watch).splitlines()}
+    return {
+        "holds": not monitor.broken,
+        "broken": list(monitor.broken),
+        "bounds": tests,
+        "said": str(monitor).splitlines(),
+    }
 
 
 def as_outcomes(values: Any, labels: tuple[Any, Any], n: int) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -12,7 +12,7 @@ from lossdial.explorer import points_from
 from lossdial.serve.choosing import Chosen, described, moved, named, read_setting
 from lossdial.serve.limits import Limits, Refused
 from lossdial.serve.live import Live, require_own_lam
-from lossdial.serve.outcomes import Watches, as_outcomes, told
+from lossdial.serve.outcomes import Monitors, as_outcomes, told
 from lossdial.serve.reading import LARGEST, flag, number, numbers, text
 from lossdial.serve.units import PROBABILITIES, above_by_probability, margins_of, require_probabilities, units_of
 
@@ -25,7 +25,7 @@ class Questions:
 
     live: Live
     limits: Limits
-    watches: Watches
+    monitors: Monitors
     allow_save: bool
 
     def decide(self, given: dict[str, Any]) -> Any:
@@ -116,7 +116,7 @@ class Questions:
         outcomes = as_outcomes(required(given, "outcomes"), served.labels if own else (0, 1), len(scores))
         file_says = self.live.score_is.get(name)
         scores = margins_of(scores, name, units_of(None, name, file_says), file_says)
-        return {"point": name, **told(self.watches.see(name, point, scores, outcomes))}
+        return {"point": name, **told(self.monitors.see(name, point, scores, outcomes))}
 
     def _require_saving(self) -> None:
         if not self.allow_save:

@@ -134,7 +134,7 @@ class LCTClassifier(TrainedClassifier):
         network: Literal["table", "mlp", "features"] | NetworkConfig | nn.Module | None = None,
         head: str | HeadConfig | None = None,
         recipe: Literal["exact"] | Recipe | Exact | None = None,
-        aim: Objective | None = None,
+        objective: Objective | None = None,
         pos_label: Any = None,
         validation_fraction: float = 0.2,
         random_state: Any = None,
@@ -145,7 +145,7 @@ class LCTClassifier(TrainedClassifier):
         self.network = network
         self.head = head
         self.recipe = recipe
-        self.aim = aim
+        self.objective = objective
         self.pos_label = pos_label
         self.validation_fraction = validation_fraction
         self.random_state = random_state
@@ -187,8 +187,8 @@ class LCTClassifier(TrainedClassifier):
             done = finished(run.path, identity, self.network)
             bundle = self._train(rows, seed, identity, run) if done is None else done
             self._take(bundle)
-            if done is None and self.aim is not None:
-                self._tune_if_enough(self.aim)
+            if done is None and self.objective is not None:
+                self._tune_if_enough(self.objective)
             if done is None and run.path is not None:
                 self.save(run.path)
                 Checkpoint.remove(run.path)
@@ -197,8 +197,8 @@ class LCTClassifier(TrainedClassifier):
     def _check_settings(self) -> None:
         if not 0 <= self.validation_fraction < 1:
             raise ValueError(f"validation_fraction must lie in [0, 1); got {self.validation_fraction}.")
-        if self.aim is not None and not isinstance(self.aim, Objective):
-            raise ValueError(f"aim must be an Objective, such as Objective(maximize='f1'); got {self.aim!r}.")
+        if self.objective is not None and not isinstance(self.objective, Objective):
+            raise ValueError(f"aim must be an Objective, such as Objective(maximize='f1'); got {self.objective!r}.")
         for name, kinds, legal in (
             ("recipe", (Recipe, Exact), "'exact', an Exact(…) or a Recipe(…)"),
             ("run", (Run,), "a Run(…)"),

@@ -37,7 +37,7 @@ __all__ = ["DialedClassifier"]
 
 def _has_probabilities(self: DialedClassifier) -> bool:
     """Those of its estimator, or of a point."""
-    return hasattr(self.estimator, "predict_proba") or self.aim is not None or bool(getattr(self, "points_", {}))
+    return hasattr(self.estimator, "predict_proba") or self.objective is not None or bool(getattr(self, "points_", {}))
 
 
 class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -94,7 +94,7 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
         self,
         estimator: Any,
         *,
-        aim: Objective | None = None,
+        objective: Objective | None = None,
         calibration: str | None = "auto",
         cv: Any = 5,
         pos_label: Any = None,
@@ -102,7 +102,7 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
-        self.aim = aim
+        self.objective = objective
         self.calibration = calibration
         self.cv = cv
         self.pos_label = pos_label
@@ -138,8 +138,8 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
                 setattr(self, learned, getattr(self.estimator_, learned))
         self._trained_on = None if self._prefit else Sketch.of(row_numbers(X))
         self.dial_ = self._evidence(X, y, sample_weight, groups, given)
-        if self.aim is not None:
-            self._tune_if_enough(self.aim, self.calibration)
+        if self.objective is not None:
+            self._tune_if_enough(self.objective, self.calibration)
         return self
 
     @property

@@ -21,7 +21,7 @@ from lossdial.bundle import Bundle
 from lossdial.bundle.predictor import Predictor, class_array
 from lossdial.data.encoder.table import require_readable
 from lossdial.data.schema import ImageRows, TableSchema, are_paths, as_dense, as_pandas, require_finite
-from lossdial.dial import AIMS, Dial, Estimate, Objective, OperatingPoint, Referral, Verdict
+from lossdial.dial import OBJECTIVES, Dial, Estimate, Objective, OperatingPoint, Referral, Verdict
 from lossdial.dial.choice.cases import both_costs, no_costs
 from lossdial.dial.metrics.registry import sigmoid
 from lossdial.sklearn.parameters import NestedParameters, parameters_from_json
@@ -204,7 +204,7 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
         self,
         X: Any = None,
         y: Any = None,
-        objectives: Sequence[Objective] = AIMS,
+        objectives: Sequence[Objective] = OBJECTIVES,
         *,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,

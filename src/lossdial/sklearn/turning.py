@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from lossdial.base.errors import closest, warn
-from lossdial.dial import AIMS, Dial, Estimate, Objective, OperatingPoint, Price, Referral, Verdict, Watch
+from lossdial.dial import OBJECTIVES, Dial, Estimate, Monitor, Objective, OperatingPoint, Referral, SampleSize, Verdict
 from lossdial.dial.certificates.evidence import require_fresh
 from lossdial.dial.checks import TooFewPositives
 from lossdial.dial.choice.objective import Target
@@ -47,7 +47,7 @@ class DialMixin:
         cost_fn: float | None = None,
         cost_fp: float | None = None,
         prevalence: float | None = None,
-        aim: Objective | None = None,
+        objective: Objective | None = None,
         name: str = "default",
         calibration: str | None = "auto",
         confidence: float | None = None,
@@ -71,7 +71,7 @@ class DialMixin:
             cost_fn=cost_fn,
             cost_fp=cost_fp,
             prevalence=prevalence,
-            aim=aim,
+            objective=objective,
             name=name,
             calibration=calibration,
             confidence=confidence,
@@ -80,10 +80,10 @@ class DialMixin:
         )
         return self.keep(point)
 
-    def _tune_if_enough(self, aim: Objective, calibration: str | None = "auto") -> None:
+    def _tune_if_enough(self, objective: Objective, calibration: str | None = "auto") -> None:
         """What ``fit`` does for its aim: too few positives to tune on are a warning, since the model is whole."""
         try:
-            self.tune(aim=aim, calibration=calibration)
+            self.tune(objective=objective, calibration=calibration)
         except TooFewPositives as reason:
             warn(f"the aim is not tuned for, and predict stays as trained: {reason}")
 
@@ -226,7 +226,7 @@ class DialMixin:
         )
         return self.keep(found)
 
-    def price(
+    def sample_size(
         self,
         X: Any = None,
         y: Any = None,
@@ -235,16 +235,16 @@ class DialMixin:
         confidence: float = 0.95,
         prevalence: float | None = None,
         groups: ArrayLike | None = None,
-    ) -> Price:
+    ) -> SampleSize:
         """How many positives certifying a recall takes, and what to expect of it, on (X, y) or what ``fit`` kept."""
         if recall is None:
             raise ValueError(
                 "give the recall to be certified by name: price(X, y, recall=0.95), or price(recall=0.95)."
             )
-        return self.dial(X, y, groups=groups).price(recall, confidence, prevalence)
+        return self.dial(X, y, groups=groups).sample_size(recall, confidence, prevalence)
 
     def compare(
-        self, other: Any, X: Any, y: Any, objectives: Sequence[Objective | str] = AIMS, *, groups: Any = None
+        self, other: Any, X: Any, y: Any, objectives: Sequence[Objective | str] = OBJECTIVES, *, groups: Any = None
     ) -> Verdict:
         """What this model gains over another on the very same rows, paired, for all aims at once: over a classifier, or
         the dial that it has on these rows."""
@@ -257,7 +257,7 @@ class DialMixin:
             theirs = Dial.of(other, X, y, groups=groups, pos_label=self._positive)
         return mine.compare(theirs, objectives)
 
-    def watch(
+    def monitor(
         self,
         point: str = "default",
         confidence: float = 0.95,
@@ -265,13 +265,13 @@ class DialMixin:
         alerts_only: bool = False,
         prevalence: float | None = None,
         precision: float | None = None,
-    ) -> Watch:
+    ) -> Monitor:
         """Bets against a point's certificate; show it outcomes by ``watch.see(clf.margin(X, point), y)``, y in {0, 1}.
 
         ``alerts_only``: only alerts get an outcome, and precision is watched, the given one or what the certificate
         promises at a ``prevalence``.
         """
-        return Watch.of(self._required(point), confidence, alerts_only, prevalence, precision)
+        return Monitor.of(self._required(point), confidence, alerts_only, prevalence, precision)
 
     def margin(self, X: Any, point: str = "default") -> NDArray[Any]:
         """The scores (n,) that the threshold of a point is compared with: high where the positive class is likely."""
@@ -328,7 +328,7 @@ class DialMixin:
         self,
         X: Any = None,
         y: Any = None,
-        objectives: Sequence[Objective] = AIMS,
+        objectives: Sequence[Objective] = OBJECTIVES,
         *,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,

@@ -23,7 +23,7 @@ _NEGATIVES, _POSITIVES = 800, 16  # of the training set: 50 to 1
 
 _GREEK: Final = {"gamma": "γ", "tau": "τ", "alpha": "α", "phi": "φ"}
 
-_AIMS: Final = (
+_OBJECTIVES: Final = (
     Aim("AUC", {"maximize": "auc"}, "auc"),
     Aim("F1", {"maximize": "f1"}, "f1"),
     Aim("precision at recall ≥ .95", {"maximize": "precision", "subject_to": {"recall": 0.95}}, "precision"),
@@ -81,16 +81,16 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
     )
     classifier = _trained(digits, None, epochs, seed)
     ours = _as_rival(classifier, digits)
-    answers = [_answer(classifier, ours.test, aim) for aim in _AIMS]
+    answers = [_answer(classifier, ours.test, objective) for objective in _OBJECTIVES]
     chosen = _chosen(answers)
     console.print(chosen)
     spent = sum(answer.milliseconds for answer in answers)
     summary = f"Training took {ours.seconds:.1f} s, once; the four choices {spent:.0f} ms together, with no retraining."
     console.print(f"{summary}\n\nNow the searches, with the same images, network and epochs …")
     searched = _searches(digits, epochs, seed)
-    saved = beside("the same aims, by one training and by searches", ours, _AIMS, searched)
+    saved = beside("the same aims, by one training and by searches", ours, _OBJECTIVES, searched)
     console.print(saved)
-    told = words(ours, _AIMS, searched)
+    told = words(ours, _OBJECTIVES, searched)
     console.print("\n".join(told) + "\n\nAnd 20,000 rows of a law with two kinds of positives, and a linear model …")
 
     parts = drawn(seed)
@@ -185,13 +185,13 @@ def _flat(images: NDArray[Any]) -> NDArray[Any]:
     return images.reshape(len(images), -1).astype(float)
 
 
-def _answer(classifier: LCTClassifier, at_test: Dial, aim: Aim) -> _Answer:
+def _answer(classifier: LCTClassifier, at_test: Dial, objective: Aim) -> _Answer:
     started = time.perf_counter()
-    point = classifier.tune(**aim.ask, name=aim.name)
+    point = classifier.tune(**objective.ask, name=objective.name)
     elapsed = time.perf_counter() - started
-    there = at_test.metrics([aim.metric, "precision", "recall"], point)
-    test, precision, recall = (there[m].value for m in (aim.metric, "precision", "recall"))
-    return _Answer(aim.metric, point, test, precision, recall, 1000 * elapsed)
+    there = at_test.metrics([objective.metric, "precision", "recall"], point)
+    test, precision, recall = (there[m].value for m in (objective.metric, "precision", "recall"))
+    return _Answer(objective.metric, point, test, precision, recall, 1000 * elapsed)
 
 
 def _picture(at_test: Dial, answers: list[_Answer]) -> Figure:

@@ -86,34 +86,34 @@ def search(
     )
 
 
-def beside(title: str, ours: Rival, aims: Sequence[Aim], searched: Sequence[Rival]) -> Sheet:
+def beside(title: str, ours: Rival, objectives: Sequence[Aim], searched: Sequence[Rival]) -> Sheet:
     """Every aim by one fit and by every search, chosen on the tuning rows, measured on the test rows; and the cost."""
     from lossdial.cli.report import Sheet
     from lossdial.dial import rounded
 
     every, rows = (ours, *searched), []
-    for aim in aims:
+    for objective in objectives:
         values = []
         for rival in every:
             with warnings.catch_warnings():  # of a floor that cross-fitting misses: the figure shows it
                 warnings.simplefilter("ignore", UserWarning)
-                point = rival.tuning.tune(**aim.ask, name=aim.name)
-            values.append(rival.test.metrics([aim.metric], point)[aim.metric].value)
-        rows.append((aim.name, *(rounded(value) for value in values)))
+                point = rival.tuning.tune(**objective.ask, name=objective.name)
+            values.append(rival.test.metrics([objective.metric], point)[objective.metric].value)
+        rows.append((objective.name, *(rounded(value) for value in values)))
     rows.append(("trainings", *(str(rival.trainings) for rival in every)))
     rows.append(("seconds", *(f"{rival.seconds:.1f}" for rival in every)))
     note = "setting and threshold were chosen on the tuning rows, for each aim anew; the figures are of the test rows."
     return Sheet(title, ("aim", *(rival.name for rival in every)), rows, note)
 
 
-def words(ours: Rival, aims: Sequence[Aim], searched: Sequence[Rival]) -> list[str]:
+def words(ours: Rival, objectives: Sequence[Aim], searched: Sequence[Rival]) -> list[str]:
     """What the differences are worth, on all rows that no training has seen; and what moving λ is worth."""
     from lossdial.dial import Objective
 
-    objectives = tuple(Objective(**aim.ask) for aim in aims)
+    asked = tuple(Objective(**objective.ask) for objective in objectives)
     lines = []
     for rival in searched:
-        gains = ours.both.compare(rival.both, objectives).gains
+        gains = ours.both.compare(rival.both, asked).gains
         better, worse = sum(gain.measurable for gain in gains), sum(gain.gain.high < 0 for gain in gains)
         ratio = rival.seconds / max(ours.seconds, 1e-3)
         cost = f"{ratio:.1f} times the time" if ratio < 10 else f"{ratio:.0f} times the time"
@@ -121,4 +121,4 @@ def words(ours: Rival, aims: Sequence[Aim], searched: Sequence[Rival]) -> list[s
             f"Against {rival.name}: better in {better} of {len(gains)} aims, worse in {worse}, within the noise in "
             f"{len(gains) - better - worse}; it took {cost} of one fit."
         )
-    return [*lines, f"Is moving λ worth it here? {ours.both.verdict(objectives)}"]
+    return [*lines, f"Is moving λ worth it here? {ours.both.verdict(asked)}"]

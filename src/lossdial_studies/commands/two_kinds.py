@@ -96,12 +96,12 @@ def lines(classifier: LCTClassifier, parts: Parts) -> Figure:
         parts.test[shown][:3000, 0], parts.test[shown][:3000, 1], s=4, color="#9aa5b1", label="negatives", linewidths=0
     )
     axes.scatter(parts.test[~shown, 0], parts.test[~shown, 1], s=9, color="#d55e00", label="positives", linewidths=0)
-    for aim, colour, style in ((KINDS_AIMS[1], "#0072b2", "-"), (KINDS_AIMS[2], "#1c2430", "--")):
-        point = classifier.tune(**aim.ask, name=aim.name)
+    for objective, colour, style in ((KINDS_AIMS[1], "#0072b2", "-"), (KINDS_AIMS[2], "#1c2430", "--")):
+        point = classifier.tune(**objective.ask, name=objective.name)
         side = [classifier.decision_function([row], lam=point.lam)[0] for row in ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0))]
         x, y, at = side[1] - side[0], side[2] - side[0], point.threshold - side[0]
         foot = (at * x / (x * x + y * y), at * y / (x * x + y * y))
-        axes.axline(foot, (foot[0] - y, foot[1] + x), color=colour, ls=style, label=f"best {aim.name}")
+        axes.axline(foot, (foot[0] - y, foot[1] + x), color=colour, ls=style, label=f"best {objective.name}")
     axes.set(xlim=(-4, 5), ylim=(-4, 5), aspect="equal", xlabel="first column", ylabel="second column")
     axes.set_title("One fit, two aims: λ turns the line, a threshold only moves it", loc="left", fontsize=11)
     axes.legend(loc="lower left", fontsize=9)

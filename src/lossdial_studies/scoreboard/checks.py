@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lossdial_studies.scoreboard.aims import AIMS
+from lossdial_studies.scoreboard.objectives import OBJECTIVES
 from lossdial_studies.scoreboard.ranks import Floats
 from lossdial_studies.scoreboard.rivals import OURS, RIVALS
 from lossdial_studies.scoreboard.table import Field
@@ -88,6 +88,6 @@ def _tables(field: Field) -> tuple[Check, ...]:
 
 def _gain(field: Field, metric: str, ours: str, other: str) -> tuple[list[str], Floats]:
     """Sets, and what ours is better by on each, the mean over splits."""
-    aim = next(aim for aim in AIMS if aim.name == metric)
-    found = field.differences(ours, other, aim)
+    objective = next(objective for objective in OBJECTIVES if objective.name == metric)
+    found = field.differences(ours, other, objective)
     return list(found), np.array([d.mean() for d in found.values()])

@@ -20,8 +20,8 @@ from lossdial.sklearn import LCTClassifier, Run
 from lossdial.spaces import Space
 from lossdial.training import Recipe, fit, make_fabric
 from lossdial_studies.presets import preset
-from lossdial_studies.scoreboard.aims import Scored
 from lossdial_studies.scoreboard.networks import settings
+from lossdial_studies.scoreboard.objectives import Scored
 from lossdial_studies.scoreboard.sets import Cell, Part
 
 __all__ = ["default", "exact", "exact_ridge", "film", "heads", "polynomial"]

@@ -22,7 +22,7 @@ from lossdial.models import MLPConfig, seeded_weights
 from lossdial.spaces import Constant, Lam, Space
 from lossdial.training.step import member_losses
 from lossdial_studies.methods import METHODS
-from lossdial_studies.scoreboard.aims import Scored, margins
+from lossdial_studies.scoreboard.objectives import Scored, margins
 from lossdial_studies.scoreboard.sets import Cell
 
 __all__ = ["MLPStack", "budget", "family", "libauc", "settings", "tabm"]

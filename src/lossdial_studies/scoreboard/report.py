@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lossdial.base.files import write
-from lossdial_studies.scoreboard.aims import AIMS, COSTS
 from lossdial_studies.scoreboard.checks import checks
+from lossdial_studies.scoreboard.objectives import COSTS, OBJECTIVES
 from lossdial_studies.scoreboard.picture import critical_difference_picture
 from lossdial_studies.scoreboard.ranks import critical_difference, friedman
 from lossdial_studies.scoreboard.rivals import OURS, RIVALS
@@ -92,13 +92,25 @@ def _rank_lines(one: Field) -> list[str]:
 
 def _ranks_section(one: Field, page: Path | None, out: Path | None) -> str:
     ranks, learned = one.mean_ranks().mean(axis=0), one.mean_ranks(one.learned).mean(axis=0)
-    figures = {aim.name: one.means(aim.name).mean(axis=0) for aim in AIMS}
-    head = ["rival", "mean rank", "neural and linear", *(aim.title for aim in AIMS), "trainings", "seconds"]
+    figures = {objective.name: one.means(objective.name).mean(axis=0) for objective in OBJECTIVES}
+    head = [
+        "rival",
+        "mean rank",
+        "neural and linear",
+        *(objective.title for objective in OBJECTIVES),
+        "trainings",
+        "seconds",
+    ]
     lines = [_line(head), _line(["---", *["---:"] * (len(head) - 1)])]
     for i in np.argsort(ranks):
         name = one.rivals[i]
         among = f"{learned[one.learned.index(name)]:.2f}" if name in one.learned else ""
-        cells = [_title(name), f"{ranks[i]:.2f}", among, *(f"{figures[aim.name][i]:.4f}" for aim in AIMS)]
+        cells = [
+            _title(name),
+            f"{ranks[i]:.2f}",
+            among,
+            *(f"{figures[objective.name][i]:.4f}" for objective in OBJECTIVES),
+        ]
         lines.append(_line([*cells, f"{one.trainings(name):.0f}", f"{one.seconds(name):.1f}"]))
     text = [
         "### Mean ranks, mean figures, cost",
@@ -122,15 +134,15 @@ def _ranks_section(one: Field, page: Path | None, out: Path | None) -> str:
 
 def _duels_section(one: Field) -> str:
     ours = OURS[one.kind]
-    aims = [aim for aim in AIMS if aim.name in _DUELS]
-    head = ["against", *(part for aim in aims for part in (f"{aim.title}, better by", "w/t/l"))]
+    objectives = [objective for objective in OBJECTIVES if objective.name in _DUELS]
+    head = ["against", *(part for objective in objectives for part in (f"{objective.title}, better by", "w/t/l"))]
     lines = [_line(head), _line(["---", *["---:"] * (len(head) - 1)])]
     for name in one.rivals:
         if name == ours:
             continue
         cells = [RIVALS[name].title]
-        for aim in aims:
-            found = one.against(ours, name, aim)
+        for objective in objectives:
+            found = one.against(ours, name, objective)
             gain = found.gain
             cells += [f"{gain.value:+.4f} [{gain.low:+.4f}, {gain.high:+.4f}]", found.score]
         lines.append(_line(cells))

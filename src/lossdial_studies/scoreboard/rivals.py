@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from lossdial.base.errors import closest
 from lossdial_studies.scoreboard import heads, networks, shallow
-from lossdial_studies.scoreboard.aims import Scored
+from lossdial_studies.scoreboard.objectives import Scored
 from lossdial_studies.scoreboard.sets import Cell, Kind
 
 __all__ = ["LEARNED", "OURS", "RIVALS", "Rival", "rival"]

@@ -17,7 +17,7 @@ from lossdial.data import data_root
 from lossdial_studies.data_sets import data_set
 from lossdial_studies.experiment import grid
 from lossdial_studies.features import prepare
-from lossdial_studies.scoreboard.aims import figures
+from lossdial_studies.scoreboard.objectives import figures
 from lossdial_studies.scoreboard.rivals import RIVALS, rival
 from lossdial_studies.scoreboard.rows import Board, Row
 from lossdial_studies.scoreboard.sets import BOARD, BoardSet, Cell, board_set, load_cell

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lossdial.dial.metrics.ranking import Counts
 from lossdial.sklearn import DialedClassifier
-from lossdial_studies.scoreboard.aims import Scored, margins, objectives
+from lossdial_studies.scoreboard.objectives import Scored, margins, objectives
 from lossdial_studies.scoreboard.sets import Cell
 
 __all__ = ["balanced_forest", "dialed", "easy_ensemble", "lightgbm", "ridge", "smote", "tuned_threshold", "xgboost"]
@@ -68,8 +68,8 @@ def tuned_threshold(cell: Cell, seed: int) -> Scored:
 def _goals(prevalence: float) -> dict[str, Callable[[NDArray[Any], NDArray[Any]], float]]:
     """Each aim at a threshold as a function of labels and predictions, the more the better."""
 
-    def goal(aim: Any) -> Callable[[NDArray[Any], NDArray[Any]], float]:
-        metric, bounds = aim.unfolded(prevalence)
+    def goal(objective: Any) -> Callable[[NDArray[Any], NDArray[Any]], float]:
+        metric, bounds = objective.unfolded(prevalence)
         sign = 1.0 if metric.greater_is_better else -1.0
 
         def value(y: NDArray[Any], predicted: NDArray[Any]) -> float:
@@ -81,7 +81,7 @@ def _goals(prevalence: float) -> dict[str, Callable[[NDArray[Any], NDArray[Any]]
         return value
 
     ranked = ("auc", "average_precision", "brier", "log_loss")
-    return {name: goal(aim) for name, aim in objectives().items() if name not in ranked}
+    return {name: goal(objective) for name, objective in objectives().items() if name not in ranked}
 
 
 def lightgbm(cell: Cell, seed: int) -> Scored:

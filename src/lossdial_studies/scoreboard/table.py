@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from lossdial_studies.scoreboard.aims import AIMS, Aim
+from lossdial_studies.scoreboard.objectives import OBJECTIVES, Aim
 from lossdial_studies.scoreboard.ranks import Against, Floats, against, ranked
 from lossdial_studies.scoreboard.rivals import LEARNED, RIVALS
 from lossdial_studies.scoreboard.rows import Row
@@ -42,13 +42,13 @@ class Field:
         wide = self.frame.pivot_table(index="set", columns="rival", values=column, aggfunc="mean")
         return np.asarray(wide.loc[list(self.sets), list(rivals or self.rivals)], dtype=np.float64)
 
-    def ranks(self, aim: Aim, rivals: Sequence[str] | None = None) -> Floats:
+    def ranks(self, objective: Aim, rivals: Sequence[str] | None = None) -> Floats:
         """Ranks (sets, rivals) for one aim."""
-        return ranked(self.means(aim.name, rivals), aim.greater_is_better)
+        return ranked(self.means(objective.name, rivals), objective.greater_is_better)
 
     def mean_ranks(self, rivals: Sequence[str] | None = None) -> Floats:
         """Ranks (sets, rivals), each the mean over all aims."""
-        return np.mean([self.ranks(aim, rivals) for aim in AIMS], axis=0)
+        return np.mean([self.ranks(objective, rivals) for objective in OBJECTIVES], axis=0)
 
     def seconds(self, rival: str) -> float:
         """Processor seconds for a split, all trainings, on average."""
@@ -58,16 +58,16 @@ class Field:
         """How many a split takes, on average."""
         return float(self.frame.loc[self.frame["rival"] == rival, "trainings"].mean())
 
-    def differences(self, ours: str, other: str, aim: Aim) -> dict[str, Floats]:
+    def differences(self, ours: str, other: str, objective: Aim) -> dict[str, Floats]:
         """What ours is better by on the splits (s,) of each set that both have played."""
-        wide = self.whole.pivot_table(index=["set", "split"], columns="rival", values=aim.name)
-        gain = ((wide[ours] - wide[other]) * (1 if aim.greater_is_better else -1)).dropna()
+        wide = self.whole.pivot_table(index=["set", "split"], columns="rival", values=objective.name)
+        gain = ((wide[ours] - wide[other]) * (1 if objective.greater_is_better else -1)).dropna()
         there = set(gain.index.get_level_values("set"))
         return {e.name: gain.loc[e.name].to_numpy(np.float64) for e in BOARD if e.name in there}
 
-    def against(self, ours: str, other: str, aim: Aim) -> Against:
+    def against(self, ours: str, other: str, objective: Aim) -> Against:
         """How ours fares against another for an aim."""
-        return against(list(self.differences(ours, other, aim).values()))
+        return against(list(self.differences(ours, other, objective).values()))
 
 
 def field(rows: Iterable[Row], kind: Kind) -> Field:

@@ -42,9 +42,9 @@ def test_a_point_travels_only_with_a_certificate():
     with pytest.raises(NotCertified, match="not certified, so nothing holds"):
         point.at(prevalence=0.01)
     with pytest.raises(NotCertified, match="no certificate to watch"):
-        dial.watch()
+        dial.monitor()
     dial.tune(**FLOOR, confidence=0.95)
-    assert dial.watch().see([3.0], [1]).broken == ()
+    assert dial.monitor().see([3.0], [1]).broken == ()
 
 
 def test_without_confidence_the_answer_says_how_likely_it_holds():
@@ -73,21 +73,21 @@ def test_the_told_probability_is_what_new_data_show():
 
 
 @pytest.mark.parametrize("aim", [{"maximize": "f1", "subject_to": {"recall": 0.7}}, FLOOR])
-def test_what_is_told_is_true_where_the_bound_does_not_bind(aim):
+def test_what_is_told_is_true_where_the_bound_does_not_bind(objective):
     # Told 'or more' where it does not. 400 draws: 3.1 standard deviations of the difference of two shares are 0.11.
     told_of, held = [], []
-    floor = aim["subject_to"]["recall"]
+    floor = objective["subject_to"]["recall"]
     for trial in range(400):
         y, score = data([21, trial], 60, 400)
         dial = Dial(y, score)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            point = dial.tune(**aim, calibration=None)
+            point = dial.tune(**objective, calibration=None)
         said = re.search(r"probability (0\.\d\d)( or more)? \(", point.holding)
         told_of.append(float(said[1]))
         held.append(norm.sf(point.threshold - 2) >= floor)
         binds = np.sum(score[y == 1] <= point.threshold) == int(60 * (1 - floor) + 1e-9)
-        assert bool(said[2]) == (aim["maximize"] == "f1" or not binds)
+        assert bool(said[2]) == (objective["maximize"] == "f1" or not binds)
     assert np.ptp(told_of) == 0  # before, a threshold chosen for f1 was told the .95 that its own count suggests
     assert np.mean(held) > told_of[0] - 0.11
 
@@ -108,7 +108,7 @@ def test_the_forecast_of_precision_is_delivered(noise):
         own = rng.standard_normal((y.size, 1)) + noise * rng.standard_normal((y.size, 41))
         spread = np.sqrt(1 + noise**2)
         dial = Dial(y, own / spread + 2 * y[:, None], [{"tau": float(k)} for k in range(41)])
-        promised = dial.price(0.9).now.precision
+        promised = dial.sample_size(0.9).now.precision
         cut = dial.tune(maximize="precision", subject_to={"recall": 0.9}, confidence=0.95, calibration=None).threshold
         gaps.append(promised - precision_at(norm.sf(cut - 2), norm.sf(cut), 80 / 880))
     assert np.mean(gaps) < 0.02
@@ -227,16 +227,16 @@ def test_unlabelled_scores_are_adapted_to_or_declined():
 
 def test_price_counts_what_choosing_takes():
     one, many = Dial(*data(0, 65)), Dial(*data(0, 65, m=3))
-    assert one.price(0.95).affordable
-    assert not many.price(0.95).affordable
-    assert "besides 10 to choose on" in str(many.price(0.95))
-    assert one.price(0.95).offers[0].precision > 0
+    assert one.sample_size(0.95).affordable
+    assert not many.sample_size(0.95).affordable
+    assert "besides 10 to choose on" in str(many.sample_size(0.95))
+    assert one.sample_size(0.95).offers[0].precision > 0
 
 
 @pytest.mark.parametrize(("n", "m"), [(69, 3), (110, 3), (110, 1), (300, 3)])
 def test_the_price_is_of_what_tuning_does(n, m):
     dial = Dial(*data(0, n, 3000, m=m))
-    found = dial.price(0.95)
+    found = dial.sample_size(0.95)
     point = dial.tune(maximize="precision", subject_to={"recall": 0.95}, confidence=0.95)
     assert found.have == point.certificate.n_positive
     assert found.have + found.chosen_on == n
@@ -247,16 +247,16 @@ def test_the_price_is_of_what_tuning_does(n, m):
     assert found.now.precision == pytest.approx(point.metrics["precision"].value, abs=0.1)
 
 
-def test_referral_by_parts_and_cases_from_the_dial():
+def test_referral_by_subgroups_and_cases_from_the_dial():
     dial = Dial(*data(0, 400, 3000, m=3))
     band = dial.refer(npv=0.98, precision=0.5, prevalence=0.1)
     assert set(band.lam) == {"tau"}
     assert band.n_positive == 200
     dial.tune(**FLOOR, confidence=0.95)
-    parts = dial.by_part(np.arange(3400) % 2)
+    parts = dial.by_subgroup(np.arange(3400) % 2)
     assert len(parts.parts) == 2
     y, scores = dial.y, dial.scores
-    patients = Dial(y, scores, dial.lams, groups=np.arange(3400) // 4).by_part(
+    patients = Dial(y, scores, dial.lams, groups=np.arange(3400) // 4).by_subgroup(
         np.arange(3400) % 2, dial.points["default"]
     )
     assert patients.parts[0].recall.value == parts.parts[0].recall.value
@@ -277,7 +277,7 @@ def test_wrong_input_is_named():
     with pytest.raises(ValueError, match="by must have shape"):
         dial.tune(**FLOOR, confidence=0.95, by=[1, 2])
     with pytest.raises(ValueError, match="no certificate to watch"):
-        dial.watch(dial.tune(**FLOOR))
+        dial.monitor(dial.tune(**FLOOR))
 
 
 @pytest.mark.parametrize("m", [None, 5])

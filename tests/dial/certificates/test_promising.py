@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lossdial.dial import Declined, Dial, NotCertified, OperatingPoint, Watch
+from lossdial.dial import Declined, Dial, Monitor, NotCertified, OperatingPoint
 from lossdial.dial.choice.cases import worth_an_alert
 
 FLOOR = {"maximize": "precision", "subject_to": {"recall": 0.9}}
@@ -34,18 +34,18 @@ def test_a_budget_is_a_point_that_keeps_to_it():
 def test_a_watch_goes_on_only_with_what_it_watches_and_sees_nothing_twice(tmp_path):
     dial = Dial(*data())
     dial.tune(**FLOOR, confidence=0.95)
-    watch = dial.watch()
-    after = watch.see(data(1, 200)[1], data(1, 200)[0])
+    monitor = dial.monitor()
+    after = monitor.see(data(1, 200)[1], data(1, 200)[0])
     after.save(tmp_path / "w.json")
-    again = Watch.load(tmp_path / "w.json")
+    again = Monitor.load(tmp_path / "w.json")
     assert again == after
-    assert again.goes_on(watch)
+    assert again.goes_on(monitor)
     with pytest.raises(ValueError, match="these very 200 outcomes have been seen already"):
         again.see(data(1, 200)[1], data(1, 200)[0])
-    assert again.see([0.3], [0]).see([0.3], [0]).bets["fpr"].n == again.bets["fpr"].n + 2  # single cases may repeat
+    assert again.see([0.3], [0]).see([0.3], [0]).tests["fpr"].n == again.tests["fpr"].n + 2  # single cases may repeat
     dial.tune(maximize="precision", subject_to={"recall": 0.8}, confidence=0.95)
-    assert not again.goes_on(dial.watch())
-    assert not again.goes_on(dial.watch(alerts_only=True, prevalence=0.1))
+    assert not again.goes_on(dial.monitor())
+    assert not again.goes_on(dial.monitor(alerts_only=True, prevalence=0.1))
 
 
 def test_costs_per_case_follow_the_calibrated_probability():
@@ -74,7 +74,7 @@ def test_costs_per_case_follow_the_calibrated_probability():
             lambda d: d.tune(maximize="precision", subject_to={"recall": 0.999}, confidence=0.95),
             r"you have \d+ certifying positives; recall >= 0.999 .* takes 2995 .*; recall >= 0.9\d+ can be certified",
         ),
-        (lambda d: d.price(1.0), "recall must lie strictly between 0 and 1"),
+        (lambda d: d.sample_size(1.0), "recall must lie strictly between 0 and 1"),
         (lambda d: d.refer(npv=1.0, precision=0.5, prevalence=0.1), "npv must lie strictly between 0 and 1"),
         (lambda d: d.refer(npv=0.9, precision=0.5, prevalence=0.0), "prevalence must lie strictly between 0 and 1"),
         (lambda d: d.refer(npv=0.9, precision=0.5, prevalence=0.1, name=" "), "name must say something"),
@@ -86,8 +86,8 @@ def test_costs_per_case_follow_the_calibrated_probability():
         (lambda d: d.adapt(score_new=[0.1] * 5, cost_fn=1, cost_fp=1), "5 new scores cannot tell"),
         (lambda d: d.case_costs(-np.ones(2000), 1.0), "cost_fn must be finite and 0 or more; got -1.0"),
         (lambda d: d.certify("default"), "these rows chose point 'default'"),
-        (lambda d: d.watch(), "has no certificate to watch"),
-        (lambda d: d.watch(alerts_only=True), "has no certificate to watch"),
+        (lambda d: d.monitor(), "has no certificate to watch"),
+        (lambda d: d.monitor(alerts_only=True), "has no certificate to watch"),
         (lambda d: d.points["default"].at(prevalence=0.1), "is not certified"),
         (lambda d: d.tune(**FLOOR, by=["a"] * 2000), "give confidence too"),
         (

@@ -4,26 +4,26 @@ import pytest
 from lossdial.dial.certificates.bounds import shared_rank
 from lossdial.dial.certificates.certificate import at_recall
 from lossdial.dial.certificates.evidence import sample
-from lossdial.dial.certificates.sample_size import precision_curve, price, reserved
+from lossdial.dial.certificates.sample_size import precision_curve, reserved, sample_size
 
 
 def test_what_is_needed_what_is_there_and_what_it_reaches():
-    found = price(0.95, 0.95, have=31)
+    found = sample_size(0.95, 0.95, have=31)
     assert (found.alone, found.have, found.affordable) == (59, 31, False)
     assert found.reachable == pytest.approx(0.05 ** (1 / 31))
     assert "you have 31 certifying positives" in str(found)
     assert "takes 59" in str(found)
     assert "recall >= 0.907 can be certified now" in str(found)
-    assert price(0.95, 0.95, have=59).affordable
-    assert not price(0.95, 0.95, have=60, choosing=True).affordable
-    assert price(0.95, 0.95, have=69, choosing=True).affordable
+    assert sample_size(0.95, 0.95, have=59).affordable
+    assert not sample_size(0.95, 0.95, have=60, choosing=True).affordable
+    assert sample_size(0.95, 0.95, have=69, choosing=True).affordable
 
 
 def test_more_positives_cost_less_precision():
     rng = np.random.default_rng(0)
     y = np.repeat([1, 0], [500, 5000])
     score = rng.standard_normal(5500) + 2 * y
-    offers = price(0.95, 0.95, precision_at=precision_curve(y, score)).offers
+    offers = sample_size(0.95, 0.95, precision_at=precision_curve(y, score)).offers
     assert [offer.positives for offer in offers[:2]] == [59, 94]
     recalls, precisions = [o.recall for o in offers], [o.precision for o in offers]
     assert recalls == sorted(recalls, reverse=True)
@@ -32,7 +32,7 @@ def test_more_positives_cost_less_precision():
 
 
 def test_the_expected_recall_is_what_certified_thresholds_have():
-    offer = price(0.9, 0.95, misses=(2,)).offers[0]
+    offer = sample_size(0.9, 0.95, misses=(2,)).offers[0]
     rng = np.random.default_rng(1)
     truths = []
     for _ in range(2000):
@@ -62,8 +62,8 @@ def test_most_certify_but_no_more_than_the_order_statistic_makes_use_of(n, kept)
 
 def test_wrong_input_is_named():
     with pytest.raises(ValueError, match="recall must lie strictly"):
-        price(1.0)
+        sample_size(1.0)
     with pytest.raises(ValueError, match="confidence must"):
-        price(0.9, 1.0)
+        sample_size(0.9, 1.0)
     with pytest.raises(ValueError, match="have must be 0 or more"):
-        price(0.9, have=-1)
+        sample_size(0.9, have=-1)

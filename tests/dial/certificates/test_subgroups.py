@@ -6,7 +6,7 @@ from scipy.stats import norm
 
 from lossdial.dial.certificates.certificate import at_recall
 from lossdial.dial.certificates.evidence import NotCertified, sample
-from lossdial.dial.certificates.subgroups import at_recall_in_every_part, by_part
+from lossdial.dial.certificates.subgroups import at_recall_in_every_part, by_subgroup
 
 
 def draw(rng, distances=(1.0, 2.0, 2.0), n_positive=80):
@@ -45,7 +45,7 @@ def test_a_floor_over_all_would_leave_the_worst_part_out():
 def test_the_report_counts_by_hand():
     y = np.array([1, 1, 0, 0, 1, 1, 0, 0])
     score = np.array([1.0, 0, 1, 0, 1, 1, 0, 0])
-    found = by_part(y, score, 0.5, ["a"] * 4 + ["b"] * 4)
+    found = by_subgroup(y, score, 0.5, ["a"] * 4 + ["b"] * 4)
     a, b = found.parts
     assert (a.name, a.recall.value, a.fpr.value, a.precision.value, a.alert_rate.value) == ("a", 0.5, 0.5, 0.5, 0.5)
     assert (b.recall.value, b.fpr.value, b.precision.value) == (1.0, 0.0, 1.0)
@@ -56,14 +56,14 @@ def test_the_report_counts_by_hand():
 
 def test_a_wide_gap_is_seen_and_none_is_not_claimed():
     y, score, by = draw(np.random.default_rng(4), (0.5, 3.0))
-    assert by_part(y, score, 1.0, by).recall_gap.low > 0.2
+    assert by_subgroup(y, score, 1.0, by).recall_gap.low > 0.2
     y, score, by = draw(np.random.default_rng(4), (2.0, 2.0))
-    assert by_part(y, score, 1.0, by).recall_gap.low == 0
+    assert by_subgroup(y, score, 1.0, by).recall_gap.low == 0
 
 
 def test_parts_without_positives():
     y, score = np.array([1, 0, 0, 0]), np.array([2.0, 1.0, 0.0, 3.0])
-    report = by_part(y, score, 0.5, ["a", "a", "b", None])
+    report = by_subgroup(y, score, 0.5, ["a", "a", "b", None])
     assert [part.recall is None for part in report.parts] == [True, False, True]
     assert report.recall_gap is None
     assert "recall –" in str(report)
@@ -73,7 +73,7 @@ def test_parts_without_positives():
     with pytest.raises(NotCertified, match="part 0: you have 20 certifying positives"):
         at_recall_in_every_part(y, score, by, 0.9, 0.95)
     with pytest.raises(ValueError, match="by must have shape"):
-        by_part([0, 1], [1.0, 2.0], 0.5, [1])
+        by_subgroup([0, 1], [1.0, 2.0], 0.5, [1])
 
 
 @pytest.mark.parametrize("few", [(7, 12), (12, 7), (9, 9), (20, 58)])
@@ -106,7 +106,7 @@ def test_the_intervals_of_parts_count_groups(likeness, n, recall):
     for trial in range(300):
         score, groups = patients(np.random.default_rng([2, n, trial]), n, likeness)
         y = np.append(np.ones(score.size, dtype=int), 0)
-        found = by_part(y, np.append(score, 0.0), norm.isf(recall), np.zeros(y.size), np.append(groups, n))
+        found = by_subgroup(y, np.append(score, 0.0), norm.isf(recall), np.zeros(y.size), np.append(groups, n))
         covered += found.parts[0].recall.low <= recall <= found.parts[0].recall.high
     assert covered / 300 > 0.899
 
@@ -118,7 +118,7 @@ def test_a_gap_between_parts_counts_groups():
         score, groups = patients(np.random.default_rng([3, trial]), 60, 0.99)
         y = np.append(np.ones(score.size, dtype=int), 0)
         by = np.append(groups % 2, 0)
-        claimed += by_part(y, np.append(score, 0.0), -0.8, by, np.append(groups, 60)).recall_gap.low > 0
+        claimed += by_subgroup(y, np.append(score, 0.0), -0.8, by, np.append(groups, 60)).recall_gap.low > 0
     assert claimed / 300 < 0.101
 
 
@@ -126,8 +126,8 @@ def test_a_copy_adds_nothing_and_the_report_says_what_it_counts():
     rng = np.random.default_rng(0)
     y = np.repeat([1, 0], 60)
     score, by = rng.standard_normal(120) + y, np.arange(120) % 2
-    alone = by_part(y, score, 0.5, by)
-    copies = by_part(
+    alone = by_subgroup(y, score, 0.5, by)
+    copies = by_subgroup(
         *(np.repeat(column, 4) for column in (y, score)), 0.5, np.repeat(by, 4), np.repeat(np.arange(120), 4)
     )
     for a, b in zip(alone.parts, copies.parts, strict=True):
@@ -137,7 +137,7 @@ def test_a_copy_adds_nothing_and_the_report_says_what_it_counts():
     assert "over rows; their 95 % intervals count groups" in str(copies)
     assert "groups" not in str(alone)
     with pytest.raises(ValueError, match="groups must have shape"):
-        by_part(y, score, 0.5, by, [1, 2])
+        by_subgroup(y, score, 0.5, by, [1, 2])
 
 
 def test_the_floor_over_all_holds_where_groups_span_parts():

@@ -30,7 +30,7 @@ def test_adapting_equals_choosing_with_the_same_cost_and_prevalence():
         point = adapt(hull, prevalence, cost_fn, 1, "clinic")
         objective = Objective(minimize="expected_cost", cost_fn=cost_fn, cost_fp=1, prevalence=prevalence)
         assert point.metrics["expected_cost"].value == pytest.approx(select(surface, objective).value)
-        assert point.objective == str(objective)
+        assert point.description == str(objective)
         score = surface.score(surface.lams.index(point.lam))
         found = metrics.expected_cost(surface.y, score, cost_fn, 1, prevalence, point.threshold)
         assert found == pytest.approx(point.metrics["expected_cost"].value)

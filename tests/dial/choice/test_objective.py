@@ -34,7 +34,7 @@ def test_impossible_objectives_are_refused(arguments, message):
         Objective(**arguments)
 
 
-AIMS = [
+OBJECTIVES = [
     Objective(maximize="f1"),
     Objective(maximize="precision", subject_to={"recall": 0.95, "fpr": 0.2}),
     Objective(minimize="expected_cost", cost_fn=500, cost_fp=1, prevalence=0.002),
@@ -43,12 +43,12 @@ AIMS = [
 ]
 
 
-@pytest.mark.parametrize("aim", AIMS)
-def test_an_aim_can_be_written_down(aim):
-    again = Objective.from_json(json.loads(json.dumps(aim.to_json(), allow_nan=False)))
-    assert str(again) == str(aim)
-    assert again.to_json() == aim.to_json()
-    assert again.unfolded(0.3)[0].name == aim.unfolded(0.3)[0].name
+@pytest.mark.parametrize("aim", OBJECTIVES)
+def test_an_aim_can_be_written_down(objective):
+    again = Objective.from_json(json.loads(json.dumps(objective.to_json(), allow_nan=False)))
+    assert str(again) == str(objective)
+    assert again.to_json() == objective.to_json()
+    assert again.unfolded(0.3)[0].name == objective.unfolded(0.3)[0].name
 
 
 def test_a_function_of_ones_own_cannot():
@@ -58,9 +58,9 @@ def test_a_function_of_ones_own_cannot():
 
 def test_bounds_may_be_none_and_are_ones_own():
     bounds = {"recall": 0.9}
-    aim = Objective(maximize="precision", subject_to=bounds)
+    objective = Objective(maximize="precision", subject_to=bounds)
     bounds["recall"] = 0.1
-    assert aim.subject_to == {"recall": 0.9}
+    assert objective.subject_to == {"recall": 0.9}
     assert Objective(maximize="f1", subject_to=None).subject_to == {}
 
 

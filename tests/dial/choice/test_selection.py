@@ -288,14 +288,14 @@ def tied_surface(plain=None):
         Objective(maximize="recall", subject_to={"specificity": 0.7}, prevalence=0.01),
     ],
 )
-def test_no_lam_is_taken_that_another_dominates(aim):
+def test_no_lam_is_taken_that_another_dominates(objective):
     surface = tied_surface()
-    chosen = select(surface, aim)
+    chosen = select(surface, objective)
     assert figure(surface, "recall", chosen.index, chosen.threshold) == 1
     assert figure(surface, "fpr", chosen.index, chosen.threshold) == 0
 
 
-AIMS = [
+OBJECTIVES = [
     *(Objective(maximize=m, subject_to={"fpr": 0.3}) for m in ("recall", "npv", "precision", "specificity", "f1")),
     *(Objective(maximize=m, subject_to={"alert_rate": 0.4}) for m in ("recall", "npv", "precision", "specificity")),
     *(Objective(maximize=m, subject_to={"npv": 0.85}) for m in ("precision", "specificity", "recall", "accuracy")),
@@ -307,12 +307,12 @@ AIMS = [
 ]
 
 
-@given(st.integers(0, 10**6), st.sampled_from(AIMS))
+@given(st.integers(0, 10**6), st.sampled_from(OBJECTIVES))
 @settings(max_examples=60, deadline=None)
-def test_no_point_is_taken_that_another_dominates(seed, aim):
+def test_no_point_is_taken_that_another_dominates(seed, objective):
     surface = make(seed, n=40, m=4, ties=True)
-    chosen = select(surface, aim)
-    metric, bounds = aim.unfolded(surface.prevalence)
+    chosen = select(surface, objective)
+    metric, bounds = objective.unfolded(surface.prevalence)
 
     def rates(k, t):
         return figure(surface, "recall", k, t), figure(surface, "fpr", k, t)
@@ -339,6 +339,10 @@ def test_no_point_is_taken_that_another_dominates(seed, aim):
 
 
 def test_of_equal_points_that_of_the_plain_lam_is_taken():
-    aim = Objective(maximize="recall", subject_to={"fpr": 0.3})
-    assert tied_surface(plain={"tau": 0.0}).lams[select(tied_surface(plain={"tau": 0.0}), aim).index] == {"tau": 0.0}
-    assert tied_surface(plain={"tau": 3.0}).lams[select(tied_surface(plain={"tau": 3.0}), aim).index] == {"tau": 2.0}
+    objective = Objective(maximize="recall", subject_to={"fpr": 0.3})
+    assert tied_surface(plain={"tau": 0.0}).lams[select(tied_surface(plain={"tau": 0.0}), objective).index] == {
+        "tau": 0.0
+    }
+    assert tied_surface(plain={"tau": 3.0}).lams[select(tied_surface(plain={"tau": 3.0}), objective).index] == {
+        "tau": 2.0
+    }

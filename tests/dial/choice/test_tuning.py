@@ -187,7 +187,7 @@ def test_a_floor_that_is_missed_where_it_was_not_chosen_is_said_aloud():
     assert point.crossfit["recall"].value < 0.95
     assert point.missed == (f"recall {point.crossfit['recall'].value:.4g} instead of recall >= 0.95",)
     assert point.missed[0] in str(point)
-    assert point.aim == objective
+    assert point.objective == objective
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         easy = choose(surface, Objective(maximize="balanced_accuracy", subject_to={"recall": 0.2}), resamples=10)

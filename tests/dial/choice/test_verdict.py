@@ -3,7 +3,7 @@ import pytest
 
 from lossdial.dial.choice.objective import Objective
 from lossdial.dial.choice.selection import select
-from lossdial.dial.choice.verdict import AIMS, BEST, PLAIN, Gain, Verdict, compare, simultaneous, verdict
+from lossdial.dial.choice.verdict import BEST, OBJECTIVES, PLAIN, Gain, Verdict, compare, simultaneous, verdict
 from lossdial.dial.metrics import functions as metrics
 from lossdial.dial.points import Estimate
 from lossdial.dial.surface import Surface, swapped_halves
@@ -83,8 +83,8 @@ def test_a_better_model_is_found_and_its_twin_is_not():
         compare(surface, alike(3, 100, 900, m=1))
 
 
-@pytest.mark.parametrize(("aims", "draws"), [(("f1",), 400), (AIMS, 200)])
-def test_between_models_that_differ_by_noise_a_gain_is_claimed_in_one_comparison_of_twenty(aims, draws):
+@pytest.mark.parametrize(("aims", "draws"), [(("f1",), 400), (OBJECTIVES, 200)])
+def test_between_models_that_differ_by_noise_a_gain_is_claimed_in_one_comparison_of_twenty(objectives, draws):
     # At a true risk of 5 % more than 5 % + 3 standard deviations come up in one run of 700; unwidened: 16 and 10 %.
     rng = np.random.default_rng(5)
     y = np.repeat([1, 0], [50, 500])
@@ -92,7 +92,7 @@ def test_between_models_that_differ_by_noise_a_gain_is_claimed_in_one_comparison
     for seed in range(draws):
         base = rng.standard_normal(y.size) + 1.5 * y
         one, other = (Surface(y, (base + 0.5 * rng.standard_normal(y.size))[:, None], [{"tau": 0.0}]) for _ in "ab")
-        gains = compare(one, other, aims, resamples=200, seed=seed).gains
+        gains = compare(one, other, objectives, resamples=200, seed=seed).gains
         claimed += any(g.gain.low > 0 or g.gain.high < 0 for g in gains)
     assert claimed / draws <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / draws)
 
@@ -168,8 +168,8 @@ def test_copies_in_groups_add_nothing():
     index = np.repeat(np.arange(1100), 6)
     copies = surface.take(index)
     grouped = Surface(copies.y, copies.scores, copies.lams, None, index)
-    aim = (Objective(maximize="recall", subject_to={"fpr": 0.05}),)
-    alone, together = (verdict(s, aim, resamples=300).gains[0].gain for s in (copies, grouped))
+    objective = (Objective(maximize="recall", subject_to={"fpr": 0.05}),)
+    alone, together = (verdict(s, objective, resamples=300).gains[0].gain for s in (copies, grouped))
     # Taken for independent, six copies make the interval √6 = 2.4 times too narrow.
     assert together.high - together.low > 1.7 * (alone.high - alone.low)
 
@@ -177,4 +177,4 @@ def test_copies_in_groups_add_nothing():
 def test_few_positives_refuse():
     with pytest.raises(ValueError, match="4 positives"):
         verdict(alike(0, n_positive=4))
-    assert len(AIMS) == 5
+    assert len(OBJECTIVES) == 5

@@ -5,7 +5,7 @@ from scipy.stats import norm
 from lossdial.dial import Dial
 from lossdial.dial.certificates.certificate import at_recall, precision_at
 from lossdial.dial.certificates.evidence import NotCertified, sample
-from lossdial.dial.monitor.monitor import Bet, Watch
+from lossdial.dial.monitor.monitor import Monitor, SequentialTest
 
 
 def certified(rng, n_positive=200, n_negative=2000):
@@ -22,21 +22,21 @@ def test_a_certificate_that_holds_is_left_alone():
     rng = np.random.default_rng(0)
     threshold, certificate = certified(rng)
     assert norm.sf(threshold - 2) > 0.9  # this one does hold
-    watch = Watch.over(certificate, threshold)
+    monitor = Monitor.over(certificate, threshold)
     for _ in range(20):
-        watch = watch.see(*cases(rng, 500))
-    assert watch.broken == ()
-    assert "not refuted" in str(watch)
-    assert watch.bets["recall"].n + watch.bets["fpr"].n == 10_000
-    assert sum(bet.risk for bet in watch.bets.values()) == pytest.approx(0.05)
+        monitor = monitor.see(*cases(rng, 500))
+    assert monitor.broken == ()
+    assert "not refuted" in str(monitor)
+    assert monitor.tests["recall"].n + monitor.tests["fpr"].n == 10_000
+    assert sum(test.risk for test in monitor.tests.values()) == pytest.approx(0.05)
 
 
 def test_sicker_scores_break_recall_and_a_brighter_scanner_breaks_fpr():
     rng = np.random.default_rng(1)
     threshold, certificate = certified(rng)
-    watch = Watch.over(certificate, threshold)
-    assert watch.see(*cases(rng, 5000, distance=1.0)).broken == ("recall",)
-    brighter = watch.see(*cases(rng, 5000, shift=0.8))
+    monitor = Monitor.over(certificate, threshold)
+    assert monitor.see(*cases(rng, 5000, distance=1.0)).broken == ("recall",)
+    brighter = monitor.see(*cases(rng, 5000, shift=0.8))
     assert brighter.broken == ("fpr",)
     assert "NO LONGER HOLDS, as outcome" in str(brighter)
 
@@ -44,42 +44,42 @@ def test_sicker_scores_break_recall_and_a_brighter_scanner_breaks_fpr():
 def test_the_share_of_positives_may_change():
     rng = np.random.default_rng(2)
     threshold, certificate = certified(rng)
-    assert Watch.over(certificate, threshold).see(*cases(rng, 5000, share=0.6)).broken == ()
+    assert Monitor.over(certificate, threshold).see(*cases(rng, 5000, share=0.6)).broken == ()
 
 
 def test_where_only_alerts_get_outcomes_precision_is_watched():
     rng = np.random.default_rng(3)
     threshold, certificate = certified(rng)
-    watch = Watch.over_alerts(threshold, certificate, prevalence=0.1)
-    assert watch.bets["precision"].floor == precision_at(certificate.recall, certificate.fpr, 0.1)
+    monitor = Monitor.over_alerts(threshold, certificate, prevalence=0.1)
+    assert monitor.tests["precision"].floor == precision_at(certificate.recall, certificate.fpr, 0.1)
     score, y = cases(rng, 5000)
     unknown = np.where(score > threshold, y, -1)  # nobody knows
-    seen = watch.see(score, unknown)
-    assert seen.bets["precision"].n == np.sum(score > threshold)
+    seen = monitor.see(score, unknown)
+    assert seen.tests["precision"].n == np.sum(score > threshold)
     assert seen.broken == ()
     assert "recall cannot be watched" in str(seen)
-    assert watch.see(*cases(rng, 20_000, share=0.02)).broken == ("precision",)
-    assert Watch.over_alerts(0.0, precision=0.3).bets["precision"].floor == 0.3
+    assert monitor.see(*cases(rng, 20_000, share=0.02)).broken == ("precision",)
+    assert Monitor.over_alerts(0.0, precision=0.3).tests["precision"].floor == 0.3
 
 
 def test_the_state_goes_on_from_disk(tmp_path):
     rng = np.random.default_rng(4)
     threshold, certificate = certified(rng)
     score, y = cases(rng, 900)
-    whole = Watch.over(certificate, threshold)
+    whole = Monitor.over(certificate, threshold)
     for k in range(0, 900, 100):
         whole = whole.see(score[k : k + 100], y[k : k + 100])
     path = tmp_path / "watch.json"
-    Watch.over(certificate, threshold).save(path)
+    Monitor.over(certificate, threshold).save(path)
     for k in range(0, 900, 100):
-        Watch.load(path).see(score[k : k + 100], y[k : k + 100]).save(path)
-    again = Watch.load(path)
-    for name, bet in whole.bets.items():
-        assert (again.bets[name].n, again.bets[name].hits) == (bet.n, bet.hits)
-        assert again.bets[name].wealth == pytest.approx(bet.wealth)
+        Monitor.load(path).see(score[k : k + 100], y[k : k + 100]).save(path)
+    again = Monitor.load(path)
+    for name, test in whole.tests.items():
+        assert (again.tests[name].n, again.tests[name].hits) == (test.n, test.hits)
+        assert again.tests[name].wealth == pytest.approx(test.wealth)
     path.write_text(path.read_text().replace('"n": ', '"n": 1'))
     with pytest.raises(ValueError, match="was altered"):
-        Watch.load(path)
+        Monitor.load(path)
 
 
 SORTED = {
@@ -95,58 +95,58 @@ def test_a_sorted_file_raises_no_alarm(how):
     # Right at the floor and at the cap. 100 files at 0.05: 4 standard deviations above is 0.137, one failure in 30,000;
     # as they were given, 100 of 100 sorted ones broke.
     cut = norm.isf(0.9) + 2
-    watch = Watch(cut, 0.95, {"recall": Bet(0.9, 0.025), "fpr": Bet(norm.cdf(cut), 0.025)})
+    monitor = Monitor(cut, 0.95, {"recall": SequentialTest(0.9, 0.025), "fpr": SequentialTest(norm.cdf(cut), 0.025)})
     alarms = 0
     for trial in range(100):
         score, y = cases(np.random.default_rng([7, trial]), 2000)
         order = SORTED[how](score, y, cut)
-        alarms += bool(watch.see(score[order], y[order]).broken)
+        alarms += bool(monitor.see(score[order], y[order]).broken)
     assert alarms / 100 < 0.137
 
 
 def test_the_order_within_a_call_does_not_matter_and_that_of_calls_does():
     rng = np.random.default_rng(11)
     threshold, certificate = certified(rng)
-    watch = Watch.over(certificate, threshold)
+    monitor = Monitor.over(certificate, threshold)
     score, y = cases(rng, 400)
     order = rng.permutation(400)
-    first = watch.see(score, y)
-    assert watch.see(score[order], y[order]) == first
-    alerts = Watch.over_alerts(threshold, precision=0.3)
+    first = monitor.see(score, y)
+    assert monitor.see(score[order], y[order]) == first
+    alerts = Monitor.over_alerts(threshold, precision=0.3)
     assert alerts.see(score[order], y[order]) == alerts.see(score, y)
     then = cases(rng, 400, distance=1.0)
-    assert first.see(*then).bets != watch.see(*then).see(score, y).bets
+    assert first.see(*then).tests != monitor.see(*then).see(score, y).tests
 
 
 def test_one_outcome_at_a_time():
     _, certificate = certified(np.random.default_rng(5))
-    watch = Watch.over(certificate, 0.0)
-    assert watch.see(1.0, 1).bets["recall"].hits == 1
-    assert watch.see([], []).bets == watch.bets
+    monitor = Monitor.over(certificate, 0.0)
+    assert monitor.see(1.0, 1).tests["recall"].hits == 1
+    assert monitor.see([], []).tests == monitor.tests
 
 
 def test_wrong_input_is_named():
     threshold, certificate = certified(np.random.default_rng(6))
-    watch = Watch.over(certificate, threshold)
+    monitor = Monitor.over(certificate, threshold)
     with pytest.raises(ValueError, match="y must have shape"):
-        watch.see([1.0, 2.0], [1])
+        monitor.see([1.0, 2.0], [1])
     with pytest.raises(ValueError, match="must be finite"):
-        watch.see([np.nan], [1])
+        monitor.see([np.nan], [1])
     with pytest.raises(ValueError, match="y must hold 0"):
-        watch.see([1.0], [2])
+        monitor.see([1.0], [2])
     with pytest.raises(ValueError, match="confidence must"):
-        Watch.over(certificate, threshold, 1.0)
+        Monitor.over(certificate, threshold, 1.0)
     with pytest.raises(ValueError, match="give precision, the floor to watch"):
-        Watch.over_alerts(threshold, certificate)
+        Monitor.over_alerts(threshold, certificate)
     with pytest.raises(ValueError, match="'labels' must be 'all' or 'alerts'"):
-        Watch.from_json(watch.to_json() | {"labels": "some"})
+        Monitor.from_json(monitor.to_json() | {"labels": "some"})
     with pytest.raises(NotCertified, match="no bound on recall or fpr"):
-        Watch.over(type(certificate)((), 0.95, 1, 1, ""), threshold)
+        Monitor.over(type(certificate)((), 0.95, 1, 1, ""), threshold)
 
 
 def test_one_outcome_is_one():
     threshold, certificate = certified(np.random.default_rng(10))
-    told = str(Watch.over(certificate, threshold).see([9.0], [1]))
+    told = str(Monitor.over(certificate, threshold).see([9.0], [1]))
     assert "; 1 outcome, seen" in told
     assert "; 0 outcomes" in told
 
@@ -157,9 +157,9 @@ def test_a_certificate_in_every_part_is_watched_over_all_and_says_so(tmp_path):
     dial = Dial(y, rng.standard_normal(y.size) + 2 * y)
     by = rng.choice(["north", "south"], y.size)
     dial.tune(maximize="precision", subject_to={"recall": 0.9}, confidence=0.95, by=by)
-    watch = dial.watch()
-    watch.save(tmp_path / "watch.json")
-    for state in (watch, Watch.load(tmp_path / "watch.json")):
+    monitor = dial.monitor()
+    monitor.save(tmp_path / "watch.json")
+    for state in (monitor, Monitor.load(tmp_path / "watch.json")):
         assert "not watched, though certified: recall in north, recall in south; a watch is over" in str(state)
     dial.tune(maximize="precision", subject_to={"recall": 0.9}, confidence=0.95)
-    assert "not watched" not in str(dial.watch())
+    assert "not watched" not in str(dial.monitor())

@@ -6,11 +6,11 @@ import re
 from dataclasses import asdict
 
 import pytest
+from lossdial_studies.scoreboard.objectives import OBJECTIVES
 
 from lossdial.cli import main
 from lossdial_studies.scoreboard import Board, Row, estimate, play, tasks
 from lossdial_studies.scoreboard import running as module
-from lossdial_studies.scoreboard.aims import AIMS
 from lossdial_studies.scoreboard.checks import checks
 from lossdial_studies.scoreboard.rivals import RIVALS
 from lossdial_studies.scoreboard.sets import BOARD
@@ -108,7 +108,7 @@ def test_a_row_with_another_digit_counts_as_missing_and_one_without_a_checksum_i
 
 
 def _row(name: str, split: int, rival: str, value: float, seconds: float = 1.0) -> Row:
-    figures = {aim.name: value if aim.greater_is_better else 1 - value for aim in AIMS}
+    figures = {objective.name: value if objective.greater_is_better else 1 - value for objective in OBJECTIVES}
     kind = next(entry.kind for entry in BOARD if entry.name == name)
     return Row(name, kind, split, rival, RIVALS[rival].version(kind), "done", seconds, 1, 1, figures, train=(10, 1))
 
@@ -119,8 +119,8 @@ def test_only_splits_that_all_rivals_have_are_compared():
     found = field(rows, "table")
     assert sorted(found.frame["split"].unique()) == [0, 1]
     assert found.missing[0].startswith("1 splits that not every rival has finished do not count for the ranks")
-    assert found.differences("lct", "ridge", AIMS[0])["wilt"].tolist() == pytest.approx([0, 0, -0.4])
-    assert len(found.differences("lct", "vs", AIMS[0])["wilt"]) == 2
+    assert found.differences("lct", "ridge", OBJECTIVES[0])["wilt"].tolist() == pytest.approx([0, 0, -0.4])
+    assert len(found.differences("lct", "vs", OBJECTIVES[0])["wilt"]) == 2
 
 
 def test_checks_say_by_how_much_they_are_missed():

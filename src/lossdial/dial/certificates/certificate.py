@@ -22,7 +22,7 @@ from lossdial.dial.certificates.bounds import (
     upper_share,
 )
 from lossdial.dial.certificates.evidence import NotCertified, Sample, require_confidence
-from lossdial.dial.certificates.sample_size import price
+from lossdial.dial.certificates.sample_size import sample_size
 from lossdial.dial.checks import FloatArray, require_costs, require_prevalence
 from lossdial.dial.uncertainty.estimate import Estimate
 
@@ -158,7 +158,7 @@ def at_recall(rows: Sample, floor: float, confidence: float, cap: bool = True) -
     n, risk = rows.positive.size, 1 - confidence
     rank = (shared_rank if cap else rank_for)(n, floor, risk)
     if rank == 0:
-        raise NotCertified(str(price(floor, confidence, have=n, misses=())))
+        raise NotCertified(str(sample_size(floor, confidence, have=n, misses=())))
     threshold = rows.cut(rows.positive[rank - 1], accept=True)
     spent = _below(n, rank, floor)
     kept, raised = rows.accepted(threshold)

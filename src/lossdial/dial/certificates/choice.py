@@ -22,7 +22,7 @@ from lossdial.dial.certificates.certificate import (
     floor_at,
 )
 from lossdial.dial.certificates.evidence import NotCertified, Sample, require_confidence, sample, sketches
-from lossdial.dial.certificates.sample_size import CHOOSING, price, reserved
+from lossdial.dial.certificates.sample_size import CHOOSING, reserved, sample_size
 from lossdial.dial.certificates.subgroups import at_recall_in_every_part
 from lossdial.dial.checks import BoolArray, FloatArray
 from lossdial.dial.choice.objective import Objective
@@ -92,7 +92,7 @@ class _Asked:
     def in_sequence(self) -> bool:
         return bool(self.figures) and not self.anchor
 
-    def aimed(self, labels: BoolArray) -> Objective:
+    def tuned(self, labels: BoolArray) -> Objective:
         """The objective with the anchoring bound where certifying will put it: the order statistic's expected share."""
         if not self.anchor:
             return self.objective
@@ -171,7 +171,7 @@ def certified_choice(
                 everywhere = _at_every_lam(surface, certifying, asked, seed)
                 if everywhere is not None:
                     return everywhere
-    chosen = None if choosing is None else select(choosing, asked.aimed(surface.labels[certifying]))
+    chosen = None if choosing is None else select(choosing, asked.tuned(surface.labels[certifying]))
     index = 0 if chosen is None else chosen.index
     score = surface.score(index)
     rows = sample_of(surface, score, seed, certifying)
@@ -263,9 +263,9 @@ def _at_every_lam(surface: Surface, certifying: NDArray[np.intp], asked: _Asked,
 
 def _gain(asked: _Asked, prevalence: float, recall: FloatArray, fpr: FloatArray) -> FloatArray:
     """What is optimised, or the first bounded figure where that is none at a threshold; more is better."""
-    aim = asked.metric if isinstance(asked.metric, CountMetric) else next(iter(asked.figures.values()))[0]
+    objective = asked.metric if isinstance(asked.metric, CountMetric) else next(iter(asked.figures.values()))[0]
     counts = Counts(recall * prevalence, fpr * (1 - prevalence), prevalence, 1 - prevalence)
-    return np.asarray(aim.function(counts)) * (1.0 if aim.greater_is_better else -1.0)
+    return np.asarray(objective.function(counts)) * (1.0 if objective.greater_is_better else -1.0)
 
 
 def require_prevalence_for(objective: Objective, figures: Mapping[str, Any]) -> None:
@@ -299,7 +299,7 @@ def parts(
     if floor is not None:
         certifying = reserved(n, floor, confidence)
         if not certifying:
-            raise NotCertified(str(price(floor, confidence, have=n, choosing=True, misses=())))
+            raise NotCertified(str(sample_size(floor, confidence, have=n, choosing=True, misses=())))
     else:
         certifying = 2 * n // 3 if in_sequence else (n + 1) // 2
         if n - certifying < (1 if in_sequence else CHOOSING) or not certifying:

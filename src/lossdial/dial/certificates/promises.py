@@ -15,7 +15,7 @@ from lossdial.dial.certificates.certificate import Bound, Certificate, at_thresh
 from lossdial.dial.certificates.choice import AT_THE_FLOOR, CertifiedChoice, certified_choice, parts, sample_of
 from lossdial.dial.certificates.evidence import NotCertified, are_known, digest_of, require_confidence, sketches
 from lossdial.dial.certificates.referral import Referral, refer
-from lossdial.dial.certificates.sample_size import Price, precision_curve, price
+from lossdial.dial.certificates.sample_size import SampleSize, precision_curve, sample_size
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.choice.envelope import adapt, envelope
 from lossdial.dial.choice.objective import Objective
@@ -61,14 +61,14 @@ def certified_point(
         name=name,
         lam=surface.lams[found.index],
         threshold=found.threshold,
-        objective=f"{objective} at confidence {confidence:g}",
+        description=f"{objective} at confidence {confidence:g}",
         metrics={},
         n_positive=surface.n_positive,
         n_negative=surface.n_negative,
         calibration=fitted,
         prevalence=objective.prevalence,
         shift=0.0 if objective.prevalence is None else log_odds(objective.prevalence) - log_odds(surface.prevalence),
-        aim=None if objective.to_json() is None else objective,
+        objective=None if objective.to_json() is None else objective,
         certificate=certificate,
         chosen_on=f"{sketches(surface.labels, surface.score(found.index))} {found.chosen_on}".strip(),
     )
@@ -137,7 +137,7 @@ def told(surface: Surface, objective: Objective, point: OperatingPoint) -> Opera
     index = surface.column(point.lam, f"point {point.name!r}")
     score = surface.score(index)
     lines = []
-    aim, bounds = objective.unfolded(surface.prevalence)
+    maximized, bounds = objective.unfolded(surface.prevalence)
     plain = surface.n_lams == 1 and surface.samples.groups is None
     for metric, value in bounds:
         if metric.name not in ("recall", "fpr", "specificity") or not 0 < value < 1:
@@ -146,7 +146,7 @@ def told(surface: Surface, objective: Objective, point: OperatingPoint) -> Opera
         n, floor = int(np.count_nonzero(side)), 1 - value if metric.name == "fpr" else value
         wrong = int(np.count_nonzero((score[side] > point.threshold) != (metric.name == "recall")))
         most = int(n * (1 - floor) + SAME * n)
-        binds = metric.name == "recall" and aim.name in AT_THE_FLOOR and wrong == most
+        binds = metric.name == "recall" and maximized.name in AT_THE_FLOOR and wrong == most
         if wrong > most or not (plain or binds):
             continue
         exact = "" if binds else " or more"
@@ -157,37 +157,37 @@ def told(surface: Surface, objective: Objective, point: OperatingPoint) -> Opera
     return replace(point, holding=holding, chosen_on=sketches(surface.labels, score))
 
 
-def priced(
+def certifying_sample_size(
     surface: Surface,
     recall: float,
     confidence: float,
     prevalence: float | None = None,
     evidence: Surface | None = None,
-) -> Price:
+) -> SampleSize:
     """What certifying a recall takes, and what these rows have and promise for it.
 
     Where there are several λ, at the one that tuning for precision takes; the precision is that of the rows that did
     not choose it.
     """
-    n, aim = surface.samples.units[0], Objective(maximize="precision", subject_to={"recall": recall})
+    n, objective = surface.samples.units[0], Objective(maximize="precision", subject_to={"recall": recall})
     require_floor(recall, "recall")
     share = surface.prevalence if prevalence is None else prevalence
     try:
-        found = certified_choice(surface, aim, confidence, evidence=evidence)
+        found = certified_choice(surface, objective, confidence, evidence=evidence)
     except NotCertified:
         index, there = 0, surface
         if surface.n_lams > 1:
             choosing, there = surface.swapped_halves()[0]
             index = select(choosing, Objective(maximize="auc")).index
         curve = precision_curve(there.labels, there.score(index), share)
-        return price(recall, confidence, n, surface.n_lams > 1, curve)
+        return sample_size(recall, confidence, n, surface.n_lams > 1, curve)
     score, chose = surface.score(found.index), np.ones(surface.labels.size, dtype=np.bool_)
     chose[found.certifying] = False
     # Where all λ are certified at once, it is the certifying negatives that tell which is best.
     rows = ~chose if found.at_once == 1 else surface.labels | chose
     curve = precision_curve(surface.labels[rows], score[rows], share)
     each = 1 - (1 - confidence) / found.at_once
-    now = price(recall, each, n, found.certificate.n_positive < n, curve)
+    now = sample_size(recall, each, n, found.certificate.n_positive < n, curve)
     return replace(now, confidence=confidence)
 
 
@@ -242,19 +242,19 @@ def capped_point(
     certificate = Certificate(
         (bound,), confidence, 0, 0, found.data, "row", note and f"{note[0].upper()}{note[1:]}.", found.n
     )
-    aim = Objective(maximize="recall", subject_to={"alert_rate": found.rate})
+    objective = Objective(maximize="recall", subject_to={"alert_rate": found.rate})
     capped = replace(
         point,
         name=name,
         threshold=found.threshold,
-        objective=f"{aim} at confidence {confidence:g}",
+        description=f"{objective} at confidence {confidence:g}",
         metrics={},
         n_positive=surface.n_positive,
         n_negative=surface.n_negative,
         feasible=True,
         note="",
         crossfit={},
-        aim=aim,
+        objective=objective,
         missed=(),
         certificate=certificate,
         chosen_on=" ".join([point.chosen_on, sketches(None, score if score_new is None else score_new)]).strip(),

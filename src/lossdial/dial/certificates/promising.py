@@ -8,16 +8,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from lossdial.base.errors import closest, warn
 from lossdial.dial.certificates.evidence import require_fresh, sketch_of_rows, sketches
-from lossdial.dial.certificates.promises import adapted_point, capped_point, certify_point, priced, referral
+from lossdial.dial.certificates.promises import (
+    adapted_point,
+    capped_point,
+    certify_point,
+    certifying_sample_size,
+    referral,
+)
 from lossdial.dial.certificates.referral import Referral
-from lossdial.dial.certificates.sample_size import Price
-from lossdial.dial.certificates.subgroups import Parts, by_part
+from lossdial.dial.certificates.sample_size import SampleSize
+from lossdial.dial.certificates.subgroups import Subgroups, by_subgroup
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.choice.cases import CaseCosts, case_costs
 from lossdial.dial.choice.envelope import adapt, envelope
 from lossdial.dial.choice.objective import Objective
 from lossdial.dial.choice.selection import at_point, select
-from lossdial.dial.monitor.monitor import Watch
+from lossdial.dial.monitor.monitor import Monitor
 from lossdial.dial.monitor.shift import Declined, Fit, mixture_fit
 from lossdial.dial.points import Estimate, OperatingPoint
 from lossdial.dial.surface import Scores, Surface
@@ -46,9 +52,9 @@ class Promising:
         self._points[found.name] = found
         return found
 
-    def price(self, recall: float, confidence: float = 0.95, prevalence: float | None = None) -> Price:
+    def sample_size(self, recall: float, confidence: float = 0.95, prevalence: float | None = None) -> SampleSize:
         """How many positives certifying a recall takes, what can be certified now, and the precision to expect."""
-        return priced(self._surface, recall, confidence, prevalence, self._choosing)
+        return certifying_sample_size(self._surface, recall, confidence, prevalence, self._choosing)
 
     def refer(
         self,
@@ -101,7 +107,7 @@ class Promising:
         self._points[name] = found
         return found
 
-    def watch(
+    def monitor(
         self,
         point: str | OperatingPoint = "default",
         confidence: float = 0.95,
@@ -109,18 +115,18 @@ class Promising:
         alerts_only: bool = False,
         prevalence: float | None = None,
         precision: float | None = None,
-    ) -> Watch:
+    ) -> Monitor:
         """Bets against a point's certificate, to be shown outcomes as they come.
 
         With `alerts_only` nobody learns of a miss: precision is watched, the given one or what the certificate promises
         at a `prevalence`.
         """
-        return Watch.of(self._point(point), confidence, alerts_only, prevalence, precision)
+        return Monitor.of(self._point(point), confidence, alerts_only, prevalence, precision)
 
-    def by_part(self, by: ArrayLike, point: str | OperatingPoint = "default") -> Parts:
+    def by_subgroup(self, by: ArrayLike, point: str | OperatingPoint = "default") -> Subgroups:
         """What a point does in each part that `by` (n,) names, and the gaps between them; intervals count groups."""
         found = self._point(point)
-        return by_part(self.y, self._score(found), found.threshold, by, self.groups)
+        return by_subgroup(self.y, self._score(found), found.threshold, by, self.groups)
 
     def case_costs(self, cost_fn: ArrayLike, cost_fp: ArrayLike, point: str | OperatingPoint = "default") -> CaseCosts:
         """What a threshold per case saves at a point's λ, with costs of one number or one per case."""

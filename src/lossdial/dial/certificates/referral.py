@@ -73,7 +73,7 @@ class Referral:
         return sigmoid(np.asarray(margin + self.shift))
 
     @property
-    def aim(self) -> str:
+    def objective(self) -> str:
         """What the two ends promise."""
         below = "clear none" if math.isinf(self.low) else f"npv >= {self.npv:.4g} where cleared"
         above = "act on none" if math.isinf(self.high) else f"precision >= {self.precision:.4g} where acted on"
@@ -237,7 +237,7 @@ class BandEvaluation:
     def to_json(self) -> dict[str, Any]:
         """A dict of JSON's own types."""
         return {
-            "aim": self.band.aim,
+            "aim": self.band.objective,
             "prevalence": self.band.prevalence,
             "counts": {action: list(counts) for action, counts in self.counts.items()},
             "shares": {action: _triple(share) for action, share in self.shares.items()},

@@ -34,7 +34,7 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Price:
+class SampleSize:
     """What certifying a floor on recall takes.
 
     `alone` positives certify recall; a cap on the FPR goes with it, at the risk that recall leaves. `choosing` more, at
@@ -73,14 +73,14 @@ class Price:
         return ".\n  ".join([text, *rows]) + "."
 
 
-def price(
+def sample_size(
     recall: float,
     confidence: float = 0.95,
     have: int | None = None,
     choosing: bool = False,
     precision_at: Callable[[float], float] | None = None,
     misses: tuple[int, ...] = _MISSES,
-) -> Price:
+) -> SampleSize:
     """What certifying recall takes; with `choosing`, `have` counts those that choose too, as `reserved` parts them.
 
     The k-th smallest of n certifying positives has an expected recall of 1 - k/(n+1): few positives are paid for with
@@ -104,7 +104,7 @@ def price(
         return Offer(missed, n, expected, None if precision_at is None else precision_at(expected))
 
     rank = shared_rank(certifying or 0, recall, risk)
-    return Price(
+    return SampleSize(
         floor=recall,
         confidence=confidence,
         alone=needed(recall, risk),

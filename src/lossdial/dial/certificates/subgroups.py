@@ -16,14 +16,14 @@ from scipy.special import bdtr
 from lossdial.dial.certificates.bounds import lower_share, require_floor, shared_rank, upper_share
 from lossdial.dial.certificates.certificate import Bound, Certificate, cap_at
 from lossdial.dial.certificates.evidence import NotCertified, one_of_each, require_confidence, sample
-from lossdial.dial.certificates.sample_size import price
+from lossdial.dial.certificates.sample_size import sample_size
 from lossdial.dial.checks import BoolArray, FloatArray, as_groups, as_labels, require_both_classes
 from lossdial.dial.surface import effective
 from lossdial.dial.uncertainty.estimate import Estimate
 
 
 @dataclass(frozen=True)
-class Part:
+class Subgroup:
     """What a threshold does in one part; a figure without a denominator is None.
 
     `groups` is how many groups have a positive and how many a negative row here; None where each row stands alone.
@@ -57,10 +57,10 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Parts:
+class Subgroups:
     """The parts of an attribute and the gaps between them, largest less smallest."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[Subgroup, ...]
     recall_gap: Estimate | None
     fpr_gap: Estimate | None
 
@@ -79,7 +79,9 @@ class Parts:
         )
 
 
-def by_part(y: ArrayLike, score: ArrayLike, threshold: float, by: ArrayLike, groups: ArrayLike | None = None) -> Parts:
+def by_subgroup(
+    y: ArrayLike, score: ArrayLike, threshold: float, by: ArrayLike, groups: ArrayLike | None = None
+) -> Subgroups:
     """What a threshold does to labels (n,) and scores (n,) in each part that `by` (n,) names, with 95 % intervals.
 
     `groups` (n,) says which rows belong together (a patient's): intervals then rest on the effective number of rows.
@@ -97,7 +99,7 @@ def by_part(y: ArrayLike, score: ArrayLike, threshold: float, by: ArrayLike, gro
         here = names == name
         pos, neg = here & labels, here & ~labels
         parts.append(
-            Part(
+            Subgroup(
                 name=name,
                 n_positive=int(pos.sum()),
                 n_negative=int(neg.sum()),
@@ -108,7 +110,7 @@ def by_part(y: ArrayLike, score: ArrayLike, threshold: float, by: ArrayLike, gro
                 groups=None if units is None else (np.unique(units[pos]).size, np.unique(units[neg]).size),
             )
         )
-    return Parts(tuple(parts), _gap(names, labels, accepted, units), _gap(names, ~labels, accepted, units))
+    return Subgroups(tuple(parts), _gap(names, labels, accepted, units), _gap(names, ~labels, accepted, units))
 
 
 def at_recall_in_every_part(
@@ -145,7 +147,7 @@ def at_recall_in_every_part(
             )
         rank = shared_rank(n, floor, risk)
         if rank == 0:
-            raise NotCertified(f"part {name!r}: {price(floor, confidence, have=n, misses=())}")
+            raise NotCertified(f"part {name!r}: {sample_size(floor, confidence, have=n, misses=())}")
         thresholds.append(rows.cut(positive[rank - 1], accept=True))
         spent = max(spent, float(bdtr(rank - 1, n, 1 - floor)))
     threshold = min(thresholds)

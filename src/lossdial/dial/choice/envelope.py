@@ -302,7 +302,7 @@ def adapt(
         name=name,
         lam=vertex.lam,
         threshold=vertex.threshold,
-        objective=str(objective),
+        description=str(objective),
         metrics={m.name: enclose(m, m.function(counts), m.function(drawn), envelope.effective[0])[0] for m in figures},
         n_positive=envelope.n_positive,
         n_negative=envelope.n_negative,
@@ -310,7 +310,7 @@ def adapt(
         calibration=vertex.calibration,
         prevalence=prevalence,
         shift=log_odds(prevalence) - log_odds(envelope.prevalence),
-        aim=objective,
+        objective=objective,
         holding="not certified",
     )
 

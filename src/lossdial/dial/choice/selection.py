@@ -79,8 +79,10 @@ class _Search:
             short = np.zeros(candidates.fp.shape)
             for constraint, bound in at_threshold:
                 short += _shortfall(constraint.function(candidates), constraint, bound)
-            aim = metric if isinstance(metric, CountMetric) else registry.BALANCED_ACCURACY
-            figure = np.broadcast_to(aim.function(candidates), short.shape) * (1.0 if aim.greater_is_better else -1.0)
+            objective = metric if isinstance(metric, CountMetric) else registry.BALANCED_ACCURACY
+            figure = np.broadcast_to(objective.function(candidates), short.shape) * (
+                1.0 if objective.greater_is_better else -1.0
+            )
             legal = short <= short.min(axis=1, keepdims=True) + SAME
             figure = np.where(legal, figure, -np.inf)
             # Columns ascend in score: among equals the first has the greatest recall.
@@ -194,8 +196,8 @@ def choose(
     selection = select(surface, objective, calibration)
     (found,) = calibrations(surface.at(selection.index), calibration)
     metric, bounds = objective.unfolded(surface.prevalence)
-    aims = {m.name: m for m in (metric, *(m for m, _ in bounds))}
-    metrics = aims | {m.name: m for m in map(as_metric, report) if m.name not in aims}
+    objectives = {m.name: m for m in (metric, *(m for m, _ in bounds))}
+    metrics = objectives | {m.name: m for m in map(as_metric, report) if m.name not in objectives}
     missed: tuple[str, ...] = ()
     if not selection.feasible:
         warn(selection.note)
@@ -212,7 +214,7 @@ def choose(
         name=name,
         lam=surface.lams[selection.index],
         threshold=selection.threshold,
-        objective=str(objective),
+        description=str(objective),
         metrics={},
         n_positive=surface.n_positive,
         n_negative=surface.n_negative,
@@ -222,7 +224,7 @@ def choose(
         calibration=found,
         prevalence=objective.prevalence,
         shift=0.0 if objective.prevalence is None else log_odds(objective.prevalence) - log_odds(surface.prevalence),
-        aim=None if objective.to_json() is None else objective,
+        objective=None if objective.to_json() is None else objective,
         missed=missed,
     )
 

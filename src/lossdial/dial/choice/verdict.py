@@ -22,7 +22,7 @@ from lossdial.dial.uncertainty.bootstrap import bootstrap, resample
 from lossdial.dial.uncertainty.estimate import Estimate
 from lossdial.dial.uncertainty.intervals import LEVEL
 
-AIMS = (
+OBJECTIVES = (
     Objective(maximize="f1"),
     Objective(maximize="balanced_accuracy"),
     Objective(maximize="average_precision"),
@@ -52,7 +52,7 @@ class Gain:
     The intervals of all gains of a verdict hold at once.
     """
 
-    aim: str
+    objective: str
     metric: str
     fixed: float
     moved: float
@@ -97,16 +97,16 @@ class Verdict:
             largest = max(gains, key=lambda gain: gain.gain.value)
             return (
                 f"No measurable gain for any of {len(gains)} aims over {rival}; "
-                f"the largest, to {largest.aim}, is {largest.gain}."
+                f"the largest, to {largest.objective}, is {largest.gain}."
             )
         what = gains[0].what
-        named = "; ".join(f"{gain.gain} to {gain.aim}" for gain in helped)
+        named = "; ".join(f"{gain.gain} to {gain.objective}" for gain in helped)
         return f"{what[0].upper()}{what[1:]} beats {rival} for {len(helped)} of {len(gains)} aims: {named}."
 
 
 def verdict(
     surface: Surface,
-    objectives: Sequence[Objective] = AIMS,
+    objectives: Sequence[Objective] = OBJECTIVES,
     resamples: int = 1000,
     seed: int = 0,
     plain: Mapping[str, float] | None = None,
@@ -144,7 +144,7 @@ def verdict(
 def compare(
     surface: Surface,
     other: Surface,
-    objectives: Sequence[Objective | str] = AIMS,
+    objectives: Sequence[Objective | str] = OBJECTIVES,
     name: str = "this model",
     rival: str = "the other model",
     resamples: int = 1000,
@@ -203,10 +203,10 @@ def _judged(
     """Gains with intervals that hold at once, from differences redrawn on shared resamples (gains, B)."""
     reach = simultaneous(drawn, surface.samples.effective[0])
     gains = []
-    for (aim, metric, (fixed, moved), rival), far in zip(lines, reach, strict=True):
+    for (objective, metric, (fixed, moved), rival), far in zip(lines, reach, strict=True):
         value = float((moved - fixed) * (1.0 if metric.greater_is_better else -1.0))
         estimate = Estimate(value, value - float(far), value + float(far))
-        gains.append(Gain(aim, metric.name, float(fixed), float(moved), estimate, rival, what))
+        gains.append(Gain(objective, metric.name, float(fixed), float(moved), estimate, rival, what))
     return Verdict(tuple(gains), surface.n_positive, surface.n_negative)
 
 
@@ -225,10 +225,10 @@ def simultaneous(drawn: FloatArray, n_positive: float) -> FloatArray:
     return np.asarray(np.quantile(greatest, LEVEL) * widened * deviation)
 
 
-def _as_objective(aim: Objective | str) -> Objective:
-    if not isinstance(aim, str):
-        return aim
-    return Objective(maximize=aim) if as_metric(aim).greater_is_better else Objective(minimize=aim)
+def _as_objective(objective: Objective | str) -> Objective:
+    if not isinstance(objective, str):
+        return objective
+    return Objective(maximize=objective) if as_metric(objective).greater_is_better else Objective(minimize=objective)
 
 
 def _measure(objective: Objective, prevalence: float) -> Metric:

@@ -27,7 +27,7 @@ _MOST = 1e100
 
 
 @dataclass(frozen=True)
-class Bet:
+class SequentialTest:
     """The state of the bets against one floor: outcomes and successes so far, and the stakes that are in play."""
 
     floor: float
@@ -54,7 +54,7 @@ class Bet:
         """Whether the floor has been rejected, ever."""
         return self.broken_at is not None
 
-    def see(self, successes: ArrayLike) -> "Bet":
+    def see(self, successes: ArrayLike) -> "SequentialTest":
         """The state after further outcomes (k,), in their order."""
         outcomes: BoolArray = np.atleast_1d(np.asarray(successes, dtype=np.bool_))
         odds = math.log(self.floor) - math.log1p(-self.floor) - _STEPS
@@ -91,7 +91,7 @@ class Bet:
         return {**vars(self), "stakes": list(self.stakes)}
 
     @classmethod
-    def from_json(cls, data: Any, where: str = "bet") -> "Bet":
+    def from_json(cls, data: Any, where: str = "bet") -> "SequentialTest":
         """The state that `to_json` wrote."""
         read = Reader(data, where)
         return cls(
@@ -138,7 +138,7 @@ _REMEMBERED = 1000
 
 
 @dataclass(frozen=True)
-class Watch:
+class Monitor:
     """Bets against the bounds of a certificate at a threshold; `see` gives the next state.
 
     With `labels` "all" every case gets an outcome, and recall and FPR are watched. With "alerts" only cases above the
@@ -152,11 +152,11 @@ class Watch:
 
     threshold: float
     confidence: float
-    bets: Mapping[str, Bet]
+    tests: Mapping[str, SequentialTest]
     labels: str = ALL
     seen: tuple[str, ...] = ()
     made_on: tuple[str, ...] = ()
-    unwatched: tuple[str, ...] = ()
+    unmonitored: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -166,7 +166,7 @@ class Watch:
         alerts_only: bool = False,
         prevalence: float | None = None,
         precision: float | None = None,
-    ) -> "Watch":
+    ) -> "Monitor":
         """Watch a certified point: recall and FPR, or precision where only alerts get an outcome."""
         if not alerts_only:
             if prevalence is not None or precision is not None:
@@ -187,7 +187,7 @@ class Watch:
         return replace(found, made_on=tuple(sorted(point.spent)))
 
     @classmethod
-    def over(cls, certificate: Certificate, threshold: float, confidence: float = 0.95) -> "Watch":
+    def over(cls, certificate: Certificate, threshold: float, confidence: float = 0.95) -> "Monitor":
         """Watch recall and FPR of a certificate, where every case gets an outcome."""
         require_confidence(confidence)
         floors = {"recall": certificate.bound("recall"), "fpr": certificate.bound("fpr")}
@@ -198,8 +198,8 @@ class Watch:
         return cls(
             threshold,
             confidence,
-            {name: Bet(value if name == "recall" else 1 - value, risk) for name, value in known.items()},
-            unwatched=tuple(bound.metric for bound in certificate.bounds if bound.metric not in floors),
+            {name: SequentialTest(value if name == "recall" else 1 - value, risk) for name, value in known.items()},
+            unmonitored=tuple(bound.metric for bound in certificate.bounds if bound.metric not in floors),
         )
 
     @classmethod
@@ -210,7 +210,7 @@ class Watch:
         prevalence: float | None = None,
         precision: float | None = None,
         confidence: float = 0.95,
-    ) -> "Watch":
+    ) -> "Monitor":
         """Watch precision, where only alerts get an outcome: a given floor, or what a certificate promises.
 
         A certificate of recall and FPR promises precision at a prevalence only; one that changes is an alarm, too.
@@ -222,9 +222,9 @@ class Watch:
                     "give precision, the floor to watch; or a certificate and the prevalence it is used at."
                 )
             precision = precision_at(certificate.recall, certificate.fpr, prevalence)
-        return cls(threshold, confidence, {"precision": Bet(precision, 1 - confidence)}, ALERTS)
+        return cls(threshold, confidence, {"precision": SequentialTest(precision, 1 - confidence)}, ALERTS)
 
-    def see(self, score: ArrayLike, y: ArrayLike) -> "Watch":
+    def see(self, score: ArrayLike, y: ArrayLike) -> "Monitor":
         """The state after cases with scores (k,) and outcomes (k,) in {0, 1}; their order within the call is ignored.
 
         Where only alerts get outcomes, cases at or below the threshold are passed over, whatever stands in y.
@@ -239,7 +239,7 @@ class Watch:
             alerts = as_labels(given[accepted])
             seen = self._shown(alerts, values[accepted])
             order = _shuffled(alerts, values[accepted])
-            return replace(self, bets={"precision": self.bets["precision"].see(alerts[order])}, seen=seen)
+            return replace(self, tests={"precision": self.tests["precision"].see(alerts[order])}, seen=seen)
         labels = as_labels(np.atleast_1d(np.asarray(y)))
         if labels.shape != values.shape:
             raise ValueError(f"y must have shape {values.shape}, as score has; got {labels.shape}.")
@@ -248,8 +248,8 @@ class Watch:
         order = _shuffled(labels, values)
         labels, accepted = labels[order], accepted[order]
         outcomes = {"recall": accepted[labels], "fpr": ~accepted[~labels]}
-        bets = {name: bet.see(outcomes[name]) for name, bet in self.bets.items()}
-        return replace(self, bets=bets, seen=seen)
+        tests = {name: test.see(outcomes[name]) for name, test in self.tests.items()}
+        return replace(self, tests=tests, seen=seen)
 
     def require_new(self, labels: ArrayLike, score: ArrayLike) -> None:
         """Stop where labels (n,) and scores (n,) are those of the rows that chose the point or made its certificate."""
@@ -272,9 +272,11 @@ class Watch:
             )
         return (*self.seen[1 - _REMEMBERED :], shown)
 
-    def goes_on(self, other: "Watch") -> bool:
+    def goes_on(self, other: "Monitor") -> bool:
         """Whether it watches what another does: the same threshold, floors and confidence."""
-        floors, others = ({name: (bet.floor, bet.risk) for name, bet in watch.bets.items()} for watch in (self, other))
+        floors, others = (
+            {name: (test.floor, test.risk) for name, test in monitor.tests.items()} for monitor in (self, other)
+        )
         return (self.threshold, self.confidence, self.labels, floors) == (
             other.threshold,
             other.confidence,
@@ -285,24 +287,24 @@ class Watch:
     @property
     def broken(self) -> tuple[str, ...]:
         """The figures whose bound no longer holds."""
-        return tuple(name for name, bet in self.bets.items() if bet.broken)
+        return tuple(name for name, test in self.tests.items() if test.broken)
 
     def __str__(self) -> str:
         lines = []
-        for name, bet in self.bets.items():
-            low, high = bet.interval
-            floor, seen = bet.floor, bet.hits / bet.n if bet.n else float("nan")
+        for name, test in self.tests.items():
+            low, high = test.interval
+            floor, seen = test.floor, test.hits / test.n if test.n else float("nan")
             if name == "fpr":
                 floor, seen, low, high = 1 - floor, 1 - seen, 1 - high, 1 - low
             sign = "<=" if name == "fpr" else ">="
-            if bet.broken_at is not None:
-                state = f"NO LONGER HOLDS, as outcome {bet.broken_at} showed"
+            if test.broken_at is not None:
+                state = f"NO LONGER HOLDS, as outcome {test.broken_at} showed"
             else:
-                state = f"not refuted (evidence {bet.wealth:.3g} of {1 / bet.risk:.3g})"
-            told = f", seen {seen:.4g} [{low:.4g}, {high:.4g}]" if bet.n else ""
-            lines.append(f"{name} {sign} {floor:.4g}: {state}; {bet.n} outcome{'' if bet.n == 1 else 's'}{told}")
-        if self.unwatched:
-            lines.append(f"not watched, though certified: {', '.join(self.unwatched)}; a watch is over all cases")
+                state = f"not refuted (evidence {test.wealth:.3g} of {1 / test.risk:.3g})"
+            told = f", seen {seen:.4g} [{low:.4g}, {high:.4g}]" if test.n else ""
+            lines.append(f"{name} {sign} {floor:.4g}: {state}; {test.n} outcome{'' if test.n == 1 else 's'}{told}")
+        if self.unmonitored:
+            lines.append(f"not watched, though certified: {', '.join(self.unmonitored)}; a watch is over all cases")
         if self.labels == ALERTS:
             lines.append("recall cannot be watched: only alerts get an outcome, so nobody learns of a miss")
         return "\n".join(lines)
@@ -313,23 +315,25 @@ class Watch:
             "threshold": encode_float(self.threshold),
             "confidence": self.confidence,
             "labels": self.labels,
-            "bets": {name: bet.to_json() for name, bet in self.bets.items()},
+            "bets": {name: test.to_json() for name, test in self.tests.items()},
             "seen": list(self.seen),
             "made_on": list(self.made_on),
-            "unwatched": list(self.unwatched),
+            "unwatched": list(self.unmonitored),
         }
 
     @classmethod
-    def from_json(cls, data: Any, where: str = "watch") -> "Watch":
+    def from_json(cls, data: Any, where: str = "watch") -> "Monitor":
         """The state that `to_json` wrote."""
         read = Reader(data, where)
         labels = read.text("labels")
         if labels not in (ALL, ALERTS):
             raise ValueError(f"{where}: 'labels' must be {ALL!r} or {ALERTS!r}; got {labels!r}.")
-        bets = {name: Bet.from_json(bet, f"{where}: {name!r}") for name, bet in read.mapping("bets").items()}
+        tests = {
+            name: SequentialTest.from_json(test, f"{where}: {name!r}") for name, test in read.mapping("bets").items()
+        }
         kept = ("seen", "made_on", "unwatched")
         texts = {key: tuple(map(str, read.items(key))) if key in read.data else () for key in kept}
-        return cls(read.number("threshold"), read.finite("confidence"), bets, labels, **texts)
+        return cls(read.number("threshold"), read.finite("confidence"), tests, labels, **texts)
 
     @staticmethod
     def file(run: str | Path, point: str) -> Path:
@@ -343,7 +347,7 @@ class Watch:
         write_json(Path(path), self.to_json())
 
     @classmethod
-    def load(cls, path: str | Path) -> "Watch":
+    def load(cls, path: str | Path) -> "Monitor":
         """The state that `save` wrote, to go on from."""
         return cls.from_json(read_json(Path(path)), str(path))
 

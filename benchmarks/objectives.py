@@ -1,6 +1,6 @@
 """One model, six aims, on three data sets: what tuning costs beside training, and what it is worth.
 
-    python benchmarks/aims.py        about 3 minutes on two cores; needs LOSSDIAL_DATA
+    python benchmarks/objectives.py        about 3 minutes on two cores; needs LOSSDIAL_DATA
 
 For mammography, credit default and APTOS (β = 100, on frozen EfficientNet-Lite0 features, whose computation counts as
 training) it trains once, tunes for six aims, checks that each chosen point is at least as good on the tuning data as
@@ -31,7 +31,7 @@ from lossdial_studies.data_sets import ImageDataSet, TableDataSet, data_set
 BAR = 0.03  # 0.01 when a table trained in half a minute; it takes a few seconds now
 SECONDS = 1.0
 #: the aim, and the figure of the surface that no λ of the grid may exceed
-AIMS: tuple[tuple[dict[str, Any], str], ...] = (
+OBJECTIVES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"maximize": "auc"}, "auc"),
     ({"maximize": "average_precision"}, "average_precision"),
     ({"maximize": "f1"}, "max_f1"),
@@ -70,10 +70,10 @@ def main() -> None:
     for name in ("mammography", "credit_default", "aptos"):
         classifier, training = aptos() if name == "aptos" else table(name)
         started = time.perf_counter()
-        points = [classifier.tune(**aim) for aim, _ in AIMS[:-1]]
+        points = [classifier.tune(**objective) for objective, _ in OBJECTIVES[:-1]]
         tuning = time.perf_counter() - started
         started = time.perf_counter()
-        points.append(classifier.tune(**AIMS[-1][0]))
+        points.append(classifier.tune(**OBJECTIVES[-1][0]))
         calibrating = time.perf_counter() - started
         started = time.perf_counter()
         figures = sum(len(point.metrics) + len(point.crossfit) for point in points)
@@ -83,16 +83,21 @@ def main() -> None:
         sheet = Table(title=f"{name}: {surface.n_positive} positives, {surface.n_negative} negatives to tune on")
         for column in ("aim", "λ", "threshold", "tuned on", "best of the grid", "cross-fitted"):
             sheet.add_column(column, justify="left" if column == "aim" else "right")
-        for point, (aim, metric) in zip(points, AIMS, strict=True):
+        for point, (objective, metric) in zip(points, OBJECTIVES, strict=True):
             key = next(iter(point.crossfit))
             grid = calibrated.metric(metric) if metric == "brier" else surface.metric(metric)
-            best = float(grid.min() if "minimize" in aim else grid.max())
+            best = float(grid.min() if "minimize" in objective else grid.max())
             value = point.metrics[key].value
-            behind = value - best if "minimize" in aim else best - value
+            behind = value - best if "minimize" in objective else best - value
             failed |= behind > 1e-6
             lam = ", ".join(f"{v:.2f}" for v in point.lam.values())
             sheet.add_row(
-                point.objective, lam, f"{point.threshold:.2f}", f"{value:.4f}", f"{best:.4f}", str(point.crossfit[key])
+                point.description,
+                lam,
+                f"{point.threshold:.2f}",
+                f"{value:.4f}",
+                f"{best:.4f}",
+                str(point.crossfit[key]),
             )
         console.print(sheet)
         share = tuning / training

@@ -17,7 +17,7 @@ from lossdial.dial import Objective, Surface, select
 from lossdial.dial.calibration import calibrations, stated
 from lossdial.dial.checks import FloatArray
 
-__all__ = ["AIMS", "COSTS", "Aim", "Scored", "cost_name", "figures", "objectives"]
+__all__ = ["COSTS", "OBJECTIVES", "Aim", "Scored", "cost_name", "figures", "objectives"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Aim:
 COSTS: Final = tuple((ratio, share) for ratio in (5.0, 20.0, 100.0) for share in (0.01, 0.05, 0.2))
 
 #: nine, the expected cost counting as one
-AIMS: Final = (
+OBJECTIVES: Final = (
     Aim("auc", "AUC"),
     Aim("average_precision", "AP"),
     Aim("brier", "Brier", False),
@@ -61,8 +61,8 @@ def objectives() -> dict[str, Objective]:
     found = {name: Objective(maximize=name) for name in ("auc", "average_precision", "f1", "balanced_accuracy")}
     found |= {name: Objective(minimize=name) for name in ("brier", "log_loss")}
     for recall in _AT_RECALL:
-        aim = Objective(maximize="precision", subject_to={"recall": recall})
-        found[f"precision_at_recall@{recall:g}"] = aim
+        objective = Objective(maximize="precision", subject_to={"recall": recall})
+        found[f"precision_at_recall@{recall:g}"] = objective
     for ratio, share in COSTS:
         found[cost_name(ratio, share)] = Objective(
             minimize="expected_cost", cost_fn=ratio, cost_fp=1.0, prevalence=share
@@ -97,8 +97,8 @@ def figures(y: NDArray[np.int64], y_test: NDArray[np.int64], scored: Scored) -> 
     chosen_on = Surface(y if scored.y is None else scored.y, scored.validation, lams)
     there = Surface(y_test, scored.test, lams)
     found: dict[str, float] = {}
-    for name, aim in objectives().items():
-        choice = select(chosen_on, aim, _CALIBRATION)
+    for name, objective in objectives().items():
+        choice = select(chosen_on, objective, _CALIBRATION)
         one = there.at(choice.index)
         threshold = scored.thresholds.get(name, choice.threshold)
         if name in ("brier", "log_loss"):
@@ -109,7 +109,7 @@ def figures(y: NDArray[np.int64], y_test: NDArray[np.int64], scored: Scored) -> 
             found[name] = float(at["precision"][0])
             found[f"recall@{name.partition('@')[2]}"] = float(at["recall"][0])
         else:
-            metric = aim.unfolded(there.prevalence)[0]
+            metric = objective.unfolded(there.prevalence)[0]
             found[name] = float(one.metrics([metric], threshold)[metric.name][0])
     found["cost"] = float(np.mean([found[cost_name(*at)] / _without_model(*at) for at in COSTS]))
     return found

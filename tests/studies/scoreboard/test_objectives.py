@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from lossdial_studies.scoreboard.objectives import COSTS, OBJECTIVES, Scored, cost_name, figures
 from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score, roc_auc_score
-
-from lossdial_studies.scoreboard.aims import AIMS, COSTS, Scored, cost_name, figures
 
 
 def _data(n: int, seed: int):
@@ -27,7 +26,7 @@ def test_the_setting_and_the_threshold_come_from_validation_rows_alone():
     assert found["average_precision"] == pytest.approx(average_precision_score(y_test, test[:, 1]))
     best = max(validation[:, 1], key=lambda t: f1_score(y, validation[:, 1] >= t))
     assert found["f1"] == pytest.approx(f1_score(y_test, test[:, 1] > _halfway(validation[:, 1], best)))
-    assert {aim.name for aim in AIMS} <= set(found)
+    assert {objective.name for objective in OBJECTIVES} <= set(found)
     # swapped columns of the test scores: the choice still falls on the second
     swapped = figures(y, y_test, Scored(validation, test[:, ::-1], 2))
     assert swapped["auc"] == pytest.approx(roc_auc_score(y_test, test[:, 0]))
