@@ -53,7 +53,8 @@ __getattr__, __dir__ = lazily(
     "lossdial",
     {
         "base": "base",
-        "bundle": "Bundle Predictor bundle",
+        "bundle": "Bundle bundle",
+        "bundle.predictor": "Predictor",
         "cli": "cli",
         "data": "data",
         "dial": "Dial Objective dial",

@@ -3,7 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from lossdial.dial import Dial, Objective, evaluate_points, metrics
+from lossdial.dial import Dial, Objective, evaluate_points
+from lossdial.dial.metrics import functions as metrics
 from lossdial.dial.points import OperatingPoint
 
 LAMS = [{"tau": float(k)} for k in range(3)]

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from lossdial.dial import Dial, metrics
+from lossdial.dial import Dial
 from lossdial.dial.choice.envelope import adapt, envelope
 from lossdial.dial.choice.objective import Objective
 from lossdial.dial.choice.selection import choose
+from lossdial.dial.metrics import functions as metrics
 from lossdial.dial.metrics.registry import as_metric
 from lossdial.dial.plots import (
     decision_curve_figure,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
 __all__ = [
@@ -47,6 +46,8 @@ def plugins(group: str) -> dict[str, Any]:
     >>> sorted(plugins("lossdial.data_sets"))
     ['studies']
     """
+    from importlib.metadata import PackageNotFoundError, distribution
+
     try:
         entries = distribution("lossdial").entry_points
     except PackageNotFoundError:

@@ -32,7 +32,8 @@ _PHRASES: Final = {
     "--confidence 0.95",
     "subject_to={'recall': 0.95}": "--subject-to recall=0.95",
     "use cap_alerts, which heeds both": "give the cases as --unlabelled with --group-new, which heeds both",
-    "give confidence too; to look, use by_subgroup": "give --confidence too; to look, lossdial evaluate RUN --by COLUMN",
+    "give confidence too; to look, use by_subgroup": "give --confidence too; to look, "
+    "lossdial evaluate RUN --by COLUMN",
     "give precision, the floor to watch; or a certificate and the prevalence it is used at": "give --precision, the "
     "floor to watch, or --prevalence, where the certificate is used",
     "give tune data of its own: tune(X, y, …)": "lossdial tune RUN --data …, on data that training has not seen",

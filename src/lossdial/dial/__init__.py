@@ -22,7 +22,6 @@ from lossdial.dial.dial import Dial
 from lossdial.dial.evaluation import Confusion, Evaluation, Floor, evaluate_points
 from lossdial.dial.metrics.registry import PAPER_METRICS, Metric, as_metric, known_metrics
 from lossdial.dial.monitor.monitor import Monitor, SequentialTest, confidence_sequence
-from lossdial.dial.monitor.prevalence import move_prevalence
 from lossdial.dial.monitor.shift import Declined, Fit, estimate_prevalence, mixture_fit
 from lossdial.dial.points import Estimate, OperatingPoint
 from lossdial.dial.surface import FoldedScores, Samples, Scores, Surface
@@ -96,7 +95,6 @@ __all__ = [
     "margin_of_probability",
     "margins_of",
     "mixture_fit",
-    "move_prevalence",
     "refer",
     "resample",
     "rounded",

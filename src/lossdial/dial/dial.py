@@ -141,7 +141,7 @@ class Dial(Promising):
         asks for the recall in every part. Of several certificates each holds with that probability, not all of them at
         once; where each is asked for with `jointly` their number, all of them do.
 
-        The aim is spelled out as in `Objective`, or is one: `tune(objective=Objective(...))`. The point's probabilities are
+        The objective is spelled out, or given as one: `tune(objective=Objective(...))`. The point's probabilities are
         calibrated on these data: `calibration` is a kind (temperature, platt, beta, isotonic), "auto" for the one of
         least cross-fitted log loss (none among them), or None for none. All are strictly increasing, and none
         changes a label.

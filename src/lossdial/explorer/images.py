@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lossdial.data.readers.decoding import open_image
 from lossdial.dial.checks import BoolArray, FloatArray
 
 SHOWN = 12
@@ -77,6 +76,8 @@ def _open(image: Any) -> Any:
         return image
     if isinstance(image, str | Path):
         try:
+            from lossdial.data.readers.decoding import open_image
+
             return open_image(image)
         except (OSError, UnidentifiedImageError):
             return None

@@ -26,7 +26,7 @@ def data(action: Literal["list", "fetch"], name: str | None = None, /, root: str
     from rich.console import Console
 
     from lossdial.data import data_root
-    from lossdial_studies.data_sets import fetch
+    from lossdial_studies.data_sets.named import fetch
 
     console = Console(soft_wrap=True, highlight=False)
     folder = Path(root) if root is not None else data_root()

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 from sklearn.isotonic import IsotonicRegression
 
-from lossdial.dial import Dial, metrics
+from lossdial.dial import Dial
 from lossdial.dial.calibration import (
     Beta,
     Platt,
@@ -23,6 +23,7 @@ from lossdial.dial.calibration import (
     stated,
     targets,
 )
+from lossdial.dial.metrics import functions as metrics
 from lossdial.dial.surface import Samples, Surface
 
 

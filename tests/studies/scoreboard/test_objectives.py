@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from lossdial_studies.scoreboard.objectives import COSTS, OBJECTIVES, Scored, cost_name, figures
 from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score, roc_auc_score
+
+from lossdial_studies.scoreboard.objectives import COSTS, OBJECTIVES, Scored, cost_name, figures
 
 
 def _data(n: int, seed: int):

@@ -3,12 +3,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from lossdial_studies.scoreboard.objectives import figures
 from sklearn.linear_model import LogisticRegression
 
 from lossdial.losses import VSLoss
 from lossdial.spaces import Constant, Space
 from lossdial_studies.scoreboard import heads, networks
+from lossdial_studies.scoreboard.objectives import figures
 from lossdial_studies.scoreboard.rivals import RIVALS, rival
 from lossdial_studies.scoreboard.sets import Cell
 

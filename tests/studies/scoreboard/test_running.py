@@ -6,12 +6,12 @@ import re
 from dataclasses import asdict
 
 import pytest
-from lossdial_studies.scoreboard.objectives import OBJECTIVES
 
 from lossdial.cli import main
 from lossdial_studies.scoreboard import Board, Row, estimate, play, tasks
 from lossdial_studies.scoreboard import running as module
 from lossdial_studies.scoreboard.checks import checks
+from lossdial_studies.scoreboard.objectives import OBJECTIVES
 from lossdial_studies.scoreboard.rivals import RIVALS
 from lossdial_studies.scoreboard.sets import BOARD
 from lossdial_studies.scoreboard.table import field
