@@ -71,3 +71,12 @@ def test_a_recipe_makes_the_batches():
     assert (batches.batch_size, batches.augment, len(batches)) == (4, recipe.augment, 3)
     assert torch.equal(batches.weight, weight)
     assert recipe.batches(x, y).weight is None
+
+
+def test_a_batch_larger_than_the_data_is_told_in_a_line() -> None:
+    x, y = torch.zeros(20, 3), torch.arange(20) % 4 // 3
+    text = "batch_size must be at most 20, the number of samples, where positives is given; got 21"
+    with pytest.raises(InputError, match=text) as caught:
+        Recipe(batch_size=21, positives=0.25).batches(x, y)
+    assert "\n" not in str(caught.value)
+    assert len(Recipe(batch_size=21).batches(x, y)) == 1

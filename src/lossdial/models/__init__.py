@@ -35,6 +35,7 @@ from lossdial.models.network import Network, evaluating, feature_size
 from lossdial.models.stack import SettingsStack
 from lossdial.models.tables import STAGES, TREE_SCALE, TableConfig, TableFeatures
 from lossdial.models.timm_adapter import TimmBackbone
+from lossdial.models.whitened import WhitenedNet, Whitening
 
 __all__ = [
     "MLP",
@@ -66,6 +67,8 @@ __all__ = [
     "TableConfig",
     "TableFeatures",
     "TimmBackbone",
+    "WhitenedNet",
+    "Whitening",
     "build_backbone",
     "build_head",
     "build_model",
