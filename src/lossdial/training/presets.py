@@ -28,6 +28,7 @@ class Preset:
     image_size: int | None = None  # None: the size that the data set has
     frozen: bool = False  # the backbone runs once over the data; only the head is trained
     precision: str = "32-true"
+    zero_start: bool = False  # FiLM's last layers start at zero, so that training starts as the plain head's
     rates: tuple[float, ...] = ()  # learning rates to search over, for every method alike; none: the recipe's own
     run_time: str = field(default="", compare=False)
 
