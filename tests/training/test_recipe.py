@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from lossdial.base.errors import InputError
 from lossdial.training import SAM, Augment, OptimizerConfig, Recipe
 
 
@@ -49,7 +50,7 @@ def test_fused_updates_are_torchs_own(name):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: OptimizerConfig("lion"), "name must be 'sgd', 'adam' or 'adamw'; got 'lion'"),
+        (lambda: OptimizerConfig("lion"), "name must be 'sgd', 'adam', 'adamw' or 'muon'; got 'lion'"),
         (lambda: OptimizerConfig(lr=0), "lr must be greater than 0; got 0"),
         (lambda: OptimizerConfig(lr=float("nan")), "lr must be greater than 0; got nan"),
         (lambda: Recipe(epochs=0), "epochs must be at least 1; got 0"),
