@@ -198,7 +198,9 @@ class _Sides:
 
     @classmethod
     def of(cls, frame: pd.DataFrame, store: Store, search: str) -> _Sides:
-        kept, sides, averaged = [], {}, {}
+        kept: list[str] = []
+        sides: dict[Side, dict[int, list[str]]] = {}
+        averaged: dict[str, list[str]] = {}
         for name in _methods(frame, search):
             rows = frame[frame["method"] == name].drop_duplicates("key")
             searched = not method(name).lct

@@ -128,12 +128,12 @@ class WhitenedNet(nn.Module):
 
     Examples
     --------
-    >>> net = WhitenedNet(widths=(8, 16, 32), views=2).eval()
+    >>> net = WhitenedNet(widths=(24, 32, 48), views=2).eval()
     >>> net.standardize.fit(torch.rand(20, 3, 32, 32))
     >>> image = torch.rand(2, 3, 32, 32)
     >>> features = net(image)
     >>> features.shape, bool(torch.allclose(features, net(image.flip(-1)), atol=1e-6))
-    (torch.Size([2, 32]), True)
+    (torch.Size([2, 48]), True)
     """
 
     def __init__(self, widths: Sequence[int] = (32, 64, 128), in_channels: int = 3, views: int = 1) -> None:
@@ -152,7 +152,7 @@ class WhitenedNet(nn.Module):
             least = f"must start with at least {sizes[0]}, as many as the whitened image has channels"
             raise InputError("widths", least, got=self.widths)
         self.groups = nn.Sequential(*(_Group(i, o) for i, o in zip(sizes, self.widths, strict=False)))
-        self.to(memory_format=torch.channels_last)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # which torch's stubs leave out
 
     def forward(self, x: Tensor) -> Tensor:
         self._check(x)

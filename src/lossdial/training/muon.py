@@ -104,15 +104,15 @@ class Muon(Optimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
-                    self._move(p, group["lr"], group["momentum"])
+                    self._move(p, p.grad, group["lr"], group["momentum"])
         return loss
 
-    def _move(self, p: Tensor, lr: float, momentum: float) -> None:
+    def _move(self, p: Tensor, gradient: Tensor, lr: float, momentum: float) -> None:
         state = self.state[p]
         if "momentum" not in state:
             state["momentum"] = torch.zeros_like(p)
-        running = state["momentum"].mul_(momentum).add_(p.grad)
-        update = torch.add(p.grad, running, alpha=momentum)
+        running = state["momentum"].mul_(momentum).add_(gradient)
+        update = torch.add(gradient, running, alpha=momentum)
         # Flattened first: sums over a tensor depend on its layout in memory, which a checkpoint does not keep.
         rows = p.flatten(1)
         moved = rows * (len(p) ** 0.5 / rows.norm()) - lr * orthogonalized(update.flatten(1))

@@ -119,7 +119,11 @@ def claimed(store: Store, frame: pd.DataFrame) -> tuple[TextTable, ...]:
     tables: list[TextTable] = []
     for (data, beta, preset, epochs), rows in frame.groupby(["data", "beta", "preset", "epochs"]):
         with ProgressBar("resampling", RESAMPLES, delay=2.0) as bar:
-            found = claims(rows, store, advance=lambda done, bar=bar: bar.advance(done, {}))
+
+            def advance(done: int, bar: ProgressBar = bar) -> None:
+                bar.advance(done, {})
+
+            found = claims(rows, store, advance=advance)
         tables += claim_tables(found, f"{data}, β = {beta:g}, preset {preset}, {epochs} epochs")
     return tuple(tables)
 
