@@ -19,9 +19,9 @@ from lossdial.models import (
     ConditionalClassifier,
     EfficientNetLite0,
     TimmBackbone,
+    WhitenedNet,
     build_backbone,
     evaluating,
-    WhitenedNet,
 )
 from lossdial.spaces import Constant, Linear, Space
 from lossdial.training import SAM
