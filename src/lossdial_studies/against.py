@@ -41,6 +41,7 @@ __all__ = [
     "comparable",
     "lower_bound",
     "one_against_search",
+    "standard_error",
 ]
 
 Floats = NDArray[np.float64]
@@ -255,11 +256,17 @@ def _settings(rows: pd.DataFrame) -> tuple[SettingScore, ...]:
 
 def lower_bound(differences: Floats, drawn: Floats) -> float:
     """The bound of the mean of differences (k,), one for each seed, of which ``drawn`` (B, k) are resamples of rows."""
+    error, freedom = standard_error(differences, drawn)
+    return float(differences.mean() - student.ppf(CONFIDENCE, freedom) * error)
+
+
+def standard_error(differences: Floats, drawn: Floats) -> tuple[float, float]:
+    """The standard error of the mean of differences over seeds and test rows, and its degrees of freedom."""
     k = len(differences)
     if k < 2:
-        return np.nan
+        return np.nan, np.nan
     covariances = np.cov(drawn, rowvar=False)
     shared = max(0.0, float(covariances.sum() - np.trace(covariances)) / (k * (k - 1)))
     own = float(differences.var(ddof=1))
     freedom = (k - 1) * (1 + k * shared / own) ** 2 if own > 0 else np.inf
-    return float(differences.mean() - student.ppf(CONFIDENCE, freedom) * np.sqrt(own / k + shared))
+    return float(np.sqrt(own / k + shared)), float(freedom)

@@ -43,7 +43,11 @@ class Candidates:
     start: Mapping[str, tuple[int, int]]  # a run's key -> its columns
 
     @classmethod
-    def read(cls, rows: pd.DataFrame, store: Store) -> Candidates:
+    def read(cls, rows: pd.DataFrame, store: Store, averaged: Mapping[str, Sequence[str]] | None = None) -> Candidates:
+        """Those of rows, whose scores are in the store.
+
+        averaged: further columns by name, each the mean score of the runs with these keys.
+        """
         columns: list[NDArray[np.float32]] = []
         start: dict[str, tuple[int, int]] = {}
         keys = list(rows["key"].drop_duplicates())
@@ -54,6 +58,9 @@ class Candidates:
                 raise StoreError(f"run {key} was evaluated on other rows than the first; compare runs of one data set.")
             start[key] = (len(columns), len(columns) + scores.shape[1])
             columns += list(scores.T)
+        for name, members in (averaged or {}).items():
+            start[name] = (len(columns), len(columns) + 1)
+            columns.append(np.mean([column for key in members for column in columns[slice(*start[key])]], axis=0))
         matrix = np.array(columns)
         positive = labels == 1
         negatives, positives = matrix[:, ~positive], matrix[:, positive]

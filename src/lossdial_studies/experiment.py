@@ -6,21 +6,48 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Final
 
-from lossdial.models import FiLMConfig
+from lossdial.models import FiLMConfig, HeadConfig
 from lossdial.spaces import Space
-from lossdial.training import Exact, Recipe
+from lossdial.training import Augment, Cosine, Exact, Flat, OptimizerConfig, Recipe, Steps, Triangle
+from lossdial_studies.control import ConstantFiLMConfig
 from lossdial_studies.data_sets import ImageDataSet, data_set
 from lossdial_studies.methods import RIDGE, Method, method
 from lossdial_studies.presets import Preset, preset
 
-__all__ = ["SAM_RHO", "Experiment", "Trial", "grid", "image_set", "rate_of", "space_of", "spread_settings", "trials"]
+__all__ = [
+    "REFERENCE",
+    "SAM_RHO",
+    "Experiment",
+    "Trial",
+    "grid",
+    "image_set",
+    "rate_of",
+    "space_of",
+    "spelled",
+    "spread_settings",
+    "trials",
+]
 
 SAM_RHO: Final = 0.1  # the paper's radius
+#: the setting of LCT whose ranges of λ stand for all: γ in [0, 0.3], τ in [0, 3]
+REFERENCE: Final = 1
 _FORMAT: Final = 2  # of what is hashed
+# The names of recipes' parts in keys, whatever the classes are called today.
+_PARTS: Final[dict[type, str]] = {
+    Recipe: "Recipe",
+    OptimizerConfig: "OptimizerConfig",
+    Augment: "Augment",
+    Cosine: "Cosine",
+    Flat: "Flat",
+    Steps: "Steps",
+    Triangle: "Triangle",
+}
+# Settings that came after the first rows; at its default such a setting is no part of a key.
+_LATER: Final = frozenset({"crop_fill"})
 
 
 def image_set(name: str) -> ImageDataSet:
@@ -75,6 +102,17 @@ class Experiment:
         return replace(self.plan.recipe, epochs=self.epochs, optimizer=optimizer, lam_per=self.how.lam_per)
 
     @cached_property
+    def head(self) -> HeadConfig:
+        """The method's head as the preset starts it; a control's FiLM is told the code that LCT has at this λ."""
+        head = self.how.head
+        if isinstance(head, ConstantFiLMConfig):
+            ranges = method(f"{self.how.loss}+lct").spaces()[REFERENCE]
+            head = replace(head, code=tuple(round(c, 6) for c in ranges.encode(self.space.nearest({})).tolist()))
+        if isinstance(head, FiLMConfig) and self.plan.zero_start:
+            head = replace(head, zero_start=True)
+        return head
+
+    @cached_property
     def key(self) -> str:
         """A hash of the fields and of what they stand for.
 
@@ -85,10 +123,10 @@ class Experiment:
             "format": _FORMAT,
             "fields": asdict(self),
             "space": self.space.to_json(),
-            "recipe": {"exact": repr(Exact()), "ridge": RIDGE}.get(self.how.way, repr(self.recipe)),
+            "recipe": {"exact": repr(Exact()), "ridge": RIDGE}.get(self.how.way, spelled(self.recipe)),
             "backbone": self.plan.backbone,
             "data": {"frozen": self.plan.frozen, "image_size": self.image_size},
-            "head": self.how.head.to_json(),
+            "head": self.head.to_json(),
             **({} if self.plan.precision == "32-true" else {"precision": self.plan.precision}),
             "evaluation": [lam.as_dict() for lam in self.how.evaluation(self.space)],
         }
@@ -137,7 +175,7 @@ class Trial:
     def work(self) -> float:
         """How long it takes, compared with others of its study."""
         first = self.experiments[0]
-        film = first.stacks and isinstance(first.how.head, FiLMConfig)
+        film = first.stacks and isinstance(first.head, FiLMConfig)
         per_run = 1.0 if not first.plan.frozen or film else 0.15
         return len(self.experiments) * per_run * (2 if first.how.sam else 1)
 
@@ -146,6 +184,19 @@ class Trial:
         if len(self.experiments) == 1:
             return str(first)
         return f"{first.data} β={first.beta:g} {first.method} seed {first.seed} ({len(self.experiments)} settings)"
+
+
+def spelled(recipe: Any) -> str:
+    """A recipe, or a part of one, as keys spell it, which no renaming of a class or module changes.
+
+    >>> spelled(Augment(flip_horizontal=True))
+    'Augment(crop_padding=0, flip_horizontal=True, flip_vertical=False, resized_crop=None)'
+    """
+    if type(recipe) not in _PARTS:
+        return repr(recipe)
+    pairs = ((f, getattr(recipe, f.name)) for f in fields(recipe))
+    said = (f"{f.name}={spelled(value)}" for f, value in pairs if f.name not in _LATER or value != f.default)
+    return f"{_PARTS[type(recipe)]}({', '.join(said)})"
 
 
 def spread_settings(count: int) -> tuple[int, ...]:

@@ -12,8 +12,9 @@ from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
 from lossdial.models import FiLMConfig, HeadConfig, PlainConfig, PolynomialConfig, Scale
 from lossdial.spaces import Constant, Lam, Linear, Space
 from lossdial.training import LamPer, exact_space
+from lossdial_studies.control import ConstantFiLMConfig
 
-__all__ = ["ABLATIONS", "METHODS", "RIDGE", "SOLVED", "Method", "method"]
+__all__ = ["ABLATIONS", "CONTROLS", "METHODS", "RIDGE", "SOLVED", "Method", "method"]
 
 _VALUES: Final[dict[str, dict[str, tuple[float, ...]]]] = {
     "focal": {"alpha": (0.1, 0.25, 0.5, 0.75), "phi": (0.0, 1.0, 2.0, 3.0)},
@@ -57,6 +58,7 @@ _WORDS: Final = {
     "polynomial-per-sample": "polynomial head, λ per sample",
     "exact": "exact path",
     "ridge": "Ridge search",
+    "block": "FiLM at a constant λ",
 }
 
 
@@ -67,6 +69,7 @@ class Method:
     free: the names of λ that vary; none is a baseline.
     film: whether the network is told λ; without, it goes to the loss alone.
     polynomial: whether it is told by weights that are a polynomial of λ, in place of FiLM.
+    block: whether a baseline has FiLM's block too, told its one λ: the control of LCT.
     way: ``exact`` is one fit of the whole path, ``ridge`` a search over scikit-learn's LogisticRegression; both need
         features that do not move.
     """
@@ -79,6 +82,7 @@ class Method:
     film_scale: Scale = "1+sigma"
     lam_per: LamPer = "batch"
     polynomial: bool = False
+    block: bool = False
     way: Literal["trained", "exact", "ridge"] = "trained"
 
     @property
@@ -99,7 +103,12 @@ class Method:
 
     @property
     def head(self) -> HeadConfig:
-        """FiLM where the network is told λ, unless another way is meant, and a linear layer where it is not."""
+        """FiLM where the network is told λ, unless another way is meant, and a linear layer where it is not.
+
+        With a block, FiLM that is told a constant: the middle of the trained ranges, until a setting says which.
+        """
+        if self.block:
+            return ConstantFiLMConfig()
         if self.polynomial:
             return PolynomialConfig()
         if self.way != "trained":
@@ -169,6 +178,9 @@ ABLATIONS: Final[dict[str, Method]] = {
     )
 }
 
+#: what stands beside LCT besides the paper's baselines
+CONTROLS: Final[dict[str, Method]] = {"vs:block": Method("vs:block", "vs", block=True)}
+
 #: on features that do not move: nothing is trained, and there is no learning rate
 SOLVED: Final[dict[str, Method]] = {
     m.name: m
@@ -181,8 +193,8 @@ SOLVED: Final[dict[str, Method]] = {
 
 
 def method(name: str) -> Method:
-    """The method, ablation or solve of that name."""
-    known = METHODS | ABLATIONS | SOLVED
+    """The method, ablation, control or solve of that name."""
+    known = METHODS | ABLATIONS | CONTROLS | SOLVED
     if name not in known:
         raise ValueError(f"no method is called {name!r}; {closest(name, known)}")
     return known[name]

@@ -138,7 +138,7 @@ def _model(experiment: Experiment, x: Tensor) -> ConditionalClassifier:
     # Features are there already, so the encoder itself is not needed: the head is the same on any.
     plan, seed = experiment.plan, experiment.seed
     network = FrozenEncoder(nn.Identity(), x.shape[1]) if plan.frozen else plan.build(seed)
-    return build_model(network, experiment.how.head, experiment.space, x, seed)
+    return build_model(network, experiment.head, experiment.space, x, seed)
 
 
 @torch.no_grad()

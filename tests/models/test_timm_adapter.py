@@ -19,6 +19,7 @@ from lossdial.models import (
     ConditionalClassifier,
     EfficientNetLite0,
     TimmBackbone,
+    WhitenedNet,
     build_backbone,
     evaluating,
 )
@@ -141,7 +142,12 @@ def test_the_documented_parameter_counts(name: str, figures: list[int]) -> None:
     kind, _, argument = name.removesuffix(")").partition("(")
     if kind == "EfficientNetLite0":
         pytest.importorskip("efficientnet_lite_pytorch", reason="the extra `vision` is not installed")
-    makers = {"CifarResNet": CifarResNet, "TimmBackbone": TimmBackbone, "EfficientNetLite0": EfficientNetLite0}
+    makers = {
+        "CifarResNet": CifarResNet,
+        "TimmBackbone": TimmBackbone,
+        "EfficientNetLite0": EfficientNetLite0,
+        "WhitenedNet": WhitenedNet,
+    }
     backbone = makers[kind](*([json.loads(argument)] if argument else []))
     plain = ConditionalClassifier(backbone, backbone.n_features, Space(**VS))
     conditional = ConditionalClassifier(backbone, backbone.n_features, Space(**VS_LCT))

@@ -1,11 +1,14 @@
+import gzip
+import json
 import pickle
-from dataclasses import replace
+from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 
 from lossdial_studies import METHODS, Experiment, experiment, grid, methods, trials
-from lossdial_studies.experiment import image_set, spread_settings
-from lossdial_studies.presets import PRESETS
+from lossdial_studies.experiment import image_set, spelled, spread_settings
+from lossdial_studies.presets import PRESETS, preset
 
 ONE = Experiment("aptos", 100.0, "frozen", "vs+lct", 3, 0, 30)
 
@@ -134,3 +137,25 @@ def test_unknown_names_are_told_before_anything_runs() -> None:
     with pytest.raises(ValueError, match="preset must be one of"):
         grid([("aptos", 100)], "gpu", ["vs"])
     assert experiment.SAM_RHO == 0.1
+
+
+def test_keys_are_those_of_the_rows_that_are_there() -> None:
+    """No renaming, and no setting that came later, may make a sweep run anew what the committed rows hold."""
+    names = [field.name for field in fields(Experiment)]
+    known = {}
+    for path in sorted((Path(__file__).parents[2] / "results").glob("*/rows/*.jsonl.gz")):
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            for row in map(json.loads, file):
+                if row["format"] == 2:
+                    known[row["key"]] = {name: row[name] for name in names}
+    assert len(known) > 3000
+    wrong = [key for key, values in known.items() if Experiment(**values).key != key]
+    assert wrong == []
+
+
+def test_a_recipe_is_spelled_whatever_its_classes_are_called() -> None:
+    recipe = preset("cifar10-auto-truck", "cpu").recipe
+    without = repr(recipe).replace(", crop_fill='zeros'", "")
+    assert spelled(recipe) == without
+    assert "crop_fill='reflection'" in spelled(preset("cifar10-auto-truck", "fast").recipe)
+    assert spelled(replace(recipe, clip_norm=None)) != spelled(recipe)

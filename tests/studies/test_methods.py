@@ -86,5 +86,5 @@ def test_what_is_not_told_λ_is_put_down_in_the_middle() -> None:
 
 
 def test_an_unknown_method_lists_the_known() -> None:
-    with pytest.raises(ValueError, match=r"'vs\+ltc'; did you mean 'vs\+lct'.*vs\+sam\+lct"):
+    with pytest.raises(ValueError, match=r"'vs\+ltc'; did you mean 'vs\+lct'"):
         method("vs+ltc")

@@ -46,3 +46,14 @@ def test_bad_input() -> None:
         study("aptos").experiments("frozen", seeds=0)
     with pytest.raises(ValueError, match="epochs must be at least 1; got 0"):
         study("aptos").experiments("frozen", epochs=0)
+
+
+def test_any_prefix_of_the_claim_can_be_read() -> None:
+    runs = study("claim").experiments("fast")
+    assert len(set(runs)) == len(runs)
+    first = runs[: 5 * 48]
+    assert {run.data for run in first} == {"cifar10-auto-truck"}
+    assert [run.seed for run in first] == [seed for seed in range(5) for _ in range(48)]
+    assert [run.method for run in first[:48]] == ["vs"] * 16 + ["vs:block"] * 16 + ["vs+lct"] * 16
+    searched = {run.seed for run in runs if run.method == "vs:block" and run.data == "cifar10-auto-truck"}
+    assert searched == set(range(16))

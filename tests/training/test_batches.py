@@ -294,3 +294,69 @@ def test_wrong_weights(weight, message):
 def test_wrong_arguments(x, y, batch_size, message):
     with pytest.raises(ValueError, match=message):
         ArrayBatches(x, y, batch_size)
+
+
+def test_reflected_crops_against_numpy() -> None:
+    x = images(6, 8, 7)
+    augment = Augment(crop_padding=2, crop_fill="reflection")
+    result = augment(x, stream(0, Stream.AUGMENT)).numpy()
+    for image, found in zip(x.numpy(), result, strict=True):
+        padded = np.pad(image, ((0, 0), (2, 2), (2, 2)), mode="reflect")
+        windows = [padded[:, i : i + 8, j : j + 7] for i in range(5) for j in range(5)]
+        assert sum(np.array_equal(window, found) for window in windows) == 1
+
+
+def test_alternating_flips_show_both_sides_equally_often() -> None:
+    x, y = images(40), (torch.arange(40) % 8 == 0).long()
+    batches = ArrayBatches(x, y, 8, Augment(flip_horizontal="alternating"), positives=0.25)
+    originals = {tuple(image.flatten().tolist()): i for i, image in enumerate(x)}
+    mirrors = {tuple(image.flip(-1).flatten().tolist()): i for i, image in enumerate(x)}
+    seen: dict[int, list[bool]] = {}
+    for epoch in range(4):
+        within: dict[int, list[bool]] = {}
+        for batch in batches.epoch(seed=0, epoch=epoch):
+            for image in batch.x:
+                key = tuple(image.flatten().tolist())
+                which = originals.get(key, mirrors.get(key))
+                within.setdefault(which, []).append(key in mirrors)
+        for which, sides in within.items():
+            assert all(a != b for a, b in itertools.pairwise(sides))  # positives, which come twice in an epoch
+            seen.setdefault(which, []).append(sides[0])
+    starts = [seen[i][0] for i in range(40) if i in seen]
+    assert 0 < sum(starts) < len(starts)  # each image begins on a side of its own
+
+
+def test_alternating_flips_go_by_the_epoch() -> None:
+    x, y = images(30), torch.arange(30) % 2
+    batches = ArrayBatches(x, y, 7, Augment(flip_horizontal="alternating"))
+    sides = []
+    for epoch in (0, 1, 2):
+        found = torch.zeros(30, dtype=torch.bool)
+        for batch in batches.epoch(seed=3, epoch=epoch):
+            for image in batch.x:
+                equal = [(image == x[i]).all() or (image == x[i].flip(-1)).all() for i in range(30)]
+                i = equal.index(True)
+                found[i] = bool((image == x[i].flip(-1)).all())
+        sides.append(found)
+    assert torch.equal(sides[0], ~sides[1])
+    assert torch.equal(sides[0], sides[2])
+
+
+def test_alternating_flips_are_the_same_from_any_batch_and_process() -> None:
+    x, y = images(50), (torch.arange(50) % 10 == 0).long()
+    batches = ArrayBatches(x, y, 10, Augment(crop_padding=1, flip_horizontal="alternating"), positives=0.2)
+    whole = [batch.x for batch in batches.epoch(seed=1, epoch=2)]
+    assert all(torch.equal(a, b.x) for a, b in zip(whole[3:], batches.epoch(seed=1, epoch=2, start=3), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: Augment(flip_horizontal="often"), "flip_horizontal must be True, False or 'alternating'"),
+        (lambda: Augment(crop_fill="grey"), "crop_fill must be 'zeros' or 'reflection'"),
+    ],
+)
+def test_augmenting_mistakes_are_told_in_a_line(make, text) -> None:
+    with pytest.raises(ValueError, match=text) as caught:
+        make()
+    assert "\n" not in str(caught.value)

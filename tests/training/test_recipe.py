@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from lossdial.base.errors import InputError
 from lossdial.training import SAM, Augment, OptimizerConfig, Recipe
 
 
@@ -49,7 +50,7 @@ def test_fused_updates_are_torchs_own(name):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: OptimizerConfig("lion"), "name must be 'sgd', 'adam' or 'adamw'; got 'lion'"),
+        (lambda: OptimizerConfig("lion"), "name must be 'sgd', 'adam', 'adamw' or 'muon'; got 'lion'"),
         (lambda: OptimizerConfig(lr=0), "lr must be greater than 0; got 0"),
         (lambda: OptimizerConfig(lr=float("nan")), "lr must be greater than 0; got nan"),
         (lambda: Recipe(epochs=0), "epochs must be at least 1; got 0"),
@@ -71,3 +72,12 @@ def test_a_recipe_makes_the_batches():
     assert (batches.batch_size, batches.augment, len(batches)) == (4, recipe.augment, 3)
     assert torch.equal(batches.weight, weight)
     assert recipe.batches(x, y).weight is None
+
+
+def test_a_batch_larger_than_the_data_is_told_in_a_line() -> None:
+    x, y = torch.zeros(20, 3), torch.arange(20) % 4 // 3
+    text = "batch_size must be at most 20, the number of samples, where positives is given; got 21"
+    with pytest.raises(InputError, match=text) as caught:
+        Recipe(batch_size=21, positives=0.25).batches(x, y)
+    assert "\n" not in str(caught.value)
+    assert len(Recipe(batch_size=21).batches(x, y)) == 1

@@ -2,11 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossdial.training import Cosine, Flat, Steps
+from lossdial.training import Cosine, Flat, Steps, Triangle
 
 EPOCHS = st.integers(1, 500)
 
@@ -56,3 +57,15 @@ def test_wrong_arguments():
         Steps(milestones=(1,), factor=0)
     with pytest.raises(ValueError, match=r"floor must lie in \[0, 1\].*; got 1.5"):
         Cosine(floor=1.5)
+
+
+@given(st.floats(0, 1), EPOCHS, st.floats(0.01, 0.99), st.floats(0, 1))
+def test_triangle(done, epochs, peak, floor):
+    expected = np.interp(done, [0, peak, 1], [floor, 1, floor])
+    assert Triangle(peak=peak, floor=floor)(done * epochs, epochs) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("wrong", [{"peak": 0.0}, {"peak": 1.0}, {"floor": -0.1}, {"floor": 2.0}])
+def test_triangle_refuses(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Triangle(**wrong)

@@ -33,6 +33,7 @@ from lossdial.models.heads import (
 from lossdial.models.network import ConditionalClassifier, Network, SettingsStack, evaluating, feature_size
 from lossdial.models.tables import STAGES, TREE_SCALE, TableConfig, TableFeatures
 from lossdial.models.timm_adapter import TimmBackbone
+from lossdial.models.whitened import WhitenedNet, Whitening
 
 __all__ = [
     "MLP",
@@ -64,6 +65,8 @@ __all__ = [
     "TableConfig",
     "TableFeatures",
     "TimmBackbone",
+    "WhitenedNet",
+    "Whitening",
     "build_backbone",
     "build_head",
     "build_model",

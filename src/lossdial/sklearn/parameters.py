@@ -22,12 +22,12 @@ from lossdial.dial import Objective
 from lossdial.losses import ConditionalLoss, loss_from_recipe
 from lossdial.models import FeaturesConfig, FiLMConfig, MLPConfig, PlainConfig, PolynomialConfig, TableConfig
 from lossdial.spaces import Space
-from lossdial.training import Augment, Cosine, Exact, Flat, OptimizerConfig, Recipe, Steps
+from lossdial.training import Augment, Cosine, Exact, Flat, OptimizerConfig, Recipe, Steps, Triangle
 
 __all__ = ["NestedParameters", "Run", "parameters_from_json", "parameters_to_json"]
 
 _KINDS: Final = (
-    *(Recipe, Exact, OptimizerConfig, Cosine, Flat, Steps, Augment, Objective),
+    *(Recipe, Exact, OptimizerConfig, Cosine, Flat, Steps, Triangle, Augment, Objective),
     *(TableConfig, MLPConfig, FeaturesConfig, FiLMConfig, PlainConfig, PolynomialConfig),
 )
 

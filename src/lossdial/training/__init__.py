@@ -5,7 +5,8 @@ from lossdial.training.checkpoint import Checkpoint, CheckpointError
 from lossdial.training.environment import make_fabric
 from lossdial.training.exact import Exact, ExactFit, exact_space, fit_exact, refit_head
 from lossdial.training.loop import FitResult, fit
-from lossdial.training.optimizers import SAM, Cosine, Flat, Schedule, Steps
+from lossdial.training.muon import Muon, Together, orthogonalized
+from lossdial.training.optimizers import SAM, Cosine, Flat, Schedule, Steps, Triangle
 from lossdial.training.recipe import LamPer, OptimizerConfig, Recipe
 from lossdial.training.ridge import standing_lam
 from lossdial.training.step import DivergedError
@@ -25,15 +26,19 @@ __all__ = [
     "FitResult",
     "Flat",
     "LamPer",
+    "Muon",
     "OptimizerConfig",
     "Recipe",
     "Schedule",
     "Steps",
+    "Together",
+    "Triangle",
     "exact_space",
     "fit",
     "fit_exact",
     "learn_table",
     "make_fabric",
+    "orthogonalized",
     "refit_head",
     "standing_lam",
 ]

@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
-from lossdial.base.errors import warn
+from lossdial.base.errors import InputError, warn
 from lossdial.base.streams import Stream, stream, stream_seed
 
 if TYPE_CHECKING:
@@ -32,7 +32,10 @@ __all__ = [
 class Augment:
     """Random crops and flips of images (n, c, h, w), uint8 or float; each image draws its own.
 
-    ``crop_padding``: shift by up to so many pixels, zeros moving in. ``resized_crop``: cut out a box of that share of
+    ``crop_padding``: shift by up to so many pixels; zeros move in, or with ``crop_fill="reflection"`` the pixels on the
+    other side of the edge. ``flip_horizontal="alternating"``: every image is mirrored each second time that it comes
+    round, so that both of its sides are seen equally often; at random where it is not known how often it came.
+    ``resized_crop``: cut out a box of that share of
     the area, (0.65, 1) in the paper's Melanoma recipe, of aspect 3/4 to 4/3, and scale it to the full size.
 
     >>> x = torch.arange(2.0 * 3 * 4 * 4).reshape(2, 3, 4, 4)
@@ -41,38 +44,56 @@ class Augment:
     """
 
     crop_padding: int = 0
-    flip_horizontal: bool = False
+    flip_horizontal: bool | Literal["alternating"] = False
     flip_vertical: bool = False
     resized_crop: tuple[float, float] | None = None
+    crop_fill: Literal["zeros", "reflection"] = "zeros"
 
     def __post_init__(self) -> None:
+        if self.flip_horizontal not in (True, False, "alternating"):
+            raise InputError("flip_horizontal", "must be True, False or 'alternating'", got=self.flip_horizontal)
+        if self.crop_fill not in ("zeros", "reflection"):
+            raise InputError("crop_fill", "must be 'zeros' or 'reflection'", got=self.crop_fill)
         if self.crop_padding < 0:
             raise ValueError(f"crop_padding must be at least 0 pixels; got {self.crop_padding}.")
         if self.resized_crop is not None and not 0 < self.resized_crop[0] <= self.resized_crop[1] <= 1:
             raise ValueError(f"resized_crop must be shares 0 < low <= high <= 1; got {self.resized_crop}.")
 
-    def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
+    def __call__(self, x: Tensor, generator: torch.Generator, mirrored: Tensor | None = None) -> Tensor:
+        """Augmented copies of x; ``mirrored`` (n,), which of them are flipped left to right, where that alternates."""
         if x.dim() != 4:
             raise ValueError(f"only images (n, c, h, w) can be augmented; got shape {tuple(x.shape)}.")
         if self.resized_crop is not None:
             x = _resized_crop(x, self.resized_crop, generator)
         n, _, height, width = x.shape
+        alternate = mirrored if self.alternates else None
         rows = self._positions(n, height, self.flip_vertical, generator)  # (n, h)
-        columns = self._positions(n, width, self.flip_horizontal, generator)  # (n, w)
-        padded = F.pad(x, (self.crop_padding,) * 4) if self.crop_padding else x
+        columns = self._positions(n, width, bool(self.flip_horizontal), generator, alternate)  # (n, w)
+        padded = F.pad(x, (self.crop_padding,) * 4) if self.crop_padding and self.crop_fill == "zeros" else x
         image = torch.arange(n, device=x.device)
         # Batch and the two pixel axes are indexed, channels sliced; indexed axes come first: (n, h, w, c).
         picked = padded[image[:, None, None], :, rows[:, :, None], columns[:, None, :]]
         return picked.permute(0, 3, 1, 2)
 
-    def _positions(self, n: int, size: int, flip: bool, generator: torch.Generator) -> Tensor:
+    @property
+    def alternates(self) -> bool:
+        """Whether flips depend on how often an image has come round."""
+        return self.flip_horizontal == "alternating"
+
+    def _positions(
+        self, n: int, size: int, flip: bool, generator: torch.Generator, flipped: Tensor | None = None
+    ) -> Tensor:
         device = generator.device
         position = torch.arange(size, device=device).expand(n, size)
         if flip:
-            flipped = torch.rand(n, 1, generator=generator, device=device) < 0.5
-            position = torch.where(flipped, size - 1 - position, position)
+            if flipped is None:
+                flipped = torch.rand(n, generator=generator, device=device) < 0.5
+            position = torch.where(flipped[:, None], size - 1 - position, position)
         if self.crop_padding:
             position = position + torch.randint(2 * self.crop_padding + 1, (n, 1), generator=generator, device=device)
+            if self.crop_fill == "reflection":
+                position = (position - self.crop_padding).abs()
+                position = torch.where(position < size, position, 2 * (size - 1) - position)
         return position
 
 
@@ -166,11 +187,17 @@ class ArrayBatches:
         device = self.x.device
         order = self._order(stream(seed, Stream.SHUFFLE, epoch)).to(device)
         balance = None if self.positives is None else self._balance().to(device)
+        mirrored = None
+        if self.augment is not None and self.augment.alternates:
+            first = torch.rand(len(self.y), generator=stream(seed, Stream.AUGMENT)) < 0.5
+            mirrored = (first.to(device)[order] + _times(order) + epoch) % 2 == 1
         for i in range(start, len(self)):
-            index = order[i * self.batch_size : (i + 1) * self.batch_size][rank::world]
+            mine = slice(i * self.batch_size, (i + 1) * self.batch_size)
+            index = order[mine][rank::world]
             x, y = self.x[index], self.y[index]
             if self.augment is not None:
-                x = self.augment(x, stream(seed, Stream.AUGMENT, epoch, i, rank, device=device))
+                flips = None if mirrored is None else mirrored[mine][rank::world]
+                x = self.augment(x, stream(seed, Stream.AUGMENT, epoch, i, rank, device=device), flips)
             weight = None if self.weight is None else self.weight[index]
             if balance is not None:
                 weight = balance[y.long()] if weight is None else balance[y.long()] * weight
@@ -197,6 +224,20 @@ def _rounds(samples: Tensor, count: int, generator: torch.Generator) -> Tensor:
     """``count`` of the samples: all of them in random order, then all of them again."""
     n = len(samples)
     return torch.cat([samples[torch.randperm(n, generator=generator)] for _ in range(-(-count // n))])[:count]
+
+
+def _times(order: Tensor) -> Tensor:
+    """How often each entry has come before, of an order in which a value may come many times.
+
+    >>> _times(torch.tensor([3, 1, 3, 3, 1]))
+    tensor([0, 0, 1, 2, 1])
+    """
+    ranked, places = order.sort(stable=True)
+    place = torch.arange(len(order), device=order.device)
+    first = torch.ones_like(ranked, dtype=torch.bool)
+    first[1:] = ranked[1:] != ranked[:-1]
+    start = torch.where(first, place, 0).cummax(0).values
+    return torch.empty_like(order).scatter_(0, places, place - start)
 
 
 def _count_of(share: float, batch_size: int, y: Tensor) -> int:

@@ -21,6 +21,7 @@ __all__ = [
     "Flat",
     "Schedule",
     "Steps",
+    "Triangle",
 ]
 
 
@@ -167,3 +168,37 @@ class Cosine(Schedule):
 
     def _factor(self, epoch: float, epochs: int) -> float:
         return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * min(1.0, epoch / epochs))) / 2
+
+
+@dataclass(frozen=True)
+class Triangle(Schedule):
+    """A straight rise to 1 over the first share of the run, then a straight fall to ``floor``.
+
+    Parameters
+    ----------
+    peak
+        The share of the run at which the factor is 1.
+    floor
+        The factor at the end, and at the start.
+
+    Examples
+    --------
+    >>> schedule = Triangle(peak=0.2, floor=0.03)
+    >>> [round(schedule(epoch, 10), 3) for epoch in (0, 1, 2, 6, 10)]
+    [0.03, 0.515, 1.0, 0.515, 0.03]
+    """
+
+    peak: float = 0.2
+    floor: float = 0.03
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.peak < 1:
+            raise ValueError(f"peak must lie between 0 and 1, a share of the run; got {self.peak}.")
+        if not 0 <= self.floor <= 1:
+            raise ValueError(f"floor must lie in [0, 1], a share of the learning rate; got {self.floor}.")
+
+    def _factor(self, epoch: float, epochs: int) -> float:
+        done = min(1.0, epoch / epochs)
+        height = done / self.peak if done < self.peak else (1 - done) / (1 - self.peak)
+        return self.floor + (1 - self.floor) * height

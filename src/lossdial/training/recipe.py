@@ -8,8 +8,10 @@ from typing import Any, Final, Literal
 import torch
 from torch import Tensor, nn
 
+from lossdial.base.errors import InputError
 from lossdial.models import EfficientNetLite0, FrozenEncoder, TimmBackbone, build_backbone, seeded_weights
 from lossdial.training.batches import ArrayBatches, Augment
+from lossdial.training.muon import build_muon
 from lossdial.training.optimizers import SAM, Cosine, Schedule, Steps
 
 __all__ = [
@@ -34,9 +36,10 @@ class OptimizerConfig:
     Parameters
     ----------
     name
-        The update rule.
+        The update rule. ``muon`` moves filters by orthogonalised momentum, biases and the head by SGD, and FiLM's own
+        layers by Adam; see :func:`~lossdial.training.muon.build_muon`.
     lr
-        The learning rate that the schedule scales.
+        The learning rate that the schedule scales; of ``muon``, the filters', of which all others are fixed shares.
     momentum
         Of SGD; the others ignore it.
     weight_decay
@@ -45,15 +48,18 @@ class OptimizerConfig:
         Wrap the optimiser in SAM with this radius; the paper's is 0.1. None: no SAM.
     """
 
-    name: Literal["sgd", "adam", "adamw"] = "adam"
+    name: Literal["sgd", "adam", "adamw", "muon"] = "adam"
     lr: float = 3e-3
     momentum: float = 0.9
     weight_decay: float = 0.0
     sam_rho: float | None = None
 
     def __post_init__(self) -> None:
-        if self.name not in ("sgd", "adam", "adamw"):
-            raise ValueError(f"name must be 'sgd', 'adam' or 'adamw'; got {self.name!r}.")
+        if self.name not in ("sgd", "adam", "adamw", "muon"):
+            raise ValueError(f"name must be 'sgd', 'adam', 'adamw' or 'muon'; got {self.name!r}.")
+        if self.name == "muon" and self.weight_decay:
+            problem = "must be 0 with 'muon', which holds the norm of every filter fixed"
+            raise InputError("weight_decay", problem, got=self.weight_decay)
         if not self.lr > 0:
             raise ValueError(f"lr must be greater than 0; got {self.lr}.")
 
@@ -65,7 +71,7 @@ class OptimizerConfig:
                 "there is nothing to train: no parameter of the model asks for a gradient. A path is solved, not "
                 "trained; use fit_exact() or refit_head()."
             )
-        base = self.build_base(parameters)
+        base = build_muon(model, self.lr) if self.name == "muon" else self.build_base(parameters)
         return base if self.sam_rho is None else SAM(base, self.sam_rho, model)
 
     def build_base(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
@@ -131,6 +137,10 @@ class Recipe:
 
     def batches(self, x: Tensor, y: Tensor, weight: Tensor | None = None) -> ArrayBatches:
         """Arrays as :func:`fit` takes them: in this recipe's batches, augmented as it says."""
+        if self.positives is not None and self.batch_size > len(y):
+            problem = f"must be at most {len(y)}, the number of samples, where {{positives}} is given"
+            remedy = "A batch would hold its samples more than once."
+            raise InputError("batch_size", problem, got=self.batch_size, remedy=remedy)
         return ArrayBatches(x, y, self.batch_size, self.augment, weight, self.positives)
 
 
@@ -143,6 +153,7 @@ class Preset:
     image_size: int | None = None  # None: the size that the data set has
     frozen: bool = False  # the backbone runs once over the data; only the head is trained
     precision: str = "32-true"
+    zero_start: bool = False  # FiLM's last layers start at zero, so that training starts as the plain head's
     rates: tuple[float, ...] = ()  # learning rates to search over, for every method alike; none: the recipe's own
     run_time: str = field(default="", compare=False)
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from lossdial_studies.tables import ResultTable
 
 AGAINST: Final = "one-against-search"
-__all__ = ["AGAINST", "against", "figure", "print_study", "table", "written_table"]
+CLAIM: Final = "claim"
+__all__ = ["AGAINST", "CLAIM", "against", "figure", "print_study", "table", "written_table"]
 
 
 def table(
@@ -40,8 +41,9 @@ def table(
     Parameters
     ----------
     name
-        auc, average_precision, brier, max_f1, max_balanced_accuracy, precision_at_recall@0.99, film, ablation, or
-        one-against-search: LCT trained once against the best of a search, AUC with bounds, from the scores.
+        auc, average_precision, brier, max_f1, max_balanced_accuracy, precision_at_recall@0.99, film, ablation;
+        one-against-search: LCT trained once against the best of a search, AUC with bounds, from the scores; or claim:
+        the same for the study of that name, against the best, the mean and the ensemble of two searches.
     store
         The folder of results.
     protocol
@@ -67,15 +69,16 @@ def table(
     from lossdial_studies import PROTOCOLS, Store
     from lossdial_studies.tables import TABLES, make_table
 
-    if name not in (*TABLES, AGAINST):
-        raise ValueError(f"no table is called {name!r}; {closest(name, [*TABLES, AGAINST])}")
+    if name not in (*TABLES, AGAINST, CLAIM):
+        raise ValueError(f"no table is called {name!r}; {closest(name, [*TABLES, AGAINST, CLAIM])}")
     console = Console(soft_wrap=True)
     there = Store.open(store)
     asked = {"data": data, "beta": beta, "preset": preset, "epochs": epochs, "setting": setting}
     frame = filtered(there.frame(), asked)
     protocols = [p for p in PROTOCOLS if protocol in ("both", p)]
-    if name == AGAINST:
-        _print_against(there, frame, format, out, console)
+    if name in (AGAINST, CLAIM):
+        tables = against(there, frame) if name == AGAINST else claimed(there, frame)
+        _print_texts(name, tables, format, out, console)
     elif format == "terminal" and out is None:
         for one in protocols:
             _print(make_table(name, frame, one), console)
@@ -89,11 +92,10 @@ def table(
     tell_damaged(there, console)
 
 
-def _print_against(store: Store, frame: pd.DataFrame, format: str, out: str | None, console: Console) -> None:
+def _print_texts(name: str, tables: Sequence[TextTable], format: str, out: str | None, console: Console) -> None:
     from lossdial.cli.report import Sheet
     from lossdial_studies.sheets import written
 
-    tables = against(store, frame)
     if format == "terminal" and out is None:
         for one in tables:
             console.print(Sheet(one.title, one.headings, one.rows))
@@ -105,7 +107,25 @@ def _print_against(store: Store, frame: pd.DataFrame, format: str, out: str | No
         console.print(text, markup=False, highlight=False)
     else:
         write(Path(out), text)
-        console.print(f"{AGAINST} in {out}")
+        console.print(f"{name} in {out}")
+
+
+def claimed(store: Store, frame: pd.DataFrame) -> tuple[TextTable, ...]:
+    """One training against a search and its control, for each data set and β of the frame."""
+    from lossdial.base.progress import ProgressBar
+    from lossdial_studies.against import RESAMPLES
+    from lossdial_studies.claims import claim_tables, claims
+
+    tables: list[TextTable] = []
+    for (data, beta, preset, epochs), rows in frame.groupby(["data", "beta", "preset", "epochs"]):
+        with ProgressBar("resampling", RESAMPLES, delay=2.0) as bar:
+
+            def advance(done: int, bar: ProgressBar = bar) -> None:
+                bar.advance(done, {})
+
+            found = claims(rows, store, advance=advance)
+        tables += claim_tables(found, f"{data}, β = {beta:g}, preset {preset}, {epochs} epochs")
+    return tuple(tables)
 
 
 def against(store: Store, frame: pd.DataFrame) -> tuple[TextTable, ...]:

@@ -11,6 +11,7 @@ from lossdial_studies.studies import (
     aptos,
     auto_deer,
     auto_truck,
+    claim,
     ham10000,
     heat_maps,
     household,
@@ -32,6 +33,7 @@ _FILES: Final = (
     ablations,
     heat_maps,
     scratch,
+    claim,
 )
 STUDIES: Final[dict[str, Study]] = {file.STUDY.name: file.STUDY for file in _FILES}
 

@@ -12,11 +12,12 @@ __all__ = ["Part", "Study"]
 
 @dataclass(frozen=True)
 class Part:
-    """Methods that share settings, by number, and a count of seeds."""
+    """Methods that share settings, by number, and a count of seeds; ``cells`` where they are not the study's."""
 
     methods: tuple[str, ...]
     settings: tuple[int, ...] = tuple(range(16))
     seeds: int = 3
+    cells: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,11 @@ class Study:
         if epochs is not None and epochs < 1:
             raise ValueError(f"epochs must be at least 1; got {epochs}.")
         parts = self.parts if self.parts and methods is None else (Part(methods or self.methods),)
-        return tuple(
+        every = (
             experiment
             for part in parts
             for experiment in grid(
-                self.cells,
+                part.cells or self.cells,
                 preset,
                 part.methods,
                 part.settings if settings is None else spread_settings(settings),
@@ -59,3 +60,4 @@ class Study:
                 rates,
             )
         )
+        return tuple(dict.fromkeys(every))  # parts may share runs

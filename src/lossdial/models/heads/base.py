@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Self, TypeVar
 
@@ -198,6 +198,10 @@ class Head(nn.Module, ABC):
         if code.dim() == 2:
             return self.logit_weights(code[:, None]).square().sum((1, 2, 3))
         return self.logit_weights(code).square().sum((2, 3))
+
+    def conditioning(self) -> Iterator[nn.Parameter]:
+        """The parameters of layers that read λ, not features: an optimiser may move them by a rule of their own."""
+        return iter(())
 
     def reset(self, member: int) -> None:
         """First weights for one member, from torch's global generator."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal, cast
 
@@ -116,6 +117,9 @@ class FiLMHead(Head):
             h = h.relu() if i else h
             h = linear(h, sigma, mu) if code.dim() == 2 else linear(sigma * h + mu)
         return h
+
+    def conditioning(self) -> Iterator[nn.Parameter]:
+        return self.films.parameters()
 
     def _film(self, i: int) -> FiLM:
         return cast(FiLM, self.films[i])
