@@ -11,6 +11,7 @@ from typing import Any, Final
 
 __all__ = [
     "InputError",
+    "InputWarning",
     "closest",
     "in_python",
     "near",
@@ -133,9 +134,31 @@ _BETWEEN: Final = {
 }  # a pipeline that calls fit is not the caller's line either
 
 
-def warn(message: str, category: type[Warning] = UserWarning) -> None:
+class InputWarning(UserWarning):
+    """A warning that may name arguments in braces; each face spells them, as it does those of an `InputError`.
+
+    >>> warning = InputWarning("'a' is taken as positive. Give {pos_label} to choose.")
+    >>> str(warning)
+    "'a' is taken as positive. Give pos_label to choose."
+    >>> warning.told(lambda name, value: f"--{name}")
+    "'a' is taken as positive. Give --pos_label to choose."
+    """
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+        super().__init__(self.told(in_python))
+
+    def told(self, spell: Callable[[str, str | None], str]) -> str:
+        """The message in a line, with arguments as a face spells them."""
+        return _REFERENCE.sub(lambda found: spell(found[1], found[2]), self.message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.message,)
+
+
+def warn(message: str, category: type[Warning] = InputWarning) -> None:
     """Warn at the innermost line that is neither of lossdial nor of scikit-learn."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)  # noqa: TID251
+    warnings.warn(category(message), stacklevel=level)  # noqa: TID251

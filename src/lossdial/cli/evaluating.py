@@ -12,7 +12,7 @@ from lossdial.cli.values import UsageError
 
 if TYPE_CHECKING:
     from lossdial import Dial
-    from lossdial.cli.report import Sheet
+    from lossdial.base.report import Sheet
     from lossdial.dial import BandEvaluation, Evaluation, OperatingPoint
 
 __all__ = ["evaluate"]
@@ -79,9 +79,9 @@ def evaluate(
     from rich.console import Console
 
     from lossdial import Bundle
+    from lossdial.base.report import write_report
     from lossdial.cli.dialing import judging
     from lossdial.cli.further import Wanted, further
-    from lossdial.cli.report import write_report
     from lossdial.dial import as_metric, evaluate_band, evaluate_points, statable
 
     as_metric(heat_map, "heat_map")  # a wrong name is told before anything is computed
@@ -135,7 +135,7 @@ def evaluate(
 
 def _bands(found: Sequence[BandEvaluation]) -> list[Sheet]:
     """What referral bands do here: the workload, and both ends."""
-    from lossdial.cli.report import Sheet
+    from lossdial.base.report import Sheet
 
     if not found:
         return []
@@ -172,7 +172,7 @@ def _pictures(dial: Dial, points: Sequence[OperatingPoint], heat_map: str) -> Ma
 
 
 def _sheets(found: Sequence[Evaluation], counts: tuple[int, int], notes: Sequence[str]) -> list[Sheet]:
-    from lossdial.cli.report import Sheet
+    from lossdial.base.report import Sheet
 
     about = Sheet(
         f"operating points on {counts[0]:,} positives and {counts[1]:,} negatives",

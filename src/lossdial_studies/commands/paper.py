@@ -90,7 +90,7 @@ def table(
 
 
 def _print_against(store: Store, frame: pd.DataFrame, format: str, out: str | None, console: Console) -> None:
-    from lossdial.cli.report import Sheet
+    from lossdial.base.report import Sheet
     from lossdial_studies.sheets import written
 
     tables = against(store, frame)
