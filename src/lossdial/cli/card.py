@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from lossdial.base.files import file_sha256, write
 from lossdial.base.report import Block, Items, Pictures, Report, Section, Sheet, Text, png_of
-from lossdial.dial import rounded
+from lossdial.dial.uncertainty.estimate import rounded
 from lossdial.explorer.figures import Sizes, adding_up, people
 
 if TYPE_CHECKING:

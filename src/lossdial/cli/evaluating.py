@@ -82,7 +82,8 @@ def evaluate(
     from lossdial.base.report import write_report
     from lossdial.cli.dialing import judging
     from lossdial.cli.further import Wanted, further
-    from lossdial.dial import as_metric, evaluate_band, evaluate_points, statable
+    from lossdial.dial import as_metric, evaluate_band, evaluate_points
+    from lossdial.dial.checks import statable
 
     as_metric(heat_map, "heat_map")  # a wrong name is told before anything is computed
     if report is not None and Path(report).suffix not in (".html", ".htm"):

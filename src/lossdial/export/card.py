@@ -12,7 +12,8 @@ import yaml
 from lossdial.base.report import Block, Items, Report, Section, Sheet, Text
 from lossdial.bundle import Bundle
 from lossdial.data.schema import ArraySchema, ImageSchema, Schema, TableSchema
-from lossdial.dial import OperatingPoint, rounded
+from lossdial.dial import OperatingPoint
+from lossdial.dial.uncertainty.estimate import rounded
 
 __all__ = ["model_card"]
 

@@ -43,7 +43,7 @@ OBJECTIVES = [
 ]
 
 
-@pytest.mark.parametrize("aim", OBJECTIVES)
+@pytest.mark.parametrize("objective", OBJECTIVES)
 def test_an_aim_can_be_written_down(objective):
     again = Objective.from_json(json.loads(json.dumps(objective.to_json(), allow_nan=False)))
     assert str(again) == str(objective)
