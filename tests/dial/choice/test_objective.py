@@ -71,7 +71,7 @@ def test_bounds_may_be_none_and_are_ones_own():
         ({"subject_to": ["recall"]}, "aim: 'subject_to' must be an object"),
         ({"subject_to": {"recall": "high"}}, "'recall' must be a number; got 'high'"),
         ({"subject_to": {"recal": 0.9}}, "aim: constraint 'recal' is unknown"),
-        ({"cost_fn": float("nan")}, "'cost_fn' must be a number; got NaN"),
+        ({"cost_fn": float("nan")}, "'cost_fn' must be a number; got nan"),
         ({"prevalence": 2}, "aim: prevalence must lie strictly"),
     ],
 )
