@@ -22,7 +22,8 @@ from rich.table import Table
 
 from lossdial import LCTClassifier, Recipe
 from lossdial.data import data_root
-from lossdial.dial import Surface, adapt, envelope
+from lossdial.dial import Surface
+from lossdial.dial.choice.envelope import adapt, envelope
 from lossdial_studies.data_sets import TableDataSet, data_set
 
 PREVALENCES = (0.001, 0.01, 0.05, 0.2, 0.5)

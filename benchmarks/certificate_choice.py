@@ -3,10 +3,11 @@
 import numpy as np
 from scipy.stats import norm
 
-from lossdial.dial import NotCertified, Objective, Surface, by_subgroup, select
+from lossdial.dial import NotCertified, Objective, Surface
 from lossdial.dial.certificates.certificate import precision_at
 from lossdial.dial.certificates.choice import certified_choice
-from lossdial.dial.certificates.subgroups import at_recall_in_every_part
+from lossdial.dial.certificates.subgroups import at_recall_in_every_part, by_subgroup
+from lossdial.dial.choice.selection import select
 
 SIZES, LAMS, NOISES = (60, 120, 500), (1, 20, 121), (0.3, 2.0)
 FLOORS = (0.7, 0.8, 0.85, 0.9, 0.95)

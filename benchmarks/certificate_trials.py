@@ -11,21 +11,13 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from lossdial.dial import (
-    Dial,
-    Monitor,
-    NotCertified,
-    Objective,
-    OperatingPoint,
-    SequentialTest,
-    Surface,
-    cap_alerts,
-    crossfit,
-    mixture_fit,
-    select,
-    verdict,
-)
+from lossdial.dial import Dial, Monitor, NotCertified, Objective, OperatingPoint, Surface
+from lossdial.dial.certificates.alerts import cap_alerts
 from lossdial.dial.certificates.certificate import npv_at, precision_at
+from lossdial.dial.choice.selection import crossfit, select
+from lossdial.dial.choice.verdict import verdict
+from lossdial.dial.monitor.monitor import SequentialTest
+from lossdial.dial.monitor.shift import mixture_fit
 
 CONFIDENCE = 0.95
 

@@ -21,7 +21,9 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.metrics import average_precision_score, brier_score_loss, precision_recall_curve, roc_auc_score, roc_curve
 
-from lossdial.dial import PAPER_METRICS, FoldedScores, Surface, bootstrap, resample
+from lossdial.dial import PAPER_METRICS, Surface
+from lossdial.dial.surface import FoldedScores
+from lossdial.dial.uncertainty.bootstrap import bootstrap, resample
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from numpy.testing import assert_array_equal
 
 from lossdial import LCTClassifier, Recipe
@@ -27,22 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
 def test_the_python_of_the_readme_runs_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On data of the reader's own, which alone are given."""
-    pytest.importorskip("lightgbm", reason="lightgbm is not installed")
-    rng = np.random.default_rng(0)
-
-    def drawn(n: int) -> tuple[pd.DataFrame, Any]:
-        ill = rng.random(n) < 0.2
-        X = pd.DataFrame(rng.normal(size=(n, 4)) + ill[:, None], columns=list("abcd"))
-        return X, np.where(ill, "ill", "well")
-
     own: dict[str, Any] = {}
-    for frame, labels, n in (("df", "y", 300), ("df_val", "y_val", 1200), ("X_train", "y_train", 300)):
-        own[frame], own[labels] = drawn(n)
-    own["df_new"], own["X_test"] = drawn(50)[0], drawn(50)[0]
-    own["x_val"] = torch.tensor(own["df_val"].to_numpy(), dtype=torch.float32)
-    own["batches"] = [(own["x_val"][i::9], torch.tensor(own["y_val"][i::9] == "ill").long()) for i in range(9)] * 20
-    torch.manual_seed(0)  # of the weights of README's own backbone
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert len(blocks) >= 4

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lossdial.data import grouped_split
-from lossdial.dial import PAPER_METRICS, Objective, Surface, as_metric, select
+from lossdial.dial import PAPER_METRICS, Objective, Surface, as_metric
+from lossdial.dial.choice.selection import select
 from lossdial.dial.metrics.registry import RankMetric
 
 __all__ = ["METRICS", "RECALLS", "Measured", "halves", "measure"]

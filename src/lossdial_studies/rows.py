@@ -13,8 +13,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
-from lossdial.base.codec import from_line
 from lossdial_studies.experiment import Experiment
+from lossdial_studies.lines import from_line
 
 __all__ = ["FIELDS", "FORMAT", "DamagedRow", "StoreError", "check_version", "parse", "run_of", "superseded"]
 

@@ -31,9 +31,9 @@ import pandas as pd
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from lossdial.base.codec import to_line
 from lossdial.base.files import write
 from lossdial_studies.experiment import Experiment, Trial
+from lossdial_studies.lines import to_line
 from lossdial_studies.measuring import Measured
 from lossdial_studies.rows import (
     FIELDS,

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lossdial.base.labels import positive_class, same_label
+from lossdial.base.labels import match_labels, positive_class, same_label
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,14 @@ def test_spellings_of_a_label(one: Any, other: Any, same: bool) -> None:
 def test_gaps_of_pandas_are_gaps() -> None:
     with pytest.raises(ValueError, match="1 of 3 labels are missing"):
         positive_class(pd.Series(["a", "b", pd.NA]))
+
+
+def test_labels_of_another_file() -> None:
+    for written in (["1", "0"], [1.0, 0.0], [1, 0], [True, False], ["1", " 0 "]):
+        matched = match_labels(written, [0, 1])
+        assert matched.tolist() == [1, 0]
+        assert matched.dtype == np.int64
+    assert match_labels(["ill"], ["well", "ill"]).tolist() == ["ill"]
+    assert match_labels([1, 0], ["0", "1"]).tolist() == ["1", "0"]
+    with pytest.raises(ValueError, match="column 'state' holds 'dead'; the model knows 'well', 'ill'"):
+        match_labels(["ill", "dead"], ["well", "ill"], "column 'state'")

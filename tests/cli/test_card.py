@@ -64,7 +64,7 @@ def test_a_page_fits_the_screen_and_follows_the_readers_theme(
 def test_the_card_answers_and_knows_no_patient(pages: dict[str, Path]) -> None:
     text = pages["card"].read_text()
     assert "fit for use?" not in text
-    assert re.search("<h2>In short</h2>.*nothing is promised for new cases; here it flags", text, re.DOTALL)
+    assert re.search("<h2>In short</h2>.*nothing is certified for new cases; here it flags", text, re.DOTALL)
     assert not re.search("patient|hospital", re.sub('base64,[^"]*', "", text))
     assert "the model's own probability" in text.replace("&#x27;", "'")
 

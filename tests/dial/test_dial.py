@@ -11,18 +11,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 import lossdial.dial
-from lossdial.dial import (
-    Dial,
-    FoldedScores,
-    Objective,
-    adapt,
-    choose,
-    envelope,
-    estimate_prevalence,
-    verdict,
-)
+from lossdial.dial import Dial, Objective
 from lossdial.dial.certificates.promises import told
+from lossdial.dial.choice.envelope import adapt, envelope
+from lossdial.dial.choice.selection import choose
+from lossdial.dial.choice.verdict import verdict
 from lossdial.dial.metrics import functions as metrics
+from lossdial.dial.monitor.shift import estimate_prevalence
+from lossdial.dial.surface import FoldedScores
 from lossdial.spaces import Linear, Space
 
 

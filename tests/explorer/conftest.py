@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lossdial.dial import Dial, rounded
+from lossdial.dial import Dial
 from lossdial.dial.points import Estimate
+from lossdial.dial.uncertainty.estimate import rounded
 from lossdial.explorer import Unlabelled, assets, explore
 from lossdial.explorer.figures import Setting, Sizes, adding_up, figures, people, printed
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lossdial.dial import Dial, Objective, select
+from lossdial.dial import Dial, Objective
+from lossdial.dial.choice.selection import select
 from lossdial.explorer import read_points
 from lossdial.explorer.figures import printed
 

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lossdial.dial import Dial, Objective, rounded, select
+from lossdial.dial import Dial, Objective
+from lossdial.dial.choice.selection import select
+from lossdial.dial.uncertainty.estimate import rounded
 from lossdial.explorer.cuts import cuts
 from lossdial.explorer.figures import Setting, Sizes, adding_up, figures, people
 

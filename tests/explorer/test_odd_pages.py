@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lossdial.dial import Dial, rounded
+from lossdial.dial import Dial
 from lossdial.dial.metrics.registry import Goal, as_metric, best, expected_cost
 from lossdial.dial.plots.heat_map import within_noise
 from lossdial.dial.points import spell_threshold
+from lossdial.dial.uncertainty.estimate import rounded
 from lossdial.explorer import Unlabelled
 from lossdial.explorer.figures import Sizes, referred, wilson
 

@@ -1,45 +1,60 @@
-"""Frozen dataclasses as JSON and back, and records as lines of text that know whether they were altered."""
+"""Values as JSON and back: one reader for everything that is read from files and requests of unknown origin."""
 
 from __future__ import annotations
 
-import json
 import math
-import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from pathlib import Path
-from typing import Any, ClassVar, Final, Self
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Final, Literal, Self, Union, get_args, get_origin, get_type_hints
 
-from lossdial.base.errors import closest
+from lossdial.base.errors import InputError, closest
 
-__all__ = [
-    "Config",
-    "append_line",
-    "from_json",
-    "from_line",
-    "to_json",
-    "to_line",
-]
+__all__ = ["Config", "Reader", "as_number", "decode", "encode_float", "from_json", "to_json", "whole"]
 
-_CRC: Final = ', "crc": '
+_REQUIRED: Final = object()
+_SPELLED: Final = {
+    str: "a text",
+    bool: "true or false",
+    int: "a whole number",
+    list: "a list",
+    Mapping: "an object of names and values",
+    NoneType: "null",
+}
 
 
-def to_json(value: Any) -> Any:
-    """A dataclass as ``{"kind": its class, field: …}``, tuples as lists, JSON's own types as they are.
+def to_json(value: Any, tagged: bool = True) -> Any:
+    """A value in JSON's own types: a dataclass as its fields, a tuple as a list, a number of NumPy as a number.
 
+    Parameters
+    ----------
+    value : Any
+        A dataclass, a mapping, a list or tuple, or a value that JSON knows; and any nesting of these.
+    tagged : bool, default=True
+        Whether the name of its class is kept with each dataclass, under ``kind``; :func:`from_json` needs it.
+
+    Returns
+    -------
+    Any
+        What ``json.dumps`` can write.
+
+    Examples
+    --------
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
     ... class Flat:
     ...     sizes: tuple[int, ...] = (1, 2)
-    >>> to_json(Flat()), from_json(to_json(Flat()), [Flat]) == Flat()
-    ({'kind': 'Flat', 'sizes': [1, 2]}, True)
+    >>> to_json(Flat()), to_json(Flat(), tagged=False)
+    ({'kind': 'Flat', 'sizes': [1, 2]}, {'sizes': [1, 2]})
     """
     if is_dataclass(value) and not isinstance(value, type):
-        return {"kind": type(value).__name__, **{f.name: to_json(getattr(value, f.name)) for f in fields(value)}}
+        tag = {"kind": type(value).__name__} if tagged else {}
+        return tag | {f.name: to_json(getattr(value, f.name), tagged) for f in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): to_json(entry) for key, entry in value.items()}
+        return {str(key): to_json(entry, tagged) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [to_json(entry) for entry in value]
+        return [to_json(entry, tagged) for entry in value]
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:  # a number of NumPy's
         return value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -47,183 +62,301 @@ def to_json(value: Any) -> Any:
     raise TypeError(f"{value!r} cannot be kept as JSON.")
 
 
-def from_json(data: Any, kinds: Iterable[type]) -> Any:
-    """What :func:`to_json` was given, if its dataclasses are among ``kinds``; lists become tuples."""
+def from_json(data: Any, kinds: Iterable[type], where: str = "JSON") -> Any:
+    """What :func:`to_json` was given, if its dataclasses are among the known ones; lists become tuples.
+
+    Parameters
+    ----------
+    data : Any
+        The JSON, as ``json.loads`` gives it.
+    kinds : iterable of type
+        The dataclasses that may occur.
+    where : str, default="JSON"
+        What the JSON is, for messages.
+
+    Returns
+    -------
+    Any
+        The value.
+
+    Raises
+    ------
+    InputError
+        If a class is unknown, or a field is missing, unknown, or of the wrong type.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Flat:
+    ...     sizes: tuple[int, ...] = (1, 2)
+    >>> from_json({"kind": "Flat", "sizes": [3]}, [Flat])
+    Flat(sizes=(3,))
+    """
     known = {kind.__name__: kind for kind in kinds}
     if isinstance(data, list):
-        return tuple(from_json(entry, known.values()) for entry in data)
+        return tuple(from_json(entry, known.values(), where) for entry in data)
     if not isinstance(data, dict):
         return data
     if "kind" not in data:
-        return {key: from_json(entry, known.values()) for key, entry in data.items()}
-    kind = known.get(data["kind"]) if isinstance(data["kind"], str) else None
-    if kind is None:
-        raise ValueError(f"kind {data['kind']!r} is not one of {', '.join(known)}.")
-    names = {f.name for f in fields(kind)}
-    needed = {f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING}
-    if wrong := sorted((data.keys() - {"kind"} - names) | (needed - data.keys())):
-        raise ValueError(
-            f"{data['kind']} has, or lacks, {', '.join(wrong)}; it consists of {', '.join(sorted(names))}."
-        )
-    return kind(**{key: from_json(entry, known.values()) for key, entry in data.items() if key != "kind"})
+        return {key: from_json(entry, known.values(), f"{where}: {key!r}") for key, entry in data.items()}
+    return decode(object, data, where, known)
 
 
-def to_line(record: Mapping[str, Any]) -> str:
-    """A record as a line: JSON whose last entry is a checksum of the text before it."""
-    body = json.dumps(record)
-    return f"{body[:-1]}{_CRC}{zlib.crc32(body.encode())}}}\n"
+def decode(kind: Any, value: Any, where: str, known: Mapping[str, type] | None = None) -> Any:
+    """A value of JSON as a type: a dataclass by the annotations of its fields, a list as a tuple.
 
+    Parameters
+    ----------
+    kind : type or annotation
+        ``str``, ``bool``, ``int``, ``float`` (finite), ``None``, ``Any``, a ``Literal``, a union, ``tuple[…]``,
+        ``Mapping[str, …]``, or a dataclass of such fields.
+    value : Any
+        The JSON, as ``json.loads`` gives it.
+    where : str
+        What the JSON is, for messages.
+    known : mapping of name to type, optional
+        Classes by the name that an object may have under ``kind``; such an object becomes one of that class.
 
-def from_line(line: str) -> dict[str, Any]:
-    """What :func:`to_line` was given; a ValueError says what is wrong with the line.
+    Returns
+    -------
+    Any
+        The value.
 
-    >>> from_line(to_line({"auc": 0.9}))
-    {'auc': 0.9}
+    Raises
+    ------
+    InputError
+        If the JSON is not of that type. The message names the place.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Step:
+    ...     rate: float
+    ...     names: tuple[str, ...] = ()
+    >>> decode(Step, {"rate": 1, "names": ["a"]}, "step")
+    Step(rate=1.0, names=('a',))
+    >>> decode(Step, {"rate": "fast"}, "step")
+    Traceback (most recent call last):
+    lossdial.base.errors.InputError: step: 'rate' must be a number; got 'fast'.
     """
-    body, _, crc = line.rstrip("}\n").rpartition(_CRC)
+    arguments = get_args(kind)
+    origin: Any = get_origin(kind) or kind
+    if origin in (Union, UnionType):
+        return _decode_union(arguments, value, where, known)
+    if origin is Any:
+        return value
+    if origin is Literal:
+        if value not in arguments:
+            raise _wrong(where, f"one of {', '.join(map(repr, arguments))}", value)
+        return value
+    if origin is float:
+        number = as_number(value, where)
+        if math.isinf(number):
+            raise _wrong(where, "finite", value)
+        return number
+    if origin is tuple:
+        entries = _require(list, value, where)
+        if not arguments or arguments[-1] is Ellipsis:
+            return tuple(decode(arguments[0] if arguments else Any, entry, where, known) for entry in entries)
+        if len(entries) != len(arguments):
+            raise _wrong(where, f"a list of {len(arguments)}", value)
+        return tuple(decode(one, entry, where, known) for one, entry in zip(arguments, entries, strict=True))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        inner = arguments[1] if arguments else Any
+        named = _require(Mapping, value, where)
+        return {str(key): decode(inner, entry, f"{where}: {key!r}", known) for key, entry in named.items()}
+    if origin in _SPELLED:
+        return _require(origin, value, where)
+    return _decode_dataclass(origin, value, where, known)
+
+
+def _decode_union(alternatives: tuple[Any, ...], value: Any, where: str, known: Mapping[str, type] | None) -> Any:
+    if value is None and NoneType in alternatives:
+        return None
+    *first, last = (kind for kind in alternatives if kind is not NoneType)
+    for kind in first:
+        try:
+            return decode(kind, value, where, known)
+        except InputError:
+            continue
+    return decode(last, value, where, known)
+
+
+def _decode_dataclass(expected: Any, value: Any, where: str, known: Mapping[str, type] | None) -> Any:
+    kind: Any = expected
+    data = dict(_require(Mapping, value, where))
+    if known is not None and "kind" in data:
+        tag = data.pop("kind")
+        tagged = known.get(tag) if isinstance(tag, str) else None
+        if tagged is None or not issubclass(tagged, expected):
+            raise _wrong(f"{where}: 'kind'", f"one of {', '.join(known)}", tag)
+        kind = tagged
+    if not hasattr(kind, "__dataclass_fields__"):
+        raise _wrong(where, f"of type {getattr(kind, '__name__', kind)}", value)
+    taken = {f.name: f for f in fields(kind) if f.init}
+    for key in data:
+        if key not in taken:
+            raise InputError("", f"{where} has no field {key!r:.60}", remedy=_sentence(closest(str(key)[:60], taken)))
+    required = [f.name for f in taken.values() if f.default is MISSING and f.default_factory is MISSING]
+    if missing := [name for name in required if name not in data]:
+        raise InputError("", f"{where} lacks {missing[0]!r}; it has {', '.join(map(repr, data)) or 'nothing'}")
+    hints = _hints(kind)
+    decoded = {name: decode(hints[name], entry, f"{where}: {name!r}", known) for name, entry in data.items()}
     try:
-        record = json.loads(line)
-        altered = int(crc) != zlib.crc32(f"{body}}}".encode())
-        del record["crc"]
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise ValueError(f"not a row: {type(error).__name__}") from error
-    if altered:
-        raise ValueError("its checksum differs")
-    return dict(record)
+        return kind(**decoded)
+    except ValueError as error:
+        raise InputError("", f"{where}: {error}") from error
 
 
-def append_line(path: Path, record: Mapping[str, Any]) -> None:
-    """Add a record to a file, on a line of its own also where the last one was cut off; for who holds its lock."""
-    with path.open("ab+") as file:
-        if file.tell():
-            file.seek(-1, 2)
-            if file.read(1) != b"\n":
-                file.write(b"\n")
-        file.write(to_line(record).encode())
-
-
-_MISSING = object()
-_LONGEST = 60
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 class Reader:
-    """The fields of one JSON object; `where` is how errors call it."""
+    """The fields of one JSON object of unknown origin.
+
+    Parameters
+    ----------
+    data : Any
+        The object, as ``json.loads`` gives it; anything else is an error.
+    where : str
+        What the object is, for messages.
+
+    Examples
+    --------
+    >>> reader = Reader({"name": "clinic", "threshold": "inf"}, "operating point")
+    >>> reader.text("name"), reader.number("threshold")
+    ('clinic', inf)
+    >>> reader.count("name")
+    Traceback (most recent call last):
+    lossdial.base.errors.InputError: operating point: 'name' must be a whole number, 0 or more; got 'clinic'.
+    """
 
     def __init__(self, data: Any, where: str) -> None:
-        if not isinstance(data, Mapping):
-            raise ValueError(f"{where} must be an object of names and values; got {_show(data)}.")
-        self.data, self.where = data, where
+        self.data, self.where = _require(Mapping, data, where), where
 
-    def get(self, key: str, default: Any = _MISSING) -> Any:
-        """What stands under a key."""
-        if key not in self.data and default is _MISSING:
-            raise ValueError(
-                f"{self.where}: {key!r} is missing; there are {', '.join(map(repr, self.data)) or 'none'}."
+    def get(self, key: str, default: Any = _REQUIRED) -> Any:
+        """The value of a key, whatever it is."""
+        if key not in self.data and default is _REQUIRED:
+            raise InputError(
+                "", f"{self.where}: {key!r} is missing; there are {', '.join(map(repr, self.data)) or 'none'}"
             )
         return self.data.get(key, default)
 
+    def read(self, key: str, kind: Any, default: Any = _REQUIRED) -> Any:
+        """The value of a key as a type; see :func:`decode`. The default stands for a key that is missing."""
+        if key not in self.data and default is not _REQUIRED:
+            return default
+        return decode(kind, self.get(key), self._place(key))
+
+    def part(self, key: str) -> Reader:
+        """The object of a key, to be read in turn."""
+        return Reader(self.get(key), self._place(key))
+
+    def parts(self, key: str) -> list[Reader]:
+        """The objects in the list of a key, to be read in turn."""
+        return [Reader(entry, f"{self._place(key)}, entry {i}") for i, entry in enumerate(self.items(key))]
+
     def text(self, key: str) -> str:
-        return str(self._of(key, str, "a text"))
+        return str(self.read(key, str))
 
     def flag(self, key: str) -> bool:
-        return bool(self._of(key, bool, "true or false"))
+        return bool(self.read(key, bool))
 
     def mapping(self, key: str) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._of(key, Mapping, "an object of names and values")
-        return found
+        entries: Mapping[str, Any] = self.read(key, Mapping)
+        return entries
 
     def items(self, key: str) -> list[Any]:
-        return list(self._of(key, list, "a list"))
+        return list(self.read(key, list))
 
     def count(self, key: str) -> int:
-        found = self.get(key)
-        if isinstance(found, bool) or not isinstance(found, int) or found < 0:
-            raise self._wrong(key, "a whole number, 0 or more", found)
-        return found
+        value = self.get(key)
+        if not whole(value, least=0):
+            raise _wrong(self._place(key), "a whole number, 0 or more", value)
+        return int(value)
 
     def number(self, key: str) -> float:
         """A number, or 'inf' or '-inf', which JSON cannot hold; not NaN."""
-        return as_number(self.get(key), f"{self.where}: {key!r}")
+        return as_number(self.get(key), self._place(key))
 
     def finite(self, key: str) -> float:
-        value = self.number(key)
-        if math.isinf(value):
-            raise self._wrong(key, "finite", value)
-        return value
+        return float(self.read(key, float))
 
     def positive(self, key: str) -> float:
         value = self.finite(key)
         if value <= 0:
-            raise self._wrong(key, "greater than 0", value)
+            raise _wrong(self._place(key), "greater than 0", value)
         return value
 
     def optional(self, key: str) -> float | None:
         return None if self.get(key) is None else self.finite(key)
 
     def numbers(self, key: str) -> tuple[float, ...]:
-        return tuple(as_number(value, f"{self.where}: {key!r}") for value in self.items(key))
+        return tuple(as_number(value, self._place(key)) for value in self.items(key))
 
     def finite_by_name(self, key: str) -> dict[str, float]:
-        return {
-            str(name): Reader(self.mapping(key), f"{self.where}: {key!r}").finite(name) for name in self.mapping(key)
-        }
+        return dict(self.read(key, Mapping[str, float]))
 
-    def _of(self, key: str, kind: type, spelled: str) -> Any:
-        found = self.get(key)
-        if not isinstance(found, kind):
-            raise self._wrong(key, spelled, found)
-        return found
-
-    def _wrong(self, key: str, spelled: str, found: Any) -> ValueError:
-        return ValueError(f"{self.where}: {key!r} must be {spelled}; got {_show(found)}.")
+    def _place(self, key: str) -> str:
+        return f"{self.where}: {key!r}"
 
 
 def as_number(value: Any, where: str, nan: bool = False) -> float:
     """A float from JSON; the texts 'inf' and '-inf' (and 'nan', where it is legal) stand for what JSON lacks."""
     legal = ("inf", "-inf", "nan") if nan else ("inf", "-inf")
     if value not in legal if isinstance(value, str) else isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{where} must be a number; got {_show(value)}.")
-    number = float(value)
+        raise _wrong(where, "a number", value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise _wrong(where, "a number that fits in 64 bits", value) from None
     if math.isnan(number) and not nan:
-        raise ValueError(f"{where} must be a number; got NaN.")
+        raise _wrong(where, "a number", value)
     return number
 
 
 def encode_float(value: float) -> float | str:
-    """A float as JSON can hold it; `as_number` reads it back."""
+    """A float as JSON can hold it; :func:`as_number` reads it back."""
     # JSON has no infinity, and a threshold of +inf ('predict none') is legal.
     return float(value) if math.isfinite(value) else repr(float(value))
-
-
-def _show(value: Any) -> str:
-    if isinstance(value, list | dict):
-        return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
-    text = repr(value)
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
-
-
-@dataclass(frozen=True)
-class Config:
-    """A part of a model as a value. Subclasses are frozen dataclasses of plain values, with a ``name`` for the JSON."""
-
-    name: ClassVar[str]
-
-    def to_json(self) -> dict[str, Any]:
-        """The name, and every field."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {"name": self.name} | {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """What :meth:`to_json` gave; a field that is missing has its default."""
-        known = [field.name for field in fields(cls)]
-        given = {key: value for key, value in data.items() if key != "name"}
-        for key in given:
-            if key not in known:
-                raise ValueError(f"{cls.__name__} has no field {key!r}; {closest(key, known)}")
-        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in given.items()})
 
 
 def whole(value: object, least: int = 1) -> bool:
     """Whether a value is an integer of at least so much; True and 2.0 are none."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _require(kind: Any, value: Any, where: str) -> Any:
+    """The value, which must be of a type of JSON; true is no whole number."""
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise _wrong(where, _SPELLED[kind], value)
+    return value
+
+
+def _wrong(where: str, expected: str, value: Any) -> InputError:
+    return InputError("", f"{where} must be {expected}", got=value)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+@dataclass(frozen=True)
+class Config:
+    """A piece of a model as a value; subclasses are frozen dataclasses of plain values, each with a ``name``."""
+
+    name: ClassVar[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """The name, and every field."""
+        return {"name": self.name, **to_json(self, tagged=False)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """What :meth:`to_json` gave; a field that is missing has its default."""
+        config: Self = decode(cls, {key: value for key, value in data.items() if key != "name"}, cls.__name__)
+        return config

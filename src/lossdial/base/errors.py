@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import reprlib
 import sys
 import warnings
 from collections.abc import Callable, Iterable
@@ -11,6 +12,7 @@ from typing import Any, Final
 
 __all__ = [
     "InputError",
+    "InputWarning",
     "closest",
     "in_python",
     "near",
@@ -21,7 +23,10 @@ __all__ = [
 #: an argument named in a text, alone or with a value: {confidence}, {confidence=0.95}
 _REFERENCE: Final = re.compile(r"\{(\w+)(?:=([^{}]*))?\}")
 _LONGEST: Final = 80
+_FEW: Final = 20  # names that are all listed
 _NOTHING: Final = object()
+_REPR: Final = reprlib.Repr()  # a list of a million is not written out
+_REPR.maxstring = _REPR.maxother = 10 * _LONGEST
 
 
 class InputError(ValueError):
@@ -61,7 +66,7 @@ class InputError(ValueError):
         parts = [spelled(self.argument, None)] if self.argument else []
         came = "" if self.got is None else f"; got {self.got}"
         text = " ".join([*parts, self.problem.rstrip(".")]) + f"{came}. {self.remedy}"
-        return _REFERENCE.sub(lambda found: spelled(found[1], found[2]), text).strip()
+        return _REFERENCE.sub(lambda match: spelled(match[1], match[2]), text).strip()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (type(self), self.argument, self.problem, self.got, self.remedy)
@@ -79,10 +84,10 @@ def in_python(name: str, value: str | None) -> str:
 def shown(value: Any) -> str:
     """A value as a message shows it, cut where it is long; braces in it name no argument.
 
-    >>> shown("a" * 200)[-4:], shown("{x}")
-    ('aaa…', "'(x)'")
+    >>> shown("a" * 200)[-4:], shown("{x}"), shown([0] * 100)
+    ('aaa…', "'(x)'", '[0, 0, 0, 0, 0, 0, ...]')
     """
-    text = repr(value)
+    text = _REPR.repr(value)
     text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
     return text.replace("{", "(").replace("}", ")")
 
@@ -95,21 +100,18 @@ def _again(kind: type[InputError], argument: str, problem: str, got: str | None,
     return error
 
 
-_FEW: Final = 20
-
-
 def near(name: object, known: Iterable[object], count: int = 1, cutoff: float = 0.5) -> list[str]:
     """Up to ``count`` of the known names that ``name`` may have meant, the nearest first."""
     folded = {str(k).casefold(): str(k) for k in reversed([*known])}
-    wanted = str(name).casefold()
-    begun = sorted((k for k in folded if len(wanted) > 2 and k.startswith(wanted)), key=len)  # 'auto' for 'auto-truck'
-    alike = difflib.get_close_matches(wanted, list(folded), n=count, cutoff=cutoff)
-    inside = [k for k in folded if len(wanted) > 2 and wanted in k]
-    return [folded[k] for k in dict.fromkeys([*begun, *alike, *inside])][:count]
+    typed = str(name).casefold()
+    longer = sorted((k for k in folded if len(typed) > 2 and k.startswith(typed)), key=len)  # 'auto' for 'auto-truck'
+    alike = difflib.get_close_matches(typed, list(folded), n=count, cutoff=cutoff)
+    containing = [k for k in folded if len(typed) > 2 and typed in k]
+    return [folded[k] for k in dict.fromkeys([*longer, *alike, *containing])][:count]
 
 
 def closest(name: object, known: Iterable[object], cutoff: float = 0.5) -> str:
-    """End of an error message: the nearest of ``known`` to ``name``; all of them where they are few, or none is near.
+    """The end of an error message: the known name that is nearest, and all of them where they are few.
 
     >>> closest("Age", ["age", "income"])
     "did you mean 'age'? There are 'age', 'income'."
@@ -117,25 +119,43 @@ def closest(name: object, known: Iterable[object], cutoff: float = 0.5) -> str:
     "there are 'age', 'income'."
     """
     names = [str(k) for k in known]
-    found = near(name, names, cutoff=cutoff)
-    if found and len(names) > _FEW:
-        return f"did you mean {found[0]!r}?"
-    shown = ", ".join(repr(n) for n in names[:_FEW])
-    there = f"there are {shown}{', …' if len(names) > _FEW else ''}." if names else "there are none."
-    return f"did you mean {found[0]!r}? T{there[1:]}" if found else there
+    nearest = near(name, names, cutoff=cutoff)
+    if nearest and len(names) > _FEW:
+        return f"did you mean {nearest[0]!r}?"
+    listed = ", ".join(repr(n) for n in names[:_FEW])
+    all_of_them = f"there are {listed}{', …' if len(names) > _FEW else ''}." if names else "there are none."
+    return f"did you mean {nearest[0]!r}? T{all_of_them[1:]}" if nearest else all_of_them
 
 
-_BETWEEN: Final = {
-    "lossdial",
-    "lossdial_studies",
-    "sklearn",
-    "joblib",
-}  # a pipeline that calls fit is not the caller's line either
+#: packages whose lines are not the caller's: a pipeline that calls fit is not, either
+_BETWEEN: Final = frozenset(("lossdial", "lossdial_studies", "sklearn", "joblib"))
 
 
-def warn(message: str, category: type[Warning] = UserWarning) -> None:
+class InputWarning(UserWarning):
+    """A warning that may name arguments in braces; each face spells them, as it does those of an `InputError`.
+
+    >>> warning = InputWarning("'a' is taken as positive. Give {pos_label} to choose.")
+    >>> str(warning)
+    "'a' is taken as positive. Give pos_label to choose."
+    >>> warning.told(lambda name, value: f"--{name}")
+    "'a' is taken as positive. Give --pos_label to choose."
+    """
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+        super().__init__(self.told(in_python))
+
+    def told(self, spell: Callable[[str, str | None], str]) -> str:
+        """The message in a line, with arguments as a face spells them."""
+        return _REFERENCE.sub(lambda found: spell(found[1], found[2]), self.message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.message,)
+
+
+def warn(message: str, category: type[Warning] = InputWarning) -> None:
     """Warn at the innermost line that is neither of lossdial nor of scikit-learn."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)  # noqa: TID251
+    warnings.warn(category(message), stacklevel=level)  # noqa: TID251

@@ -40,9 +40,10 @@ from lossdial.bundle.format import (
 from lossdial.bundle.kept import DELETE, Evidence, Training, evidence_from, seen_from, seen_to, training_from
 from lossdial.bundle.predictor import Predictor, class_array
 from lossdial.data.schema import schema_from_json
-from lossdial.dial import OBJECTIVES, Dial, Envelope, Estimate, Objective, OperatingPoint, Referral, Verdict, adapt
+from lossdial.dial import OBJECTIVES, Dial, Envelope, Estimate, Objective, OperatingPoint, Referral, Verdict
 from lossdial.dial.certificates.evidence import Sketch, trained_on
 from lossdial.dial.checks import TooFewPositives, require_positives
+from lossdial.dial.choice.envelope import adapt
 from lossdial.losses import loss_from_recipe
 from lossdial.spaces import Lam
 

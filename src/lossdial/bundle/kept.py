@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lossdial.bundle.format import BundleError, Content
-from lossdial.dial import Dial, OperatingPoint, statable
+from lossdial.dial import Dial, OperatingPoint
 from lossdial.dial.certificates.evidence import Sketch
+from lossdial.dial.checks import statable
 
 if TYPE_CHECKING:
     from lossdial.bundle.bundle import Bundle

@@ -244,9 +244,9 @@ def adapt(
     from rich.console import Console
 
     from lossdial import Bundle
+    from lossdial.base.errors import warn
     from lossdial.cli.points import point_sheet
     from lossdial.cli.questions import probed
-    from lossdial.cli.report import note
 
     if (prevalence is None) == (unlabelled is None):
         raise UsageError("give one of --prevalence and --unlabelled.")
@@ -260,7 +260,7 @@ def adapt(
         dial, _ = labelled_dial(bundle, data, target, group, path_column if data is not None else None)
         new = None if unlabelled is None else probed(bundle, dial, unlabelled, path_column, group_new)
         if new is not None and new.spent:
-            note(f"--unlabelled {unlabelled}: {new.spent}, so their scores are not those of new cases.")
+            warn(f"--unlabelled {unlabelled}: {new.spent}, so their scores are not those of new cases.")
         point = dial.adapt(
             prevalence=prevalence,
             cost_fn=cost_fn,
@@ -305,8 +305,8 @@ def judging(
     bundle: Bundle, data: str | None, target: str | None, group: str | None, path_column: str | None
 ) -> tuple[Dial, list[OperatingPoint], Inputs | None]:
     """The dial over the grid of λ and those of points and bands, the points that it can judge, and what was read."""
+    from lossdial.base.errors import warn
     from lossdial.cli.inputs import Columns, read_inputs
-    from lossdial.cli.report import note
 
     points = list(bundle.points.values())
     if data is None:
@@ -314,7 +314,7 @@ def judging(
         known = [dict(lam) for lam in dial.lams]
         for point in points:
             if dict(point.lam) not in known:
-                note(f"{point.name} is left out: of held-out samples no scores at its λ are kept. Give --data.")
+                warn(f"{point.name} is left out: of held-out samples no scores at its λ are kept. Give --data.")
         return dial, [point for point in points if dict(point.lam) in known], None
     inputs = read_inputs(bundle, data, Columns(target, group, path_column), labelled=True)
     return bundle.dial(inputs.X, inputs.labels, groups=inputs.groups, lams=grid_with_points(bundle)), points, inputs

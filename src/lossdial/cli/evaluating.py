@@ -12,7 +12,7 @@ from lossdial.cli.values import UsageError
 
 if TYPE_CHECKING:
     from lossdial import Dial
-    from lossdial.cli.report import Sheet
+    from lossdial.base.report import Sheet
     from lossdial.dial import BandEvaluation, Evaluation, OperatingPoint
 
 __all__ = ["evaluate"]
@@ -79,10 +79,11 @@ def evaluate(
     from rich.console import Console
 
     from lossdial import Bundle
+    from lossdial.base.report import write_report
     from lossdial.cli.dialing import judging
     from lossdial.cli.further import Wanted, further
-    from lossdial.cli.report import write_report
-    from lossdial.dial import as_metric, evaluate_band, evaluate_points, statable
+    from lossdial.dial import as_metric, evaluate_band, evaluate_points
+    from lossdial.dial.checks import statable
 
     as_metric(heat_map, "heat_map")  # a wrong name is told before anything is computed
     if report is not None and Path(report).suffix not in (".html", ".htm"):
@@ -135,7 +136,7 @@ def evaluate(
 
 def _bands(found: Sequence[BandEvaluation]) -> list[Sheet]:
     """What referral bands do here: the workload, and both ends."""
-    from lossdial.cli.report import Sheet
+    from lossdial.base.report import Sheet
 
     if not found:
         return []
@@ -172,7 +173,7 @@ def _pictures(dial: Dial, points: Sequence[OperatingPoint], heat_map: str) -> Ma
 
 
 def _sheets(found: Sequence[Evaluation], counts: tuple[int, int], notes: Sequence[str]) -> list[Sheet]:
-    from lossdial.cli.report import Sheet
+    from lossdial.base.report import Sheet
 
     about = Sheet(
         f"operating points on {counts[0]:,} positives and {counts[1]:,} negatives",

@@ -88,20 +88,20 @@ def page_of(bundle: Bundle, run: str, data: str | None, columns: Columns, noun: 
 
 def _band(bundle: Bundle, shown: Dial | Unlabelled) -> Referral | None:
     """The newest referral band that the page can show; what it leaves out is told."""
-    from lossdial.cli.report import note
+    from lossdial.base.errors import warn
     from lossdial.dial import Dial
 
     if not bundle.bands:
         return None
     if not isinstance(shown, Dial):
-        note(f"left out, since a referral band is shown by class: {', '.join(bundle.bands)}.")
+        warn(f"left out, since a referral band is shown by class: {', '.join(bundle.bands)}.")
         return None
     known = [dict(lam) for lam in shown.lams]
     able = [band for band in bundle.bands.values() if dict(band.lam) in known]
     for name in bundle.bands.keys() - {band.name for band in able}:
-        note(f"{name} is left out: of held-out samples no scores at its λ are kept. Give --data.")
+        warn(f"{name} is left out: of held-out samples no scores at its λ are kept. Give --data.")
     if len(able) > 1:
-        note(f"the page has room for one referral band: {able[-1].name}, the newest of {len(able)}.")
+        warn(f"the page has room for one referral band: {able[-1].name}, the newest of {len(able)}.")
     return able[-1] if able else None
 
 
@@ -111,9 +111,9 @@ def _shown(
     """What the page is of: labelled scores, or scores alone; the points; and a picture for each sample, if wanted."""
     import numpy as np
 
+    from lossdial.base.errors import warn
     from lossdial.cli.dialing import dial_with_points, grid_with_points
     from lossdial.cli.inputs import read_inputs
-    from lossdial.cli.report import note
     from lossdial.data.schema import ImageRows
     from lossdial.explorer import Unlabelled
 
@@ -128,7 +128,7 @@ def _shown(
     if inputs.y is None:
         if thumbnails:
             raise UsageError(f"--thumbnails shows false alarms and misses, which need labels; {data} has none.")
-        note(f"{data} has no labels: the page shows what each threshold alarms, not whether rightly.")
+        warn(f"{data} has no labels: the page shows what each threshold alarms, not whether rightly.")
         scores = bundle.predictor.scores(bundle.predictor.features(inputs.X), lams)
         return Unlabelled(scores.columns(0, len(scores.lams)), scores.lams), points, None
     dial = bundle.dial(inputs.X, inputs.labels, groups=inputs.groups, lams=lams)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from lossdial import Bundle, Dial
+    from lossdial.base.report import Sheet
     from lossdial.cli.inputs import Inputs
-    from lossdial.cli.report import Sheet
     from lossdial.dial import Estimate, OperatingPoint
 
 __all__ = ["Found", "Wanted", "further"]
@@ -129,7 +129,7 @@ def _money(dial: Dial, points: Sequence[OperatingPoint], miss: float, alarm: flo
 
 
 def _parts(dial: Dial, point: OperatingPoint, parts: ArrayLike, by: str) -> Sheet:
-    from lossdial.cli.report import Sheet
+    from lossdial.base.report import Sheet
 
     found = dial.by_subgroup(parts, point)
     rows = [

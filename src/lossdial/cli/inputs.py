@@ -95,7 +95,7 @@ def _rows(bundle: Bundle, rows: Rows, labelled: bool) -> Inputs:
 def _images(bundle: Bundle, schema: ImageSchema, data: str, columns: Columns, labelled: bool | None) -> Inputs:
     import numpy as np
 
-    from lossdial.cli.report import note
+    from lossdial.base.errors import warn
     from lossdial.data.readers.decoding import WHITE
     from lossdial.data.schema import ImageRows
     from lossdial.data.sources import read_images
@@ -119,7 +119,7 @@ def _images(bundle: Bundle, schema: ImageSchema, data: str, columns: Columns, la
     if labelled is None:
         labelled = columns.target is not None or found.names is not None
     for text in found.notes:
-        note(text)
+        warn(text)
     y = np.array(bundle.predictor.classes)[found.labels((negative, positive))] if labelled else None
     gone = np.setdiff1d(np.arange(len(found.table)), found.kept)
     reasons = dict(zip(gone.tolist(), (reason for _, reason in found.corrupt), strict=True))

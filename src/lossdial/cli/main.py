@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lossdial.base.errors import closest
+from lossdial.base.errors import InputWarning, closest
 from lossdial.cli.commands import OWN, Command, commands
 from lossdial.cli.grammar import parse, print_config
 from lossdial.cli.helping import help_of_command, help_of_settings, overview
@@ -103,7 +103,7 @@ def _show_warning(command: Command, fallback: Callable[..., None]) -> Callable[.
     shown = set()
 
     def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
-        if category is UserWarning:
+        if category in (UserWarning, InputWarning):
             text = in_words(str(message), _names(command))
             if text not in shown:
                 shown.add(text)

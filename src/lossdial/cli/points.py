@@ -11,7 +11,7 @@ from lossdial.cli.wording import in_words
 
 if TYPE_CHECKING:
     from lossdial import Bundle
-    from lossdial.cli.report import Sheet
+    from lossdial.base.report import Sheet
     from lossdial.dial import Estimate, OperatingPoint, Referral
 
 __all__ = ["band_sheet", "point_sheet", "points", "promise"]
@@ -115,7 +115,7 @@ def _take(run: str, bundle: Bundle, path: str) -> str:
 
 def point_sheet(point: OperatingPoint) -> Sheet:
     """A point's figures, on the data it was chosen on and cross-fitted."""
-    from lossdial.cli.report import Sheet
+    from lossdial.base.report import Sheet
 
     note = (
         f"{point.n_positive} positives, {point.n_negative} negatives; 95 % intervals. "
@@ -129,7 +129,7 @@ _COLUMNS = ("metric", "where it was chosen", "cross-fitted")
 
 def _listed(point: OperatingPoint) -> Sheet:
     """The same in short: of the figures, those that the point was chosen by."""
-    from lossdial.cli.report import Sheet
+    from lossdial.base.report import Sheet
 
     return Sheet(_title(point), _COLUMNS, _rows(point, list(point.crossfit or point.metrics)))
 
@@ -152,7 +152,7 @@ def promise(point: OperatingPoint) -> str:
 
 def band_sheet(band: Referral) -> Sheet:
     """A referral band: its two ends, what they promise, and the workload."""
-    from lossdial.cli.report import Sheet
+    from lossdial.base.report import Sheet
     from lossdial.dial.points import spell_threshold
 
     lam = ", ".join(f"{name} {value:.3g}" for name, value in band.lam.items())

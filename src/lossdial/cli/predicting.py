@@ -54,11 +54,10 @@ def predict(
     from rich.console import Console
 
     from lossdial import Bundle
-    from lossdial.base.errors import closest
+    from lossdial.base.errors import closest, warn
     from lossdial.base.files import require_writable
     from lossdial.cli.inputs import Columns, read_inputs
     from lossdial.cli.questions import amounts_of
-    from lossdial.cli.report import note
 
     target = Path(out)
     if target.suffix not in (".csv", ".parquet"):
@@ -76,7 +75,7 @@ def predict(
     inputs = read_inputs(bundle, data, Columns(path=path_column), labelled=False)
     taken = [name for name in ("probability", "prediction") if name in inputs.table]
     if taken:
-        note(f"{data} has a column {' and '.join(taken)} already; in {out} it is this model's.")
+        warn(f"{data} has a column {' and '.join(taken)} already; in {out} it is this model's.")
     predictor = bundle.predictor
     features, rows = predictor.features(inputs.X), inputs.table.iloc[inputs.kept]
     if point in bundle.bands:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from lossdial.base.imports import lazily
 
 if TYPE_CHECKING:
-    from lossdial.base.labels import match_labels, positive_class
     from lossdial.data.contact_sheet import save_contact_sheet
     from lossdial.data.encoder import ColumnReport, TableEncoder
     from lossdial.data.leaks import count_copies, join_groups, row_digests, row_groups, split_rows
@@ -46,8 +45,6 @@ __all__ = [
     "list_image_folder",
     "list_images",
     "load_images",
-    "match_labels",
-    "positive_class",
     "read_table",
     "row_digests",
     "row_groups",

@@ -3,35 +3,48 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
 from typing import Any
 
 import yaml
 
+from lossdial.base.report import Block, Items, Report, Section, Sheet, Text
 from lossdial.bundle import Bundle
 from lossdial.data.schema import ArraySchema, ImageSchema, Schema, TableSchema
-from lossdial.dial import OperatingPoint, rounded
+from lossdial.dial import OperatingPoint
+from lossdial.dial.uncertainty.estimate import rounded
 
 __all__ = ["model_card"]
 
 
 def model_card(bundle: Bundle, title: str = "A model of lossdial", onnx: str | None = None) -> str:
-    """The card, from the bundle alone: what it does not know, the card leaves open.
+    """The model card. It uses the bundle alone, and leaves open what the bundle does not know.
 
-    onnx: the name of the exported file, where there is one.
+    Parameters
+    ----------
+    bundle : Bundle
+        The model.
+    title : str
+        What to call it.
+    onnx : str, optional
+        The name of the exported file, if there is one.
+
+    Returns
+    -------
+    str
+        Markdown, with front matter in YAML.
     """
-    parts = [
-        f"---\n{yaml.safe_dump(_front(bundle, title, onnx), sort_keys=False, allow_unicode=True)}---",
-        f"# {title}",
-        _what(bundle, onnx),
-        "## Data\n" + _data(bundle),
-        "## Training\n" + _training(bundle),
-        "## Operating points\n" + "\n\n".join(_point(p) for p in bundle.points.values()),
-        *(["## Referral bands\n" + _bands(bundle, onnx)] if bundle.bands else []),
-        "## Limits\n" + "\n".join(f"- {line}" for line in _limits(bundle)),
+    blocks: list[Block] = [
+        *_about(bundle, onnx),
+        Section("Data", [*_data(bundle)]),
+        Section("Training", [Items([*_training(bundle)])]),
+        Section("Operating points", [_point(point) for point in bundle.points.values()]),
+        *([Section("Referral bands", [*_bands(bundle, onnx)])] if bundle.bands else []),
+        Section("Limits", [Items([*_limits(bundle)])]),
     ]
-    return "\n\n".join(parts) + "\n"
+    front = yaml.safe_dump(_front(bundle, title, onnx), sort_keys=False, allow_unicode=True)
+    return f"---\n{front}---\n\n{Report(title, blocks).markdown()}"
 
 
 def _front(bundle: Bundle, title: str, onnx: str | None) -> dict[str, Any]:
@@ -72,131 +85,102 @@ def _task(schema: Schema) -> str:
     return "image-classification" if isinstance(schema, ImageSchema) else "tabular-classification"
 
 
-def _what(bundle: Bundle, onnx: str | None) -> str:
+def _about(bundle: Bundle, onnx: str | None) -> Iterator[Block]:
     negative, positive = bundle.predictor.classes
-    lines = [
+    yield Text(
         f"It tells `{positive}` from `{negative}`. One network was trained over a distribution of losses; λ and the "
-        "threshold are chosen afterwards, and each choice is an operating point below.",
-    ]
+        "threshold are chosen afterwards, and each choice is an operating point below."
+    )
     if onnx:
-        lines.append(
+        yield Text(
             f"`{onnx}` holds it as ONNX: raw rows in; label, probability and score out. Its inputs `point`, `lam.…`, "
             "`threshold` and `prevalence` have defaults; its metadata has the points, their certificates and the "
             "digests below."
         )
-    return "\n\n".join(lines)
 
 
-def _data(bundle: Bundle) -> str:
+def _data(bundle: Bundle) -> Iterator[Block]:
     training, schema = bundle.training, bundle.predictor.schema
     share = training.prevalence
     odds = f", 1 to {(1 - share) / share:.4g}" if 0 < share < 1 else ""
-    lines = [f"- positives in training: {100 * share:.4g} %{odds}"]
+    lines = [f"positives in training: {100 * share:.4g} %{odds}"]
     if training.target is not None:
-        lines.append(f"- labels: the column `{training.target}`")
+        lines.append(f"labels: the column `{training.target}`")
     if bundle.evidence is not None:
         positives = int(bundle.evidence.y.sum())
-        lines.append(f"- held out in training: {positives} positives, {len(bundle.evidence.y) - positives} negatives")
-    lines += [f"- sha256 of the {kind}: `{digest}`" for kind, digest in bundle.digests().items()]
+        lines.append(f"held out in training: {positives} positives, {len(bundle.evidence.y) - positives} negatives")
+    lines += [f"sha256 of the {kind}: `{digest}`" for kind, digest in bundle.digests().items()]
     if isinstance(schema, ImageSchema):
-        lines.append(f"- inputs: images of {schema.height} × {schema.width} px, {schema.channels} channels")
+        lines.append(f"inputs: images of {schema.height} × {schema.width} px, {schema.channels} channels")
     elif isinstance(schema, ArraySchema):
-        lines.append(f"- inputs: numbers of shape {schema.shape}")
-    elif isinstance(schema, TableSchema):
-        rows = [f"| {_cell(r.name)} | {r.role} | {_cell(r.note)} |" for r in schema.encoder.report_]
-        lines += ["", "| column | role | how it is read |", "| --- | --- | --- |", *rows]
-    return "\n".join(lines)
+        lines.append(f"inputs: numbers of shape {schema.shape}")
+    yield Items(lines)
+    if isinstance(schema, TableSchema):
+        rows = [(column.name, column.role, column.note) for column in schema.encoder.report_]
+        yield Sheet("", ("column", "role", "how it is read"), rows)
 
 
-def _training(bundle: Bundle) -> str:
+def _training(bundle: Bundle) -> Iterator[str]:
     training, model = bundle.training, bundle.predictor.model
-    constants = [f"{key} = {value:.6g}" for key, value in training.loss.items() if isinstance(value, float)]
-    beta = training.loss.get("beta")
-    said = f", β = {beta:.6g}" if isinstance(beta, float) else ""
-    rest = [text for text in constants if not text.startswith("beta")]
-    lines = [f"- loss: {training.loss.get('name', 'unknown')}{said}{''.join(f', {text}' for text in rest)}"]
+    symbols = {"beta": "β"}
+    constants = [f", {symbols.get(k, k)} = {v:.6g}" for k, v in training.loss.items() if isinstance(v, float)]
+    yield f"loss: {training.loss.get('name', 'unknown')}{''.join(constants)}"
     for name in model.space.names:
         low, high = model.space.bounds(name)
-        lines.append(f"- λ: {name} " + (f"from {low:g} to {high:g}" if low < high else f"fixed at {low:g}"))
+        yield f"λ: {name} " + (f"from {low:g} to {high:g}" if low < high else f"fixed at {low:g}")
     size = sum(p.numel() for p in model.parameters())
     members = f", {model.members} members" if model.members > 1 else ""
-    lines.append(
-        f"- network: {type(model.backbone).__name__}, head {model.head.config.name}{members}, {size:,} numbers"
-    )
-    lines.append(f"- {training.steps:,} steps in {training.seconds:.3g} s; lossdial {version('lossdial')}")
-    return "\n".join(lines)
+    yield f"network: {type(model.backbone).__name__}, head {model.head.config.name}{members}, {size:,} numbers"
+    yield f"{training.steps:,} steps in {training.seconds:.3g} s; lossdial {version('lossdial')}"
 
 
-def _point(point: OperatingPoint) -> str:
+def _point(point: OperatingPoint) -> Section:
     lam = ", ".join(f"{name} {value:.4g}" for name, value in point.lam.items())
     lines = [
-        f"### {point.name}",
-        f"{point.description}." if not point.description.endswith(".") else point.description,
-        "",
-        *([f"- λ: {lam}"] if lam else []),
-        f"- threshold on the score: {point.spelled_threshold}",
-        f"- calibration: {point.calibration.kind if point.calibration else 'none'}",
-        *([f"- made for a prevalence of {point.prevalence:g}"] if point.prevalence is not None else []),
-        f"- {point.certificate or point.holding or 'not certified'}",
-        *([f"- NOT MET: {point.note}"] if not point.feasible else []),
-        *([f"- not met where it was not chosen: {', '.join(point.missed)}"] if point.missed else []),
+        *([f"λ: {lam}"] if lam else []),
+        f"threshold on the score: {point.spelled_threshold}",
+        f"calibration: {point.calibration.kind if point.calibration else 'none'}",
+        *([f"made for a prevalence of {point.prevalence:g}"] if point.prevalence is not None else []),
+        f"{point.certificate or point.holding or 'not certified'}",
+        *([f"NOT MET: {point.note}"] if not point.feasible else []),
+        *([f"not met where it was not chosen: {', '.join(point.missed)}"] if point.missed else []),
     ]
+    blocks: list[Block] = [Text(f"{point.description.rstrip('.')}."), Items(lines)]
     names = list(dict.fromkeys([*point.crossfit, *point.metrics]))
     if names:
-        lines += [
-            "",
-            f"On {point.n_positive} positives and {point.n_negative} negatives, with 95 % intervals:",
-            "",
-            "| metric | cross-fitted | where it was chosen |",
-            "| --- | --- | --- |",
-            *(f"| {name} | {point.crossfit.get(name, '')} | {point.metrics.get(name, '')} |" for name in names),
-        ]
-    return "\n".join(lines)
+        rows = [(name, str(point.crossfit.get(name, "")), str(point.metrics.get(name, ""))) for name in names]
+        counts = f"On {point.n_positive} positives and {point.n_negative} negatives, with 95 % intervals:"
+        blocks += [Text(counts), Sheet("", ("metric", "cross-fitted", "where it was chosen"), rows)]
+    return Section(point.name, blocks)
 
 
-def _bands(bundle: Bundle, onnx: str | None) -> str:
-    """Every band with its ends, its certificate and the workload that it leaves to people."""
-    lines = ["Each has three answers: clear, refer to a person, act."]
-    if onnx:
-        lines[0] += f" `{onnx}` has them in its metadata (`lossdial.bands`); its graph does not answer by them."
+def _bands(bundle: Bundle, onnx: str | None) -> Iterator[Block]:
+    """Every band with its certificate and the workload that it leaves to people."""
+    metadata = f" `{onnx}` has them in its metadata (`lossdial.bands`); its graph does not answer by them."
+    yield Text(f"Each has three answers: clear, refer to a person, act.{metadata if onnx else ''}")
     for band in bundle.bands.values():
         lam = ", ".join(f"{name} {value:.4g}" for name, value in band.lam.items())
         load = band.workload
-        lines += [
-            "",
-            f"### {band.name}",
-            *([f"- λ: {lam}"] if lam else []),
-            f"- {band}",
-            f"- workload: {100 * load.value:.3g} % of cases are referred "
-            f"({100 * load.low:.3g} to {100 * load.high:.3g} %)",
-        ]
-    return "\n".join(lines)
+        share = f"{100 * load.value:.3g} % of cases are referred ({100 * load.low:.3g} to {100 * load.high:.3g} %)"
+        yield Section(band.name, [Items([*([f"λ: {lam}"] if lam else []), str(band), f"workload: {share}"])])
 
 
-def _limits(bundle: Bundle) -> list[str]:
+def _limits(bundle: Bundle) -> Iterator[str]:
     points = bundle.points.values()
-    bare = [p.name for p in points if p.certificate is None]
-    untuned = [p.name for p in points if not p.metrics and not p.crossfit]
-    lines = []
-    if bare:
-        lines.append(f"Without a certificate nothing holds for sure on new data: {', '.join(bare)}.")
-    if any(p.certificate is not None for p in points):
-        lines.append("A certificate holds for new samples drawn as its own were, and for no others.")
-    if untuned:
-        lines.append(f"Nobody has measured {', '.join(untuned)}: no figure is known.")
-    if any(p.metrics for p in points):
-        lines.append("Figures where a point was chosen flatter it; the cross-fitted ones do not.")
+    uncertified = [point.name for point in points if point.certificate is None]
+    unmeasured = [point.name for point in points if not point.metrics and not point.crossfit]
+    if uncertified:
+        yield f"Without a certificate nothing holds for sure on new data: {', '.join(uncertified)}."
+    if any(point.certificate is not None for point in points):
+        yield "A certificate holds for new samples drawn as its own were, and for no others."
+    if unmeasured:
+        yield f"Nobody has measured {', '.join(unmeasured)}: no figure is known."
+    if any(point.metrics for point in points):
+        yield "Figures on the data that a point was chosen on flatter it; the cross-fitted ones do not."
     if bundle.evidence is None:
-        lines.append("It was kept without held-out samples: it cannot be tuned anew without data.")
+        yield "It was kept without held-out samples: it cannot be tuned again without data."
     if bundle.predictor.space.dim:
-        lines.append("Outside the ranges of λ above the network extrapolates.")
+        yield "Outside the ranges of λ above the network extrapolates."
     if isinstance(bundle.predictor.schema, TableSchema):
-        lines.append("Text that training has not seen says nothing to the model, and a gap is filled with the median.")
-    lines.append(
-        "License, intended use and the population that the samples were drawn from are not known to the model."
-    )
-    return lines
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+        yield "Text that training has not seen says nothing to the model, and a gap is filled with the median."
+    yield "The model does not know its license, its intended use, or the population that its samples were drawn from."

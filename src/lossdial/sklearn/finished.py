@@ -15,7 +15,8 @@ from torch import nn
 
 from lossdial.bundle import Bundle, BundleError, Evidence
 from lossdial.bundle.predictor import Predictor
-from lossdial.dial import OperatingPoint, statable
+from lossdial.dial import OperatingPoint
+from lossdial.dial.checks import statable
 from lossdial.dial.metrics.functions import auc
 from lossdial.models import ConditionalClassifier
 from lossdial.sklearn.rows import Split

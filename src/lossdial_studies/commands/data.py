@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from lossdial.cli.report import Sheet
+    from lossdial.base.report import Sheet
 
 __all__ = ["data"]
 
@@ -40,7 +40,7 @@ def data(action: Literal["list", "fetch"], name: str | None = None, /, root: str
 
 
 def _sheet(folder: Path) -> Sheet:
-    from lossdial.cli.report import Sheet
+    from lossdial.base.report import Sheet
     from lossdial_studies.data_sets import DATA_SETS, TableDataSet
 
     rows = []

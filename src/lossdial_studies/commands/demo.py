@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lossdial import LCTClassifier, Space
-    from lossdial.cli.report import Sheet
+    from lossdial.base.report import Sheet
     from lossdial.dial import Dial, OperatingPoint
 
 __all__ = ["demo"]
@@ -65,7 +65,7 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
     from threadpoolctl import threadpool_limits
 
     from lossdial.base.files import require_writable
-    from lossdial.cli.report import write_report
+    from lossdial.base.report import write_report
     from lossdial_studies.commands.two_kinds import KINDS_AIMS, drawn, lines, one_solve, searches
 
     torch.set_num_threads(1)  # an image of 8 × 8 pixels is too little work to share,
@@ -205,8 +205,8 @@ def _picture(at_test: Dial, answers: list[_Answer]) -> Figure:
 
 
 def _chosen(answers: list[_Answer]) -> Sheet:
-    from lossdial.cli.report import Sheet
-    from lossdial.dial import rounded
+    from lossdial.base.report import Sheet
+    from lossdial.dial.uncertainty.estimate import rounded
 
     rows = [
         (

@@ -93,7 +93,7 @@ def table(
 
 
 def _print_texts(name: str, tables: Sequence[TextTable], format: str, out: str | None, console: Console) -> None:
-    from lossdial.cli.report import Sheet
+    from lossdial.base.report import Sheet
     from lossdial_studies.sheets import written
 
     if format == "terminal" and out is None:

@@ -103,7 +103,7 @@ def _check_any(column: str, value: object, found: Sized, there: set[Any]) -> Non
 
 
 def _print_rows(frame: pd.DataFrame, metrics: Sequence[str], limit: int, console: Console) -> None:
-    from lossdial.cli.report import Sheet
+    from lossdial.base.report import Sheet
     from lossdial.dial import as_metric
 
     for name in metrics:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lossdial import Dial
-    from lossdial.cli.report import Sheet
+    from lossdial.base.report import Sheet
 
 __all__ = ["Aim", "Parts", "Rival", "beside", "search", "words"]
 
@@ -88,8 +88,8 @@ def search(
 
 def beside(title: str, ours: Rival, objectives: Sequence[Aim], searched: Sequence[Rival]) -> Sheet:
     """Every aim by one fit and by every search, chosen on the tuning rows, measured on the test rows; and the cost."""
-    from lossdial.cli.report import Sheet
-    from lossdial.dial import rounded
+    from lossdial.base.report import Sheet
+    from lossdial.dial.uncertainty.estimate import rounded
 
     every, rows = (ours, *searched), []
     for objective in objectives:

@@ -13,9 +13,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from lossdial.dial import Objective, Surface, select
+from lossdial.dial import Objective, Surface
 from lossdial.dial.calibration import calibrations, stated
 from lossdial.dial.checks import FloatArray
+from lossdial.dial.choice.selection import select
 
 __all__ = ["COSTS", "OBJECTIVES", "Aim", "Scored", "cost_name", "figures", "objectives"]
 

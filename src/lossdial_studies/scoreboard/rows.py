@@ -11,8 +11,8 @@ from typing import Any, Final, Literal
 
 from filelock import FileLock
 
-from lossdial.base.codec import append_line, from_line, to_line
 from lossdial.base.files import write
+from lossdial_studies.lines import append_line, from_line, to_line
 
 __all__ = ["PACKED", "Board", "Row"]
 

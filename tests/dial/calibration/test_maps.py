@@ -144,7 +144,7 @@ def test_isotonic_beyond_its_ends():
         ({"kind": "platt", "slope": 1.0}, "'intercept' is missing"),
         ({"kind": "platt", "slope": -1.0, "intercept": 0.0}, "'slope' must be greater than 0; got -1.0"),
         ({"kind": "platt", "slope": "steep", "intercept": 0.0}, "'slope' must be a number; got 'steep'"),
-        ({"kind": "temperature", "temperature": float("nan")}, "'temperature' must be a number; got NaN"),
+        ({"kind": "temperature", "temperature": float("nan")}, "'temperature' must be a number; got nan"),
         ({"kind": "temperature", "temperature": "inf"}, "'temperature' must be finite"),
         ({"kind": "spline"}, "one of temperature, platt"),
         ({"kind": "isotonic", "margins": [1.0, 0.0], "probabilities": [0.1, 0.2]}, "ascending"),

@@ -54,7 +54,7 @@ def test_what_was_chosen_and_certified_holds(objective, draw, spread):
 
 def test_without_a_certificate_the_floor_is_broken_most_of_the_time():
     # The reason for all this; measured 0.65 to 0.75 here.
-    from lossdial.dial import select
+    from lossdial.dial.choice.selection import select
 
     count = 0
     for trial in range(200):

@@ -215,7 +215,7 @@ def test_json_that_was_altered_is_named(data, message):
 
 def test_a_vertex_that_was_altered_is_named():
     for change, message in (
-        ({"threshold": math.nan}, "vertex 1: 'threshold' must be a number; got NaN"),
+        ({"threshold": math.nan}, "vertex 1: 'threshold' must be a number; got nan"),
         ({"fpr": 1.5}, r"vertex 1: 'fpr' must lie in \[0, 1\]; got 1.5"),
         ({"lam": None}, "vertex 1: 'lam' must be an object"),
         ({"index": -1}, "vertex 1: 'index' must be a whole number"),

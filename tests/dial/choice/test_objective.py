@@ -43,7 +43,7 @@ OBJECTIVES = [
 ]
 
 
-@pytest.mark.parametrize("aim", OBJECTIVES)
+@pytest.mark.parametrize("objective", OBJECTIVES)
 def test_an_aim_can_be_written_down(objective):
     again = Objective.from_json(json.loads(json.dumps(objective.to_json(), allow_nan=False)))
     assert str(again) == str(objective)
@@ -71,7 +71,7 @@ def test_bounds_may_be_none_and_are_ones_own():
         ({"subject_to": ["recall"]}, "aim: 'subject_to' must be an object"),
         ({"subject_to": {"recall": "high"}}, "'recall' must be a number; got 'high'"),
         ({"subject_to": {"recal": 0.9}}, "aim: constraint 'recal' is unknown"),
-        ({"cost_fn": float("nan")}, "'cost_fn' must be a number; got NaN"),
+        ({"cost_fn": float("nan")}, "'cost_fn' must be a number; got nan"),
         ({"prevalence": 2}, "aim: prevalence must lie strictly"),
     ],
 )

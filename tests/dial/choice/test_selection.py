@@ -280,7 +280,7 @@ def tied_surface(plain=None):
 
 
 @pytest.mark.parametrize(
-    "aim",
+    "objective",
     [
         Objective(maximize="recall", subject_to={"fpr": 0.3}),
         Objective(maximize="recall", subject_to={"alert_rate": 0.6}),

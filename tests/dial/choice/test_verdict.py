@@ -62,7 +62,7 @@ def test_intervals_of_several_aims_hold_at_once():
 def test_the_plain_loss_is_a_rival_of_its_own():
     found = verdict(crossing(0), (Objective(maximize="f1"), Objective(maximize="auc")), plain={"tau": 1.0})
     assert [gain.rival for gain in found.gains] == [BEST, PLAIN] * 2
-    assert str(found).count("aims") == 2
+    assert str(found).count("objectives") == 2
     assert PLAIN in str(found)
     with pytest.raises(ValueError, match="plain has λ"):
         verdict(crossing(0), plain={"tau": 7.0})
@@ -83,7 +83,7 @@ def test_a_better_model_is_found_and_its_twin_is_not():
         compare(surface, alike(3, 100, 900, m=1))
 
 
-@pytest.mark.parametrize(("aims", "draws"), [(("f1",), 400), (OBJECTIVES, 200)])
+@pytest.mark.parametrize(("objectives", "draws"), [(("f1",), 400), (OBJECTIVES, 200)])
 def test_between_models_that_differ_by_noise_a_gain_is_claimed_in_one_comparison_of_twenty(objectives, draws):
     # At a true risk of 5 % more than 5 % + 3 standard deviations come up in one run of 700; unwidened: 16 and 10 %.
     rng = np.random.default_rng(5)

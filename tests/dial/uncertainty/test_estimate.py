@@ -3,7 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from lossdial.dial import Estimate, rounded
+from lossdial.dial import Estimate
+from lossdial.dial.uncertainty.estimate import rounded
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_json_reads_as_it_should() -> None:
         "zero_start": False,
         "members": 1,
     }
-    with pytest.raises(ValueError, match="FiLMConfig has no field 'width'; did you mean 'widths'"):
+    with pytest.raises(ValueError, match=r"FiLMConfig has no field 'width'\. Did you mean 'widths'"):
         FiLMConfig.from_json({"name": "film", "width": [9]})
     with pytest.raises(ValueError, match="members must be a whole number"):
         build_head({"name": "plain", "members": "many"}, C, D)

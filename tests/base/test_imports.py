@@ -1,3 +1,5 @@
+"""Names of a package, imported when they are first used."""
+
 import subprocess
 import sys
 
@@ -20,5 +22,12 @@ def test_a_room_that_is_not_asked_for_is_not_imported() -> None:
     program = (
         "import sys, lossdial.data; lossdial.data.TableEncoder; "
         "sys.exit(bool({'PIL', 'lossdial_studies.data_sets', 'torch'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_labels_load_no_reader_of_tables() -> None:
+    program = (
+        "import sys, lossdial.base.labels; sys.exit(bool({'pandas', 'pyarrow', 'PIL', 'torch'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from lossdial.cli.report import Sheet, write_report
-from lossdial.dial import REPORT
+from lossdial.base.report import Items, Report, Section, Sheet, Text, write_report
+from lossdial.dial.choice.selection import REPORT
 
 
 def rendered(sheet: Sheet, width: int = 80, soft_wrap: bool = True) -> list[str]:
@@ -69,7 +69,21 @@ def test_words_are_folded_between_words() -> None:
 
 
 def test_the_page_escapes() -> None:
-    assert "<td>a &lt; b</td>" in Sheet("t", ("x",), [("a < b",)]).html()
+    assert "<td>a &lt; b</td>" in Report("t", [Sheet("", ("x",), [("a < b",)])]).html()
+
+
+def test_a_report_in_both_formats() -> None:
+    table = Sheet("counts", ("what", "how many"), [("a | b", "3")], "a note")
+    report = Report("R", [Section("S", [Text("**so** `x`", "open"), Items(["one", "two"]), table], boxed=True)])
+    assert report.markdown() == (
+        "# R\n\n## S\n\n**so** `x`\n\n- one\n- two\n\n"
+        "### counts\n\n| what | how many |\n| --- | --- |\n| a \\| b | 3 |\n\na note\n"
+    )
+    page = report.html()
+    assert '<section class="box"><h2>S</h2><p class="open"><b>so</b> <code>x</code></p>' in page
+    assert "<ul><li>one</li><li>two</li></ul>" in page
+    assert '<h3>counts</h3><div class="scroll"' in page
+    assert '<td>a | b</td><td class="n">3</td>' in page
 
 
 def test_a_line_of_the_summary_is_a_paragraph(tmp_path: Path) -> None:
