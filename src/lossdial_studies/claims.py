@@ -24,7 +24,7 @@ from lossdial_studies.methods import ABLATIONS, CONTROLS, METHODS, method
 from lossdial_studies.sheets import TextTable
 from lossdial_studies.store import Store
 
-__all__ = ["POWER", "Claim", "Kind", "Side", "claim_tables", "claims"]
+__all__ = ["POWER", "Claim", "Kind", "Side", "claim_tables", "claimable", "claims"]
 
 Floats = NDArray[np.float64]
 Kind = Literal["one", "any", "best", "mean", "averaged"]
@@ -168,6 +168,29 @@ def claims(
             redrawn = np.array([_differences(one, pair, seeds) for one in again])
             spread[pair] += list((redrawn - redrawn.mean(axis=0)) * np.sqrt(each / (each - 1)))
     return tuple(_claim(pair, seeds, estimates, np.array(spread[pair])) for pair, seeds in sides.pairs.items())
+
+
+def claimable(frame: pd.DataFrame, store: Store, search: str = "vs") -> bool:
+    """Whether a store holds a control, beside which the claim is to be read, and all scores that it takes.
+
+    Parameters
+    ----------
+    frame
+        The store's rows.
+    store
+        The store.
+    search
+        The baseline.
+
+    Returns
+    -------
+    bool
+    """
+    if frame.empty or not frame["method"].isin(CONTROLS).any():
+        return False
+    mine = frame.loc[frame["method"].isin(_methods(frame, search)), "key"].unique()
+    cells = frame.groupby(["data", "beta", "preset", "epochs"])["method"].agg(set)
+    return all(map(store.has_scores, mine)) and all({search, f"{search}+lct"} <= found for found in cells)
 
 
 def _differences(figures: Mapping[Side, Mapping[int, float]], pair: tuple[Side, Side], seeds: Sequence[int]) -> Floats:

@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 from lossdial.dial import Surface
 from lossdial.dial.surface import swapped_halves
 from lossdial_studies import Experiment, Store
-from lossdial_studies.claims import Side, claim_tables, claims
+from lossdial_studies.claims import Side, claim_tables, claimable, claims
 from lossdial_studies.measuring import halves, measure
 from lossdial_studies.sheets import written
 
@@ -113,6 +113,16 @@ def test_the_tables_in_words(tmp_path: Path) -> None:
     ]
     assert "VS + LCT, one training" in written(tables[0], "markdown")
     assert all(len(row) == len(table.headings) for table in tables for row in table.rows)
+
+
+def test_claimable_where_a_control_and_the_scores_are_there(tmp_path: Path) -> None:
+    store = make_store(tmp_path, {"vs": 1.0, "vs:block": 1.1, "vs+lct": 1.2}, seeds=1)
+    frame = store.frame()
+    assert claimable(frame, store)
+    assert not claimable(frame[frame["method"] != "vs:block"], store)
+    assert not claimable(frame[frame["method"] != "vs"], store)
+    (store.folder / "scores" / f"{frame['key'].iloc[0]}.npz").unlink()
+    assert not claimable(frame, store)
 
 
 def test_bad_input(tmp_path: Path) -> None:

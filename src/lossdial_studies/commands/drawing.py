@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from lossdial_studies import Store
+    from lossdial_studies.sheets import TextTable
 
 __all__ = ["draw"]
 
@@ -86,21 +87,27 @@ def _write_table(name: str, frame: pd.DataFrame, path: Path, format: str) -> lis
 
 
 def _against(store: Store, frame: pd.DataFrame) -> Iterator[_Job]:
-    """One training against a search, where there are both, and the scores that it takes."""
+    """One training against a search, and against its control, where there are both, and the scores that it takes."""
     from lossdial.base.files import write
     from lossdial_studies.against import comparable
-    from lossdial_studies.commands.paper import AGAINST, against
+    from lossdial_studies.claims import claimable
+    from lossdial_studies.commands.paper import AGAINST, CLAIM, against, claimed
     from lossdial_studies.sheets import written
 
-    def job() -> list[Path]:
-        tables = against(store, frame)
-        paths = [store.folder / "tables" / f"{AGAINST}.{ending}" for ending in _ENDINGS.values()]
-        for path, format in zip(paths, _ENDINGS, strict=True):
-            write(path, "\n".join(written(table, format) for table in tables))
-        return paths
+    def job(make: Callable[[Store, pd.DataFrame], Sequence[TextTable]], name: str) -> _Job:
+        def draw() -> list[Path]:
+            tables = make(store, frame)
+            paths = [store.folder / "tables" / f"{name}.{ending}" for ending in _ENDINGS.values()]
+            for path, format in zip(paths, _ENDINGS, strict=True):
+                write(path, "\n".join(written(table, format) for table in tables))
+            return paths
+
+        return draw
 
     if comparable(frame, store):
-        yield job
+        yield job(against, AGAINST)
+    if claimable(frame, store):
+        yield job(claimed, CLAIM)
 
 
 def _figures(store: Path, frame: pd.DataFrame, wanted: Sequence[tuple[str, float]]) -> Iterator[_Job]:

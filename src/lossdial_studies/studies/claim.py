@@ -16,15 +16,16 @@ from lossdial_studies.studies.base import Part, Study
 
 _TRUCK, _DEER = ("cifar10-auto-truck", 100.0), ("cifar10-auto-deer", 100.0)
 _FIRST = ("vs", "vs:block", "vs+lct")
+_ALL = (1, 0, *range(2, 16))  # the density that stands for one training comes first
 _ONE = (1,)  # γ ~ L(0, 0.3, 0), τ ~ L(0, 3, 0.33): the density that stands for one training
 
 STUDY = Study(
     "claim",
     (_TRUCK, _DEER),
     parts=(
-        Part(_FIRST, seeds=5, cells=(_TRUCK,)),
+        Part(_FIRST, _ALL, seeds=5, cells=(_TRUCK,)),
         Part(("vs+lct:per-sample", "vs+lct:no-film", "vs+lct:polynomial"), settings=_ONE, seeds=5, cells=(_TRUCK,)),
-        Part(_FIRST, seeds=5, cells=(_DEER,)),
+        Part(_FIRST, _ALL, seeds=5, cells=(_DEER,)),
         Part(("vs", "vs:block"), seeds=16, cells=(_TRUCK,)),
         Part(("vs+lct", "vs+lct:per-sample", "vs+lct:no-film"), settings=_ONE, seeds=16, cells=(_TRUCK,)),
         Part(tuple(name for name in METHODS if name not in _FIRST), seeds=5),
