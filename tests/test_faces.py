@@ -74,7 +74,7 @@ def by_estimator(dialed: DialedClassifier, p: Problem) -> Answers:
     """`DialedClassifier`, once it is fitted."""
     tuned = dialed.points["default"] if dialed.objective is not None else dialed.tune(objective=OBJECTIVE)
     clinic = dialed.adapt(**CLINIC, name="clinic")
-    share, recall = dialed.estimate_prevalence(p.X_new), tuned.metrics["recall"]
+    share, recall = dialed.dial().estimate_prevalence(X_new=p.X_new), tuned.metrics["recall"]
     return Answers(
         dialed.predict(p.X_new),
         dialed.predict_proba(p.X_new)[:, 1],

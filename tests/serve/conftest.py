@@ -54,7 +54,7 @@ def fitted() -> LCTClassifier:
         clf = LCTClassifier(recipe=Recipe(3), random_state=0).fit(frame.drop(columns="state"), frame["state"])
         clf.tune(maximize="precision", subject_to={"recall": 0.5}, confidence=0.8, name="sure")
         clf.tune(maximize="f1", name="tuned")
-        clf.refer(npv=0.8, precision=0.3, prevalence=0.2, confidence=0.8, name="triage")
+        clf.keep(clf.dial().refer(npv=0.8, precision=0.3, prevalence=0.2, confidence=0.8, name="triage"))
     return clf
 
 

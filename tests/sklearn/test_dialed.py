@@ -39,6 +39,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from lossdial.base.errors import InputError
 from lossdial.dial import Declined, Dial, NotCertified, Objective
 from lossdial.sklearn import DialedClassifier
 
@@ -182,8 +183,9 @@ def test_points_by_name(data: tuple[np.ndarray, np.ndarray]) -> None:
     assert_array_equal(dialed.predict(X), before)  # the default is still untuned
     assert dialed.predict(X, point="careful").sum() > before.sum()
     assert dialed.predict_proba(X, point="clinic")[:, 1].mean() < 0.05 < dialed.predict_proba(X)[:, 1].mean()
-    with pytest.raises(ValueError, match=r"there is no operating point 'clinc'; did you mean 'clinic'\?"):
+    with pytest.raises(InputError, match="did you mean 'clinic'") as raised:
         dialed.predict(X, point="clinc")
+    assert raised.value.argument == "point"
     with pytest.raises(TypeError):
         dialed.points["careful"] = None  # type: ignore[index]
     assert str(dialed.verdict()) == "There is one λ here and nothing to move but the threshold."
@@ -291,11 +293,11 @@ def test_a_frame_with_text_that_trained_cannot_certify_and_a_table_of_few_rows_c
     clf = DialedClassifier(make_pipeline(encode, DecisionTreeClassifier(random_state=0))).fit(X, y)
     for changed in (X[::-1], X.round(6), X.astype({"amount": "float32"}), X.iloc[::2]):
         with pytest.warns(UserWarning, match="trained on"), pytest.raises(NotCertified, match="trained on"):
-            clf.certify(changed, pd.Series(y).loc[changed.index])
-    clf.certify(*drawn(1))
+            clf.dial(changed, pd.Series(y).loc[changed.index]).certify("default")
+    clf.dial(*drawn(1)).certify("default")
     few = np.random.default_rng(2).integers(0, 2, (1600, 3))  # fresh rows are copies of others by nature
     labels = few.sum(axis=1) + np.random.default_rng(3).random(1600) > 2
-    DialedClassifier(LogisticRegression()).fit(few[:800], labels[:800]).certify(few[800:], labels[800:])
+    DialedClassifier(LogisticRegression()).fit(few[:800], labels[:800]).dial(few[800:], labels[800:]).certify("default")
 
 
 class Witness(ClassifierMixin, BaseEstimator):

@@ -6,6 +6,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from lossdial import Dial, DialedClassifier, LCTClassifier, Recipe
+from lossdial.base.errors import InputError
 from lossdial.dial import Declined, Monitor, NotCertified
 
 
@@ -33,7 +34,7 @@ def fitted(request):
 
 def test_a_band_gives_three_labels_and_is_kept(fitted, tmp_path):
     X, y = rows(1500, 1)
-    band = fitted.refer(X, y, **BAND, name="triage")
+    band = fitted.keep(fitted.dial(X, y).refer(**BAND, name="triage"))
     new = rows(400, 2)[0]
     told = fitted.predict(new, point="triage")
     assert set(told) == {"clear", "refer", "act"}
@@ -41,12 +42,6 @@ def test_a_band_gives_three_labels_and_is_kept(fitted, tmp_path):
     assert probability[told == "clear"].max() < probability[told == "act"].min()
     score = Dial.of(fitted.estimator_, X, y).scores if isinstance(fitted, DialedClassifier) else None
     assert score is None or (told == band.predict(fitted.margin(new))).all()
-    with pytest.raises(ValueError, match="'triage' is a referral band; give the point a name"):
-        fitted.tune(X, y, maximize="f1", name="triage")
-    with pytest.raises(ValueError, match="'default' is an operating point; give the band a name"):
-        fitted.refer(X, y, **BAND, name="default")
-    with pytest.raises(ValueError, match="referral band, with two thresholds"):
-        fitted.monitor("triage")
     if isinstance(fitted, LCTClassifier):
         fitted.save(tmp_path / "model")
         again = LCTClassifier.load(tmp_path / "model")
@@ -65,8 +60,9 @@ def test_adapting_to_unlabelled_rows_estimates_or_declines(fitted):
     assert "scanner" not in fitted.points
     both = {"X_new": X, "prevalence": 0.1}
     for given in ({}, both):
-        with pytest.raises(ValueError, match="give prevalence, or X_new to estimate it from; one of them"):
+        with pytest.raises(InputError) as raised:
             fitted.adapt(X, y, **given, cost_fn=5, cost_fp=1)
+        assert raised.value.argument == "prevalence"
 
 
 def test_adapting_with_a_confidence_certifies_on_rows_set_aside(fitted):
@@ -81,8 +77,8 @@ def test_certify_on_fresh_rows_and_not_on_those_that_chose(fitted):
     X, y = rows(1500, 1)
     fitted.tune(X, y, maximize="f1", name="mine")
     with pytest.raises(NotCertified, match="these rows chose point 'mine', or"):
-        fitted.certify(X, y, "mine")
-    found = fitted.certify(*rows(1500, 4), "mine")
+        fitted.dial(X, y).certify("mine")
+    found = fitted.keep(fitted.dial(*rows(1500, 4)).certify("mine"))
     assert fitted.points["mine"].certificate == found.certificate
     assert found.certificate.n_positive == (rows(1500, 4)[1] == "ill").sum()
 
@@ -93,12 +89,12 @@ def test_rows_that_were_split_to_choose_and_certify_are_no_fresh_evidence(fitted
     fitted.adapt(X, y, X_new=rows(1500, 3)[0], cost_fn=5, cost_fp=1, confidence=0.9, name="sure there")
     for name in ("sure", "sure there"):
         with pytest.raises(NotCertified, match=r"these rows chose point 'sure.*, or"):
-            fitted.certify(X, y, name)
+            fitted.dial(X, y).certify(name)
         with pytest.raises(ValueError, match="these 1500 rows chose this point or made its certificate"):
-            fitted.monitor(name).see(fitted.margin(X, name), (y == "ill").astype(int))
-        fitted.certify(*rows(1500, 4), name)
+            fitted.dial(X, y).monitor(name).see(fitted.margin(X, name), (y == "ill").astype(int))
+        fitted.keep(fitted.dial(*rows(1500, 4)).certify(name))
         with pytest.raises(NotCertified, match="they cannot certify it"):  # nor once others have
-            fitted.certify(X, y, name)
+            fitted.dial(X, y).certify(name)
 
 
 def test_new_rows_all_certify_a_lam_that_the_held_out_ones_chose(tmp_path):
@@ -133,7 +129,7 @@ def test_rows_that_trained_cannot_certify(fitted):
         fitted.tune(X, y, maximize="precision", subject_to={"recall": 0.8}, confidence=0.9)
     held = rows(600, 8)
     with pytest.raises(NotCertified, match=r"cannot certify: .* trained on"):
-        fitted.cap_alerts(X, rate=0.2, X=held[0], y=held[1])
+        fitted.dial(*held).cap_alerts(X_new=X, rate=0.2)
     with pytest.warns(UserWarning, match=r"X_new: .* trained on, so their scores are not those of new cases"):
         fitted.adapt(*held, X_new=X, cost_fn=5, cost_fp=1, name="trained")
 
@@ -158,40 +154,36 @@ def test_rows_that_trained_cannot_certify_once_they_are_changed_a_little(fitted,
         pytest.skip("nobody knows what a fitted estimator was fitted on")
     X, y = CHANGES[change](*rows(1500, 0))
     with pytest.raises(NotCertified, match=r"cannot certify: about .* trained on"):
-        fitted.certify(X, y)
+        fitted.dial(X, y).certify("default")
 
 
 def test_watch_sees_margins_and_breaks(fitted):
     X, y = rows(1500, 1)
     fitted.tune(X, y, maximize="precision", subject_to={"recall": 0.9}, confidence=0.95, name="screening")
-    monitor = fitted.monitor("screening")
+    monitor = fitted.dial(X, y).monitor("screening")
     assert isinstance(monitor, Monitor)
     X_bad, y_bad = rows(2000, 5, moved=-2.0)
     after = monitor.see(fitted.margin(X_bad, "screening"), (y_bad == "ill").astype(int))
     assert "recall" in after.broken
-    alerts = fitted.monitor("screening", alerts_only=True, prevalence=0.15)
+    alerts = fitted.dial(X, y).monitor("screening", alerts_only=True, prevalence=0.15)
     assert set(alerts.tests) == {"precision"}
     with pytest.raises(ValueError, match="go with alerts_only"):
-        fitted.monitor("screening", prevalence=0.1)
+        fitted.dial(X, y).monitor("screening", prevalence=0.1)
 
 
 def test_price_compare_and_budget(fitted):
     X, y = rows(1500, 1)
-    assert fitted.sample_size(X, y, recall=0.95).alone == 59
-    with pytest.raises(ValueError, match="give the recall to be certified by name"):
-        fitted.sample_size(0.95)
-    with pytest.raises(ValueError, match="hold at a stated prevalence only"):
-        fitted.refer(X, y, npv=0.9, precision=0.5)
-    theirs = fitted.dial(X, y)
-    assert fitted.compare(theirs, X, y, ["auc"]).gains[0].gain.value == 0
+    dial = fitted.dial(X, y)
+    assert dial.sample_size(recall=0.95).alone == 59
+    assert dial.compare(fitted.dial(X, y), ["auc"]).gains[0].gain.value == 0
     with pytest.raises(ValueError, match="the same rows in the same order"):
-        fitted.compare(theirs, X[:600], y[:600])
+        fitted.dial(X[:600], y[:600]).compare(dial)
     first = rows(600, 9)[0] * np.float32([1, 0, 0])  # a model that knows one column
     rival = LogisticRegression().fit(first, rows(600, 9)[1])
-    (gain,) = fitted.compare(rival, X, y, ["auc"]).gains
+    (gain,) = dial.compare(Dial.of(rival, X, y), ["auc"]).gains
     assert gain.measurable
     assert gain.gain.value == pytest.approx(gain.moved - gain.fixed)
-    point = fitted.cap_alerts(rows(900, 6)[0], per_day=100, volume=1000, X=X, y=y)
+    point = fitted.keep(dial.cap_alerts(X_new=rows(900, 6)[0], per_day=100, volume=1000))
     assert fitted.points["budget"].certificate.n_unlabelled == 900
     assert "on 900 unlabelled cases" in str(point.certificate)
     assert (
@@ -225,8 +217,8 @@ def test_the_ridge_that_held_out_rows_chose_is_not_certified_by_them():
     X_val, y_val = rows(800, 1)
     clf = LCTClassifier(network="features", random_state=0).fit(X, y, X_val, y_val)
     with pytest.raises(NotCertified, match="these rows chose point 'default'"):
-        clf.certify(X_val, y_val)
-    assert clf.certify(*rows(800, 2)).certificate is not None
+        clf.dial(X_val, y_val).certify("default")
+    assert clf.dial(*rows(800, 2)).certify("default").certificate is not None
 
 
 def test_the_verdict_names_the_plain_loss_too():
@@ -244,11 +236,11 @@ def test_the_share_of_new_rows_is_estimated_by_scores_of_one_model(fitted):
     X_new, y_new = rows(3000, 11)
     ill, well = (np.flatnonzero(y_new == label) for label in ("ill", "well"))
     few = np.r_[ill[:40], well[:1960]]
-    share = fitted.estimate_prevalence(X_new[few], X, y)
+    share = fitted.dial(X, y).estimate_prevalence(X_new=X_new[few])
     assert share.low < 0.02 < share.high < 0.06
     # Copies of rows that share a name are no more rows.
     name = np.repeat(np.arange(few.size), 3)
-    copied = fitted.estimate_prevalence(X_new[few][name], X, y, groups_new=name)
+    copied = fitted.dial(X, y).estimate_prevalence(X_new=X_new[few][name], groups_new=name)
     assert (copied.value, copied.low, copied.high) == pytest.approx((share.value, share.low, share.high), abs=2e-3)
     point = fitted.adapt(X, y, X_new=X_new[few][name], groups_new=name, cost_fn=20, cost_fp=1, name="there")
     assert point.prevalence == copied.value
@@ -258,4 +250,4 @@ def test_the_share_of_new_rows_is_estimated_by_scores_of_one_model(fitted):
         fitted.adapt(X, y, prevalence=0.1, groups_new=name, cost_fn=20, cost_fp=1)
     if isinstance(fitted, DialedClassifier) and fitted.cv != "prefit":
         with pytest.raises(Declined, match="of one model per fold"):
-            fitted.estimate_prevalence(X_new)
+            fitted.dial().estimate_prevalence(X_new=X_new)

@@ -40,7 +40,7 @@ from lossdial.bundle.format import (
 from lossdial.bundle.kept import DELETE, Evidence, Training, evidence_from, seen_from, seen_to, training_from
 from lossdial.bundle.predictor import Predictor, class_array
 from lossdial.data.schema import schema_from_json
-from lossdial.dial import OBJECTIVES, Dial, Envelope, Estimate, Objective, OperatingPoint, Referral, Verdict
+from lossdial.dial import Dial, Envelope, Estimate, OperatingPoint, Referral
 from lossdial.dial.certificates.evidence import Sketch, trained_on
 from lossdial.dial.checks import TooFewPositives, require_positives
 from lossdial.dial.choice.envelope import adapt
@@ -128,12 +128,6 @@ class Bundle:
             return None
         return dict(self.predictor.space.nearest(neutral).as_dict())
 
-    def verdict(self, dial: Dial, objectives: Sequence[Objective] = OBJECTIVES) -> Verdict:
-        """What moving λ gains, over the single λ of best AUC and over the plain loss, where its λ is on the dial."""
-        plain = self.plain
-        known = plain is not None and plain in [dict(lam) for lam in dial.lams] and len(dial.lams) > 1
-        return dial.verdict(objectives, plain=plain if known else None)
-
     def dial(
         self,
         X: Any,
@@ -158,8 +152,12 @@ class Bundle:
         scores = self.predictor.scores(self.predictor.features(X) if features is None else features, lams)
         evidence = None if self.evidence is None or self.evidence.silence else self.held_out()
         dial = Dial(labels, scores, scores.lams, groups, sample_weight, spent, self.plain, evidence)
-        dial.rows = rows
+        dial.rows, dial.model = rows, self
         return dial
+
+    def margins(self, X: Any, lam: Mapping[str, float]) -> NDArray[np.float32]:
+        """z₊ − z₋ (n,) of raw rows at one λ."""
+        return self.predictor.margins(self.predictor.features(X), lam)
 
     def held_out(self) -> Dial:
         """The dial over the samples that were held out in training."""
@@ -168,7 +166,9 @@ class Bundle:
                 "there are no held-out data: training had none to spare, or the model was kept without them. "
                 "Give data that training has not seen."
             )
-        return self.evidence.dial(self.plain)
+        dial = self.evidence.dial(self.plain)
+        dial.model = self
+        return dial
 
     def adapt(self, *, prevalence: float | Estimate, cost_fn: float, cost_fp: float, name: str) -> OperatingPoint:
         """The point of least expected cost elsewhere, by the held-out samples, or by their envelope where it alone was

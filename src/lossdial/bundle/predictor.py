@@ -164,6 +164,10 @@ class ModelScores:
             rows = slice(start, min(start + _ROWS, len(self.features)))
             yield rows, self.features[rows].double()
 
+    def at_lam(self, lam: Mapping[str, float]) -> ModelScores:
+        """The scores (n, 1) of the same rows at another λ."""
+        return replace(self, at=self.space.stack([lam]))
+
     def rows(self, index: NDArray[np.intp]) -> ModelScores:
         return replace(self, features=self.features[torch.from_numpy(index)])
 

@@ -104,7 +104,7 @@ def evaluate(
     bands = [evaluate_band(dial, band) for band in bundle.bands.values() if dict(band.lam) in known]
     counts = (dial.surface.n_positive, dial.surface.n_negative)
     reason = statable(*counts)
-    verdict = reason if reason is not None else str(bundle.verdict(dial))
+    verdict = reason if reason is not None else str(dial.verdict())
     notes = _notes(dial, points, data)
     sheets = [*_sheets(found, counts, notes), *_bands(bands), *extra.sheets]
     content = {

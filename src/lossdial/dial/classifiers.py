@@ -1,14 +1,59 @@
 """Scores of anybody's classifier: margins from `decision_function`, or else from `predict_proba`."""
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lossdial.base.labels import distinct, flat, positive_class, same_label
 from lossdial.dial.checks import FloatArray
+from lossdial.dial.points import OperatingPoint
+from lossdial.dial.surface import Scores
 
 _EDGE = float(np.finfo(np.float32).eps)
+
+
+class Model(Protocol):
+    """What gave a dial its scores: it can score other raw rows, and has operating points of its own."""
+
+    @property
+    def points(self) -> Mapping[str, OperatingPoint]: ...
+
+    def margins(self, X: Any, lam: Mapping[str, float]) -> FloatArray:
+        """Scores (n,) of raw rows at one λ."""
+        ...
+
+    def trained_on(self, X: Any) -> str:
+        """Why raw rows cannot certify, because training has seen them; else empty."""
+        ...
+
+
+@runtime_checkable
+class ScoresAnywhere(Scores, Protocol):
+    """Scores that can be computed at any λ, not only at those of a grid."""
+
+    def at_lam(self, lam: Mapping[str, float]) -> Scores:
+        """The scores (n, 1) of the same samples at that λ."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class FittedClassifier:
+    """A fitted classifier with a single λ as the `Model` of a dial; `side` is the positive one of its `classes_`."""
+
+    classifier: Any
+    side: int
+    points: Mapping[str, OperatingPoint] = field(default_factory=dict)
+
+    def margins(self, X: Any, lam: Mapping[str, float]) -> FloatArray:  # noqa: ARG002 (there is one λ)
+        """Scores (n,) of raw rows."""
+        return margins_of(self.classifier, X, self.side)
+
+    def trained_on(self, X: Any) -> str:  # noqa: ARG002
+        """Nothing is known of its training rows."""
+        return ""
 
 
 def array_of(values: Any) -> NDArray[Any]:
@@ -39,8 +84,8 @@ def margins_of_columns(scores: Any, side: int) -> FloatArray:
     return margin_of_probability(scores[:, side])[:, None]
 
 
-def scores_of(classifier: Any, X: Any, y: Any, pos_label: Any = None) -> tuple[NDArray[np.uint8], FloatArray]:
-    """Labels (n,), 1 for the positive class, and margins (n,) of a fitted classifier with two classes."""
+def scores_of(classifier: Any, X: Any, y: Any, pos_label: Any = None) -> tuple[NDArray[np.uint8], FloatArray, int]:
+    """Labels (n,), 1 for the positive class, margins (n,), and which of its two classes is the positive one."""
     classes = np.asarray(getattr(classifier, "classes_", np.unique(flat(y))))
     if classes.shape != (2,):
         raise ValueError(
@@ -51,7 +96,7 @@ def scores_of(classifier: Any, X: Any, y: Any, pos_label: Any = None) -> tuple[N
     if unknown.size:
         raise ValueError(f"y holds {unknown.tolist()[0]!r}, which the classifier does not know: {classes.tolist()}.")
     side = _positive_side(labels, classes, pos_label)
-    return (labels == classes[side]).astype(np.uint8), margins_of(classifier, X, side)
+    return (labels == classes[side]).astype(np.uint8), margins_of(classifier, X, side), side
 
 
 def margins_of(classifier: Any, X: Any, side: int = 1) -> FloatArray:

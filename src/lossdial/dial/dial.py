@@ -15,7 +15,7 @@ from lossdial.dial.choice.envelope import Envelope, envelope
 from lossdial.dial.choice.objective import Objective, Target
 from lossdial.dial.choice.selection import at_point, choose
 from lossdial.dial.choice.verdict import OBJECTIVES, Verdict, compare, verdict
-from lossdial.dial.classifiers import array_of, coded, margins_of_columns, scores_of
+from lossdial.dial.classifiers import FittedClassifier, Model, array_of, coded, margins_of_columns, scores_of
 from lossdial.dial.metrics.registry import PAPER_METRICS, Metric
 from lossdial.dial.points import Estimate, OperatingPoint
 from lossdial.dial.surface import Scores, Surface
@@ -76,6 +76,7 @@ class Dial(Promising):
             require_finite(kept.T)
         self.spent = spent
         self.rows: FloatArray | None = None  # a number for each raw row, where a face has them
+        self.model: Model | None = None  # what gave the scores, where it is at hand
         self._choosing = None if evidence is None else evidence.surface
         self._points: dict[str, OperatingPoint] = {}
         self._bands: dict[str, Referral] = {}
@@ -95,8 +96,10 @@ class Dial(Promising):
 
         Positive is `pos_label`, or else the rarer label of y; a tie or doubt is a warning that says which was taken.
         """
-        labels, scores = scores_of(classifier, X, y, pos_label)
-        return cls(labels, scores, groups=groups, sample_weight=sample_weight)
+        labels, scores, side = scores_of(classifier, X, y, pos_label)
+        dial = cls(labels, scores, groups=groups, sample_weight=sample_weight)
+        dial.model = FittedClassifier(classifier, side)
+        return dial
 
     @property
     def lams(self) -> Sequence[Mapping[str, float]]:
@@ -181,7 +184,10 @@ class Dial(Promising):
     def verdict(
         self, objectives: Sequence[Objective] = OBJECTIVES, plain: Mapping[str, float] | None = None
     ) -> Verdict:
-        """Does moving λ beat moving only the threshold, at the λ of best AUC (or at that of the `plain` loss)?"""
+        """Does moving λ beat moving only the threshold, at the λ of best AUC and at that of the plain loss?"""
+        known = dict(self._surface.plain)
+        if plain is None and self._surface.n_lams > 1 and known in self._surface.lams:
+            plain = known
         return verdict(self._surface, objectives, plain=plain)
 
     def compare(self, other: "Dial", objectives: Sequence[Objective | str] = OBJECTIVES) -> Verdict:
@@ -217,7 +223,7 @@ class Dial(Promising):
         if point is None:
             return estimates(self._surface, metrics)
         chosen = self._point(point)
-        one, probable = at_point(self._surface, chosen)
+        one, probable = at_point(self._surface_at(chosen), chosen)
         found = estimates(one, metrics, chosen.threshold, probable=probable)
         return {name: values[0] for name, values in found.items()}
 

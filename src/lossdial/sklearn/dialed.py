@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -25,14 +27,28 @@ from lossdial.base.errors import warn
 from lossdial.base.labels import are_positive, flat, positive_class
 from lossdial.data.leaks import row_numbers
 from lossdial.data.schema import as_pandas
-from lossdial.dial import Declined, Dial, Objective, OperatingPoint, Referral
+from lossdial.dial import Dial, Objective, OperatingPoint
 from lossdial.dial.certificates.evidence import Sketch, trained_on
 from lossdial.dial.checks import FloatArray, TooFewPositives
-from lossdial.dial.choice.cases import both_costs, no_costs, worth_an_alert
+from lossdial.dial.choice.cases import both_costs, worth_an_alert
+from lossdial.dial.classifiers import FittedClassifier
 from lossdial.sklearn.crossfitting import CannotSplit, Metadata, cross_fitted, fitted, folds, margins, routed
-from lossdial.sklearn.turning import DialMixin
+from lossdial.sklearn.points import PointsMixin
 
 __all__ = ["DialedClassifier"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Trained(FittedClassifier):
+    """The classifier that predicts, with its points and a sketch of the rows it was trained on."""
+
+    seen: Sketch | None = None
+
+    def margins(self, X: Any, lam: Mapping[str, float]) -> FloatArray:
+        return super().margins(as_pandas(X), lam)
+
+    def trained_on(self, X: Any) -> str:
+        return "" if self.seen is None else trained_on(self.seen, row_numbers(as_pandas(X)))
 
 
 def _has_probabilities(self: DialedClassifier) -> bool:
@@ -40,7 +56,7 @@ def _has_probabilities(self: DialedClassifier) -> bool:
     return hasattr(self.estimator, "predict_proba") or self.objective is not None or bool(getattr(self, "points_", {}))
 
 
-class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Any binary classifier with the dial: threshold, probabilities and costs are chosen after training, exactly.
 
     ``fit`` trains the estimator on all rows, and once per fold for scores of rows that the scoring model has not seen.
@@ -173,16 +189,18 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
         check_is_fitted(self, "estimator_")
         if (X is None) != (y is None):
             raise ValueError("pass X and y together, or neither to use the cross-fitted scores of fit.")
+        model = self._model
         if X is None:
             if self.dial_ is None:
                 raise TooFewPositives(
                     "fit had too few rows of a class to score any by a model that has not seen them. Pass X and y that "
                     "training has not seen."
                 )
+            self.dial_.model = model
             return self.dial_
         X = as_pandas(X)
         rows = row_numbers(X)
-        spent = "" if self._trained_on is None else trained_on(self._trained_on, rows)
+        spent = "" if model.seen is None else trained_on(model.seen, rows)
         if spent:
             warn(
                 f"{spent}: figures will be too good, and what is chosen by them wrong. Pass other data, or none to use "
@@ -190,44 +208,35 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
             )
         y = self._inner(flat(as_pandas(y), DataConversionWarning))
         positive = self._inner(self.pos_label_)
-        found = Dial.of(self.estimator_, X, y, groups=groups, sample_weight=sample_weight, pos_label=positive)
-        found.spent, found.rows = spent, rows
-        return found
+        dial = Dial.of(self.estimator_, X, y, groups=groups, sample_weight=sample_weight, pos_label=positive)
+        dial.spent, dial.rows, dial.model = spent, rows, model
+        return dial
+
+    @property
+    def _model(self) -> _Trained:
+        side = list(self.estimator_.classes_).index(self._inner(self.pos_label_))
+        return _Trained(self.estimator_, side, {"default": self._untuned, **self.points_}, self._trained_on)
 
     def predict(
         self, X: Any, point: str = "default", cost_fn: ArrayLike | None = None, cost_fp: ArrayLike | None = None
     ) -> NDArray[Any]:
-        """The labels (n,) that an operating point gives; those of the estimator while ``"default"`` is untuned.
-
-        A referral band gives clear, refer or act. With costs of a miss and of a false alarm, one number or one per
-        case, the threshold is each case's own, by the point's probabilities.
-        """
-        chosen = self._point(point)
-        if isinstance(chosen, Referral):
-            no_costs(cost_fn, cost_fp, point)
-            return chosen.predict(self._margins(X))
+        if self._point(point) is not None:
+            return super().predict(X, point, cost_fn, cost_fp)
         if cost_fn is not None or cost_fp is not None:
-            positive = worth_an_alert(self._required(point), self._margins(X), *both_costs(cost_fn, cost_fp))
-        elif chosen is None:
-            labels = np.asarray(self.estimator_.predict(as_pandas(X)))
-            if not self._coded:
-                return labels
-            positive = labels == 1
-        else:
-            positive = chosen.predict(self._margins(X))
-        return self.classes_[(positive ^ self._flipped).astype(np.intp)]
+            return self._labels(worth_an_alert(self._untuned, self._margins(X), *both_costs(cost_fn, cost_fp)))
+        labels = np.asarray(self.estimator_.predict(as_pandas(X)))
+        return self._labels(labels == 1) if self._coded else labels
+
+    predict.__doc__ = PointsMixin.predict.__doc__
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, point: str = "default") -> FloatArray:
         """(n, 2), columns as ``classes_``: a point's probabilities, calibrated and moved to its prevalence; those of
         the estimator while ``"default"`` is untuned."""
-        chosen = self._point(point)
-        if chosen is None:
-            order = [list(self.estimator_.classes_).index(self._inner(label)) for label in self.classes_]
-            return np.asarray(self.estimator_.predict_proba(as_pandas(X)))[:, order]
-        positive = chosen.probability(self._margins(X))
-        columns = (positive, 1 - positive) if self._flipped else (1 - positive, positive)
-        return np.stack(columns, axis=1)
+        if self._point(point) is not None:
+            return self._probabilities(X, point)
+        order = [list(self.estimator_.classes_).index(self._inner(label)) for label in self.classes_]
+        return np.asarray(self.estimator_.predict_proba(as_pandas(X)))[:, order]
 
     def decision_function(self, X: Any) -> FloatArray:
         """Positive where ``classes_[1]`` is predicted, (n,): the margin over the threshold of the default point; over
@@ -237,7 +246,8 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
         margin = margin if chosen is None else margin - chosen.threshold
         return -margin if self._flipped else margin
 
-    def _margins(self, X: Any) -> FloatArray:
+    def _margins(self, X: Any, lam: Any = None) -> FloatArray:  # noqa: ARG002 (there is one λ)
+        check_is_fitted(self, "estimator_")
         return margins(self.estimator_, as_pandas(X), self._inner(self.pos_label_))
 
     def _inner(self, labels: Any) -> Any:
@@ -249,32 +259,9 @@ class DialedClassifier(DialMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstim
         """The negative class, and the positive one."""
         return self.classes_[int(self._flipped)], self.classes_[int(not self._flipped)]
 
-    def _scores_at(self, X: Any, lam: Any) -> FloatArray:  # noqa: ARG002 (there is one λ)
-        check_is_fitted(self, "estimator_")
-        return self._margins(X)
-
-    def _spent(self, X: Any) -> str:
-        check_is_fitted(self, "estimator_")
-        return "" if self._trained_on is None else trained_on(self._trained_on, row_numbers(as_pandas(X)))
-
-    def _require_comparable(self, dial: Dial) -> None:
-        if dial.spent:
-            raise Declined(
-                f"whether these rows have changed cannot be told from the scores there are: {dial.spent}. Pass "
-                "labelled X, y that took no part in training: adapt(X, y, X_new=…), estimate_prevalence(X_new, X, y)."
-            )
-
-    def _dial_at(self, point: Any, X: Any, y: Any, *, groups: Any, sample_weight: Any) -> Dial:  # noqa: ARG002
-        return self.dial(X, y, groups=groups, sample_weight=sample_weight)
-
     @property
-    def _positive(self) -> Any:
-        return self.pos_label_
-
-    @property
-    def _standing(self) -> OperatingPoint:
-        untuned = OperatingPoint("default", {}, 0.0, "untuned", metrics={}, n_positive=0, n_negative=0)
-        return self.points.get("default", untuned)
+    def _untuned(self) -> OperatingPoint:
+        return OperatingPoint("default", {}, 0.0, "untuned", metrics={}, n_positive=0, n_negative=0)
 
     @property
     def _flipped(self) -> bool:

@@ -173,7 +173,8 @@ def _to_json(value: Any) -> Any:
 def parameters_from_json(data: Mapping[str, Any], objects: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters that :func:`parameters_to_json` wrote; ``objects`` stand for those that could not be."""
     found: dict[str, Any] = {}
-    for name, value in data.items():
+    for written, value in data.items():
+        name = "objective" if written == "aim" else written  # as version 0.1 called it
         if isinstance(value, dict) and "space" in value:
             found[name] = Space.from_json(value["space"])
         elif isinstance(value, dict) and "run" in value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -21,17 +21,16 @@ from lossdial.bundle import Bundle
 from lossdial.bundle.predictor import Predictor, class_array
 from lossdial.data.encoder.table import require_readable
 from lossdial.data.schema import ImageRows, TableSchema, are_paths, as_dense, as_pandas, require_finite
-from lossdial.dial import OBJECTIVES, Dial, Estimate, Objective, OperatingPoint, Referral, Verdict
-from lossdial.dial.choice.cases import both_costs, no_costs
+from lossdial.dial import Dial, OperatingPoint, Referral
 from lossdial.dial.metrics.registry import sigmoid
 from lossdial.sklearn.parameters import NestedParameters, parameters_from_json
-from lossdial.sklearn.turning import DialMixin
+from lossdial.sklearn.points import Point, PointsMixin
 from lossdial.spaces import Lam
 
 __all__ = ["TrainedClassifier"]
 
 
-class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
+class TrainedClassifier(PointsMixin, ClassifierMixin, NestedParameters):
     """What :class:`LCTClassifier` does once ``fit`` or ``load`` has given it a ``bundle_``."""
 
     network: Any
@@ -49,38 +48,13 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
         return -margin if self._flipped else margin
 
     def predict_proba(
-        self, X: Any, lam: Mapping[str, float] | Lam | None = None, point: str = "default"
+        self, X: Any, point: str = "default", *, lam: Mapping[str, float] | Lam | None = None
     ) -> NDArray[np.float64]:
-        """(n, 2), columns as ``classes_``: the softmax at λ; or at the λ of an operating point, with its calibration
-        and moved to its prevalence where it has them."""
-        chosen = self._point(point)
-        features = self._features(X)
-        if lam is None and isinstance(chosen, Referral):
-            positive = self._predictor.refer(features, chosen).probability
-        elif lam is None and isinstance(chosen, OperatingPoint):
-            positive = self._predictor.decide(features, chosen).probability
-        elif lam is None:
-            raise ValueError(f"there is no operating point {point!r}.")
-        else:
-            positive = sigmoid(self._predictor.margins(features, lam).astype(np.float64))
-        columns = [positive, 1 - positive] if self._flipped else [1 - positive, positive]
-        return np.stack(columns, axis=1)
-
-    def predict(
-        self, X: Any, point: str = "default", cost_fn: ArrayLike | None = None, cost_fp: ArrayLike | None = None
-    ) -> NDArray[Any]:
-        """The labels that an operating point gives, (n,); a referral band gives clear, refer or act.
-
-        With costs of a miss and of a false alarm, one number or one per case, the threshold is each case's own, by the
-        point's probabilities.
-        """
-        chosen = self._point(point)
-        if isinstance(chosen, Referral):
-            no_costs(cost_fn, cost_fp, point)
-            return self._predictor.refer(self._features(X), chosen).action
-        costs = None if cost_fn is None and cost_fp is None else both_costs(cost_fn, cost_fp)
-        positive = self._predictor.decide(self._features(X), self._required(point), costs).positive
-        return self.classes_[(positive ^ self._flipped).astype(np.intp)]
+        """(n, 2), columns as ``classes_``: an operating point's probabilities, calibrated and at its prevalence; or,
+        where ``lam`` is given, the network's own at that λ."""
+        if lam is None:
+            return self._probabilities(X, point)
+        return self._columns(sigmoid(self._margins(X, lam).astype(np.float64)))
 
     def _margins(self, X: Any, lam: Mapping[str, float] | Lam) -> NDArray[np.float32]:
         return self._predictor.margins(self._features(X), lam)
@@ -104,25 +78,6 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
         """The referral bands by name."""
         check_is_fitted(self)
         return self.bundle_.bands
-
-    @property
-    def _positive(self) -> Any:
-        return self._predictor.classes[1]
-
-    @property
-    def _standing(self) -> OperatingPoint:
-        return self.points["default"]
-
-    def _scores_at(self, X: Any, lam: Mapping[str, float]) -> NDArray[np.float32]:
-        return self._margins(X, lam)
-
-    def _spent(self, X: Any) -> str:
-        check_is_fitted(self)
-        return self.bundle_.trained_on(self._predictor.schema.readable(self._validate(X, reset=False)))
-
-    def _dial_at(self, point: OperatingPoint, X: Any, y: Any, *, groups: Any, sample_weight: Any) -> Dial:
-        lams = self._predictor.space.stack([point.lam])
-        return self.dial(X, y, groups=groups, sample_weight=sample_weight, lams=lams)
 
     # --- the dial
 
@@ -165,65 +120,18 @@ class TrainedClassifier(DialMixin, ClassifierMixin, NestedParameters):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_cache"}
 
-    def adapt(
-        self,
-        X: Any = None,
-        y: Any = None,
-        *,
-        prevalence: float | Estimate | None = None,
-        cost_fn: float,
-        cost_fp: float,
-        name: str = "default",
-        X_new: Any = None,
-        groups_new: ArrayLike | None = None,
-        confidence: float | None = None,
-        groups: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> OperatingPoint:
+    def _adapted(self, terms: Mapping[str, Any]) -> OperatingPoint:
+        """Adapt by the kept scores, or by the envelope where that alone was kept."""
         check_is_fitted(self)
-        if prevalence is not None and all(part is None for part in (X, y, X_new, groups_new, confidence)):
-            # by the envelope, where that alone was kept
-            return self.keep(self.bundle_.adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name))
-        return super().adapt(
-            X,
-            y,
-            prevalence=prevalence,
-            cost_fn=cost_fn,
-            cost_fp=cost_fp,
-            name=name,
-            X_new=X_new,
-            groups_new=groups_new,
-            confidence=confidence,
-            groups=groups,
-            sample_weight=sample_weight,
-        )
+        return self.bundle_.adapt(**terms)
 
-    adapt.__doc__ = DialMixin.adapt.__doc__
-
-    def verdict(
-        self,
-        X: Any = None,
-        y: Any = None,
-        objectives: Sequence[Objective] = OBJECTIVES,
-        *,
-        groups: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Verdict:
-        """What moving λ gains for each aim over moving the threshold alone, at the λ of best AUC and at that of the
-        plain loss; without data, on the held-out scores."""
-        return self.bundle_.verdict(self.dial(X, y, groups=groups, sample_weight=sample_weight), objectives)
-
-    def keep(self, point: OperatingPoint) -> OperatingPoint:
-        """Take up an operating point, such as one chosen on a :meth:`dial` of this estimator, under its name."""
+    def keep(self, point: Point) -> Point:
         check_is_fitted(self)
-        self.bundle_ = self.bundle_.with_point(point)
+        taken = self.bundle_.with_band(point) if isinstance(point, Referral) else self.bundle_.with_point(point)
+        self.bundle_ = taken
         return point
 
-    def keep_band(self, band: Referral) -> Referral:
-        """Take up a referral band under its name, which no operating point has."""
-        check_is_fitted(self)
-        self.bundle_ = self.bundle_.with_band(band)
-        return band
+    keep.__doc__ = PointsMixin.keep.__doc__
 
     # --- on disk
 

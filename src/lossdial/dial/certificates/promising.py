@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.base.errors import closest, warn
+from lossdial.base.errors import InputError, closest, warn
 from lossdial.dial.certificates.evidence import require_fresh, sketch_of_rows, sketches
 from lossdial.dial.certificates.promises import (
     adapted_point,
@@ -23,6 +23,7 @@ from lossdial.dial.choice.cases import CaseCosts, case_costs
 from lossdial.dial.choice.envelope import adapt, envelope
 from lossdial.dial.choice.objective import Objective
 from lossdial.dial.choice.selection import at_point, select
+from lossdial.dial.classifiers import Model, ScoresAnywhere
 from lossdial.dial.monitor.monitor import Monitor
 from lossdial.dial.monitor.shift import Declined, Fit, mixture_fit
 from lossdial.dial.points import Estimate, OperatingPoint
@@ -40,6 +41,7 @@ class Promising:
     groups: NDArray[Any] | None
     spent: str
     rows: FloatArray | None
+    model: Model | None
     _surface: Surface
     _choosing: Surface | None
     _points: dict[str, OperatingPoint]
@@ -48,7 +50,8 @@ class Promising:
     def certify(self, point: str | OperatingPoint, confidence: float = 0.95) -> OperatingPoint:
         """A point with the recall and FPR that these rows, which had no part in choosing it, certify."""
         self._require_fresh()
-        found = certify_point(self._surface, self._point(point), confidence, rows=self.rows)
+        chosen = self._point(point)
+        found = certify_point(self._surface_at(chosen), chosen, confidence, rows=self.rows)
         self._points[found.name] = found
         return found
 
@@ -89,20 +92,26 @@ class Promising:
         groups_new: ArrayLike | None = None,
         point: str | OperatingPoint = "default",
         name: str = "budget",
+        X_new: Any = None,
     ) -> OperatingPoint:
         """A point at the λ of `point` whose alerts stay within a budget, certified on scores without labels.
 
-        `score_new` (n,) are cases as they come, at that λ; without, those of this dial, as if they came so. The cap is
+        `score_new` (n,) are cases as they come, at that λ, or `X_new` their raw rows, which the model of this dial
+        scores; without, those of this dial, as if they came so. The cap is
         a share `rate` of all cases, or `per_day` alerts on average where `volume` cases come a day, one number or
         what came on each of some days; the certificate says what a busy day then brings. Cases are rows, in groups
         (`groups_new`) or not. Figures are those of this dial's rows.
         """
         require_name(name)
-        if score_new is None:
+        chosen = self._point(point)
+        if X_new is not None:
+            chosen, score_new, spent = self._scored(X_new, score_new, chosen)
+            require_fresh(spent)
+        elif score_new is None:
             self._require_fresh()
         budget = {"rate": rate, "per_day": per_day, "volume": volume}
         found = capped_point(
-            self._surface, self._point(point), score_new, groups_new, budget, confidence, quantile, name
+            self._surface_at(chosen), chosen, score_new, groups_new, budget, confidence, quantile, name
         )
         self._points[name] = found
         return found
@@ -139,21 +148,35 @@ class Promising:
 
         `groups_new` (n,) says which of them belong together, as a patient's do.
         """
-        samples, one = self._surface.samples, at_point(self._surface, self._point(point))[0]
+        chosen = self._point(point)
+        samples, one = self._surface.samples, at_point(self._surface_at(chosen), chosen)[0]
         return mixture_fit(score_new, samples.labels, one.score(0), samples.weight, samples.groups, groups_new)
 
     def estimate_prevalence(
-        self, score_new: ArrayLike, point: str | OperatingPoint = "default", groups_new: ArrayLike | None = None
+        self,
+        score_new: ArrayLike | None = None,
+        point: str | OperatingPoint = "default",
+        groups_new: ArrayLike | None = None,
+        *,
+        X_new: Any = None,
     ) -> Estimate:
         """The share of positives among new, unlabelled scores (n,) at a point's λ, with a 95 % interval; `groups_new`
-        (n,) says which of them belong together."""
+        (n,) says which of them belong together.
+
+        In place of scores: raw rows `X_new`, which the model of this dial scores.
+        """
+        if X_new is not None:
+            self._require_comparable()
+            point, score_new, _ = self._scored(X_new, score_new, self._point(point))
+        elif score_new is None:
+            raise InputError("score_new", "is missing", remedy="Give {score_new}, or {X_new} for the model to score.")
         return self.fit_mixture(score_new, point, groups_new).share
 
     def probe(self, point: str | OperatingPoint = "default") -> OperatingPoint:
-        """The point by whose scores new data are compared with these: the given one, where its λ is one of these; else
-        an untuned one at the λ of the best AUC."""
+        """The point by whose scores new data are compared with these: the given one, where these have scores at its λ;
+        else an untuned one at the λ of the best AUC."""
         found = self._point(point)
-        if dict(found.lam) in [dict(lam) for lam in self._surface.lams]:
+        if dict(found.lam) in self._surface_at(found).lams:
             return found
         lam = self._surface.lams[select(self._surface, Objective(maximize="auc")).index]
         return OperatingPoint(found.name, lam, 0.0, "untuned", metrics={}, n_positive=0, n_negative=0)
@@ -169,18 +192,24 @@ class Promising:
         groups_new: ArrayLike | None = None,
         point: str | OperatingPoint = "default",
         confidence: float | None = None,
+        X_new: Any = None,
     ) -> OperatingPoint:
         """The point of least expected cost where a share `prevalence` is positive, kept under `name`.
 
-        In place of a prevalence: unlabelled scores `score_new` (n,) at the λ of `point`; `groups_new` (n,) says which
-        belong together. The share is estimated from them if some mixture of the two known score laws fits them; else
-        this is `Declined`, with what moved. With a
+        In place of a prevalence: unlabelled scores `score_new` (n,) at the λ of `point`, or raw rows `X_new`, which the
+        model of this dial scores; `groups_new` (n,) says which belong together. The share is estimated from them if
+        some mixture of the two known score laws fits them; else this is `Declined`, with what moved. With a
         `confidence` the point is found on one part of the rows and its recall and FPR certified on the other.
         """
         require_name(name)
         self._surface.samples.require_positives()
+        if X_new is not None:
+            self._require_comparable()
+            point, score_new, spent = self._scored(X_new, score_new, self._point(point))
+            if spent:
+                warn(f"X_new: {spent}, so their scores are not those of new cases.")
         if (prevalence is None) == (score_new is None):
-            raise ValueError("give prevalence, or score_new to estimate it from; one of them.")
+            raise ValueError("give prevalence, or score_new or X_new to estimate it from; one of them.")
         if groups_new is not None and score_new is None:
             raise ValueError("groups_new names the groups of score_new, which is not given.")
         if score_new is not None:
@@ -213,10 +242,40 @@ class Promising:
     def _require_fresh(self) -> None:
         require_fresh(self.spent)
 
+    def _require_comparable(self) -> None:
+        """Stop where scores of new rows cannot be compared with those of these rows."""
+        if self.spent:
+            raise Declined(
+                f"whether these rows have changed cannot be told from the scores there are: {self.spent}. Pass "
+                "labelled X, y that took no part in training: clf.dial(X, y), or clf.adapt(X, y, X_new=…)."
+            )
+
+    def _scored(
+        self, X_new: Any, score_new: ArrayLike | None, point: OperatingPoint
+    ) -> tuple[OperatingPoint, FloatArray, str]:
+        """Raw rows as scores: the point at whose λ, the scores (n,), and why they are not new, if training saw them."""
+        if score_new is not None:
+            raise InputError("X_new", "and {score_new} say the same", remedy="Give one of the two.")
+        if self.model is None:
+            raise InputError(
+                "X_new", "needs the model that scores it", remedy="Use clf.dial(X, y) or Dial.of, or give {score_new}."
+            )
+        probe = self.probe(point)
+        return probe, self.model.margins(X_new, probe.lam), self.model.trained_on(X_new)
+
+    def _surface_at(self, point: OperatingPoint) -> Surface:
+        """The surface; where it lacks the λ of a point and scores can be computed there, that at the point's λ."""
+        scores = self._surface.scores
+        if dict(point.lam) in self._surface.lams or not isinstance(scores, ScoresAnywhere):
+            return self._surface
+        return self._surface.with_scores(scores.at_lam(point.lam), (point.lam,))
+
     def _score(self, point: OperatingPoint) -> FloatArray:
         """Scores (n,) at a point's λ of all rows, those of no weight too."""
-        column = self._surface.column(point.lam, f"point {point.name!r}")
         scores = self.scores
+        if dict(point.lam) not in self._surface.lams and isinstance(scores, ScoresAnywhere):
+            return scores.at_lam(point.lam).columns(0, 1)[:, 0]
+        column = self._surface.column(point.lam, f"point {point.name!r}")
         return np.asarray(
             scores[:, column] if isinstance(scores, np.ndarray) else scores.columns(column, column + 1)[:, 0]
         )
@@ -224,9 +283,10 @@ class Promising:
     def _point(self, point: str | OperatingPoint) -> OperatingPoint:
         if isinstance(point, OperatingPoint):
             return point
-        if point not in self._points:
-            raise ValueError(f"there is no operating point {point!r}; {closest(point, self._points)}")
-        return self._points[point]
+        known = {**({} if self.model is None else self.model.points), **self._points}
+        if point not in known:
+            raise InputError("point", f"must name an operating point; {closest(point, known)}", got=point)
+        return known[point]
 
 
 def require_name(name: str) -> None:

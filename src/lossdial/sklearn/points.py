@@ -1,0 +1,306 @@
+"""What both estimators share: operating points that are chosen, kept by name, and predicted by."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from lossdial.base.errors import InputError, closest, warn
+from lossdial.dial import OBJECTIVES, Dial, Estimate, Objective, OperatingPoint, Referral, Verdict
+from lossdial.dial.checks import FloatArray, TooFewPositives
+from lossdial.dial.choice.cases import both_costs, no_costs, worth_an_alert
+from lossdial.dial.choice.objective import Target
+
+__all__ = ["PointsMixin"]
+
+Point = TypeVar("Point", OperatingPoint, Referral)
+
+
+class PointsMixin:
+    """An estimator with a :meth:`dial`, and operating points by name.
+
+    Whatever is not asked here (certificates, sample sizes, referral, budgets of alerts, subgroups, costs per case,
+    monitors) is asked of ``clf.dial(X, y)``, which knows the estimator's points by name; what should stay with the
+    estimator is given to :meth:`keep`.
+    """
+
+    classes_: NDArray[Any]
+    points_: dict[str, OperatingPoint]
+    bands_: dict[str, Referral]
+
+    @abstractmethod
+    def dial(
+        self, X: Any = None, y: Any = None, *, groups: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Dial:
+        """The dial of labelled rows; without any, of those that ``fit`` kept scores of."""
+
+    @abstractmethod
+    def _margins(self, X: Any, lam: Mapping[str, float]) -> FloatArray:
+        """Scores (n,) of raw rows at one λ, high where the positive class is likely."""
+
+    @property
+    @abstractmethod
+    def _flipped(self) -> bool:
+        """Whether the positive class is the first of ``classes_``."""
+
+    # --- choosing
+
+    def tune(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        maximize: Target | None = None,
+        minimize: Target | None = None,
+        subject_to: Mapping[str, float] | None = None,
+        cost_fn: float | None = None,
+        cost_fp: float | None = None,
+        prevalence: float | None = None,
+        objective: Objective | None = None,
+        name: str = "default",
+        calibration: str | None = "auto",
+        confidence: float | None = None,
+        by: ArrayLike | None = None,
+        jointly: int = 1,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> OperatingPoint:
+        """Choose the operating point that serves an objective best, and keep it under its name.
+
+        Parameters
+        ----------
+        X, y
+            Labelled rows that training has not seen. Without them, the scores that ``fit`` kept.
+        maximize, minimize, subject_to, cost_fn, cost_fp, prevalence
+            The objective, spelled out as in :class:`~lossdial.dial.Objective`.
+        objective
+            The same as one value.
+        name
+            The point is kept under this name; ``predict`` uses ``"default"``.
+        calibration
+            How the point's probabilities are calibrated: ``"auto"`` takes the best kind by log loss, None none.
+        confidence
+            The bounds hold on new data with this probability, and the point carries the certificate. On rows that
+            ``fit`` has not seen, λ is then chosen on what ``fit`` kept, and all rows certify.
+        by
+            The subgroup of each row; the bounds are certified in every one.
+        jointly
+            The number of certificates that shall hold at once, this one among them.
+        groups
+            Rows of one group (a patient) belong together.
+        sample_weight
+            How much each row counts.
+
+        Returns
+        -------
+        OperatingPoint
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_classification
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from lossdial import DialedClassifier
+        >>> X, y = make_classification(2000, weights=[0.9], random_state=0)
+        >>> clf = DialedClassifier(LogisticRegression()).fit(X, y)
+        >>> clf.tune(maximize="precision", subject_to={"recall": 0.9}, name="screening").metrics["recall"].value >= 0.9
+        True
+        """
+        point = self.dial(X, y, groups=groups, sample_weight=sample_weight).tune(
+            maximize=maximize,
+            minimize=minimize,
+            subject_to=subject_to,
+            cost_fn=cost_fn,
+            cost_fp=cost_fp,
+            prevalence=prevalence,
+            objective=objective,
+            name=name,
+            calibration=calibration,
+            confidence=confidence,
+            by=by,
+            jointly=jointly,
+        )
+        return self.keep(point)
+
+    def _tune_if_enough(self, objective: Objective, calibration: str | None = "auto") -> None:
+        """Tune at the end of ``fit``; too few positives to tune on are a warning, since the model is whole."""
+        try:
+            self.tune(objective=objective, calibration=calibration)
+        except TooFewPositives as reason:
+            warn(f"the objective is not tuned for, and predict stays as trained: {reason}")
+
+    def adapt(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        prevalence: float | Estimate | None = None,
+        cost_fn: float,
+        cost_fp: float,
+        name: str = "default",
+        X_new: Any = None,
+        groups_new: ArrayLike | None = None,
+        confidence: float | None = None,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> OperatingPoint:
+        """Choose the point of least expected cost at another prevalence; it needs no labels from there, no training.
+
+        Parameters
+        ----------
+        X, y
+            Labelled rows that training has not seen. Without them, the scores that ``fit`` kept.
+        prevalence
+            The share of positives to expect.
+        cost_fn, cost_fp
+            The cost of a miss and of a false alarm.
+        name
+            The point is kept under this name; its probabilities are at that prevalence.
+        X_new
+            In place of a prevalence: unlabelled rows to estimate it from.
+        groups_new
+            The groups of ``X_new``: rows of one patient belong together.
+        confidence
+            Certify recall and FPR of the point, on rows set aside.
+        groups, sample_weight
+            As in :meth:`tune`.
+
+        Returns
+        -------
+        OperatingPoint
+
+        Raises
+        ------
+        Declined
+            Where no prevalence explains the scores of ``X_new``, or the kept scores are of other models.
+        """
+        if (prevalence is None) == (X_new is None):
+            raise InputError("prevalence", "or {X_new} to estimate it from must be given, one of the two")
+        terms: dict[str, Any] = {"prevalence": prevalence, "cost_fn": cost_fn, "cost_fp": cost_fp, "name": name}
+        if all(part is None for part in (X, y, X_new, groups_new, confidence)):
+            return self.keep(self._adapted(terms))
+        dial = self.dial(X, y, groups=groups, sample_weight=sample_weight)
+        return self.keep(dial.adapt(**terms, X_new=X_new, groups_new=groups_new, confidence=confidence))
+
+    def _adapted(self, terms: Mapping[str, Any]) -> OperatingPoint:
+        """Adapt by what ``fit`` kept."""
+        return self.dial().adapt(**terms)
+
+    def verdict(
+        self,
+        X: Any = None,
+        y: Any = None,
+        objectives: Sequence[Objective] = OBJECTIVES,
+        *,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Verdict:
+        """What moving λ gains for each objective over moving the threshold alone, at the λ of best AUC and, where it is
+        known, at that of the plain loss; without data, on the scores that ``fit`` kept."""
+        return self.dial(X, y, groups=groups, sample_weight=sample_weight).verdict(objectives)
+
+    # --- what is kept
+
+    @property
+    def points(self) -> Mapping[str, OperatingPoint]:
+        """The operating points by name; ``predict`` uses ``"default"``."""
+        check_is_fitted(self)
+        return MappingProxyType(self.points_)
+
+    @property
+    def bands(self) -> Mapping[str, Referral]:
+        """The referral bands by name."""
+        check_is_fitted(self)
+        return MappingProxyType(self.bands_)
+
+    def keep(self, point: Point) -> Point:
+        """Keep an operating point under its name, such as one that a :meth:`dial` of this estimator gave.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_classification
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from lossdial import DialedClassifier
+        >>> X, y = make_classification(2000, weights=[0.9], random_state=0)
+        >>> clf = DialedClassifier(LogisticRegression()).fit(X[:1000], y[:1000])
+        >>> _ = clf.tune(maximize="f1")
+        >>> point = clf.keep(clf.dial(X[1000:], y[1000:]).certify("default"))
+        >>> clf.points["default"].certificate.confidence
+        0.95
+        """
+        check_is_fitted(self)
+        if isinstance(point, Referral):
+            self.bands_[point.name] = point
+        else:
+            self.points_[point.name] = point
+        return point
+
+    def _point(self, name: str) -> OperatingPoint | Referral | None:
+        """The point of that name; None for a default that is untuned."""
+        if name == "default" or name in self.points:
+            return self.points.get(name)
+        if name in self.bands:
+            return self.bands[name]
+        raise InputError(
+            "point", f"must name an operating point; {closest(name, [*self.points, *self.bands])}", got=name
+        )
+
+    # --- predicting
+
+    def margin(self, X: Any, point: str = "default") -> FloatArray:
+        """The scores (n,) that the threshold of a point is compared with, high where the positive class is likely.
+
+        A monitor sees these: ``monitor.see(clf.margin(X, "screening"), y)``.
+        """
+        chosen = self._point(point)
+        return self._margins(X, {} if chosen is None else chosen.lam)
+
+    def predict(
+        self, X: Any, point: str = "default", cost_fn: ArrayLike | None = None, cost_fp: ArrayLike | None = None
+    ) -> NDArray[Any]:
+        """The labels (n,) that an operating point gives.
+
+        Parameters
+        ----------
+        X
+            Raw rows, as in ``fit``.
+        point
+            The name of a point. One with two thresholds gives ``"clear"``, ``"refer"`` or ``"act"``.
+        cost_fn, cost_fp
+            Costs of a miss and of a false alarm, one number or one per case: the threshold is then each case's own, by
+            the point's probabilities.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        chosen = self._point(point)
+        if chosen is None:
+            raise InputError("point", "'default' is not tuned yet", remedy="Call tune first.")
+        scores = self._margins(X, chosen.lam)
+        if isinstance(chosen, Referral):
+            no_costs(cost_fn, cost_fp, point)
+            return chosen.predict(scores)
+        by_case = cost_fn is not None or cost_fp is not None
+        positive = worth_an_alert(chosen, scores, *both_costs(cost_fn, cost_fp)) if by_case else chosen.predict(scores)
+        return self._labels(positive)
+
+    def _probabilities(self, X: Any, point: str) -> NDArray[np.float64]:
+        """(n, 2), columns as ``classes_``: a point's probabilities."""
+        chosen = self._point(point)
+        if chosen is None:
+            raise InputError("point", "'default' is not tuned yet", remedy="Call tune first.")
+        return self._columns(chosen.probability(np.asarray(self._margins(X, chosen.lam), dtype=np.float64)))
+
+    def _columns(self, positive: FloatArray) -> NDArray[np.float64]:
+        """Probabilities (n,) of the positive class as columns (n, 2), in the order of ``classes_``."""
+        return np.stack([positive, 1 - positive] if self._flipped else [1 - positive, positive], axis=1)
+
+    def _labels(self, positive: NDArray[np.bool_]) -> NDArray[Any]:
+        """Which rows (n,) are positive, as labels."""
+        return self.classes_[(positive ^ self._flipped).astype(np.intp)]
