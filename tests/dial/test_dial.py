@@ -143,7 +143,7 @@ def test_it_asks_what_the_room_answers():
         dial.tune(objective=objective, maximize="f1")
     with pytest.raises(ValueError, match="exactly one of maximize and minimize"):
         dial.tune()
-    with pytest.raises(ValueError, match=r"no operating point 'clinc'; .*default"):
+    with pytest.raises(ValueError, match=r"must name an operating point; .*default"):
         dial.metrics(point="clinc")
 
 

@@ -133,7 +133,7 @@ def test_a_floor_on_recall(clf):
     assert recall_score(Y_VAL, predicted) >= 0.9
     assert precision_score(Y_VAL, predicted) > Y_VAL.mean()
     assert clf.points.keys() == {"default", "screening"}
-    with pytest.raises(ValueError, match="there is no operating point 'triage'; there are 'default', 'screening'"):
+    with pytest.raises(ValueError, match="must name an operating point; there are 'default', 'screening'"):
         clf.predict(X_VAL, point="triage")
 
 
