@@ -127,7 +127,7 @@ def test_predictions_are_bit_identical_after_loading(variant, tmp_path):
     space = clf.bundle_.predictor.space
     assert loaded.bundle_.predictor.space == space
     for lam in (None, *space.sample((3,), torch.Generator().manual_seed(0))):
-        assert np.array_equal(clf.decision_function(X, lam), loaded.decision_function(X, lam))
+        assert np.array_equal(clf.decision_function(X, lam=lam), loaded.decision_function(X, lam=lam))
         assert np.array_equal(clf.predict_proba(X, lam=lam), loaded.predict_proba(X, lam=lam))
     assert np.array_equal(clf.predict(X), loaded.predict(X))
     ours, theirs = clf.dial(), loaded.dial()

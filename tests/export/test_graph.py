@@ -238,7 +238,7 @@ def test_raw_columns_and_defaults_in_onnxruntime_alone(table: LCTClassifier, exp
         assert_array_equal(label, table.predict(X, point=name))
         assert_allclose(probability, table.predict_proba(X, point=name)[:, 0], atol=1e-6)
         (moved,) = session.run(["probability"], feed | {"prevalence": np.array([0.3])})
-        margin = point.margin(table.decision_function(X, point.lam) * -1) - point.shift
+        margin = point.margin(table.decision_function(X, lam=point.lam) * -1) - point.shift
         known = log_odds(point.n_positive / (point.n_positive + point.n_negative))
         if point.prevalence is not None:
             known = log_odds(point.prevalence) - point.shift
@@ -252,9 +252,9 @@ def test_lambda_and_threshold_by_hand(table: LCTClassifier, exported: Path, rows
     lam = {"gamma": 0.05, "tau": 2.5}
     feed = raw(X) | {f"lam.{name}": np.array([value], np.float32) for name, value in lam.items()}
     label, probability, score = session.run(None, feed | {"threshold": np.array([0.7])})
-    margin = -table.decision_function(X, lam)  # classes_ are sorted, and 'ill' comes first
+    margin = -table.decision_function(X, lam=lam)  # classes_ are sorted, and 'ill' comes first
     assert_allclose(score, margin, atol=1e-5)
-    assert_allclose(probability, table.predict_proba(X, lam)[:, 0], atol=1e-6)
+    assert_allclose(probability, table.predict_proba(X, lam=lam)[:, 0], atol=1e-6)
     assert_array_equal(label == "ill", margin > 0.7)
     label, moved = session.run(["label", "probability"], feed | {"prevalence": np.array([0.02])})
     assert_array_equal(label == "ill", margin > 0)

@@ -204,7 +204,7 @@ def test_held_out_rows_are_never_trained_on(share):
     dial = clf.dial()
     assert_array_equal(dial.y, y[held])
     k = 5
-    assert_array_equal(dial.surface.score(k), clf.decision_function(X[held], dial.lams[k]))
+    assert_array_equal(dial.surface.score(k), clf.decision_function(X[held], lam=dial.lams[k]))
 
 
 def test_validation_data_of_ones_own():
@@ -216,7 +216,7 @@ def test_validation_data_of_ones_own():
         X
     )  # nothing is held out
     assert_array_equal(clf.bundle_.evidence.y, y_val)
-    assert_array_equal(clf.dial().surface.score(7), clf.decision_function(X_val, clf.dial().lams[7]))
+    assert_array_equal(clf.dial().surface.score(7), clf.decision_function(X_val, lam=clf.dial().lams[7]))
     score = clf.decision_function(X_val)
     assert clf.history_[-1]["auc"] == pytest.approx(roc_auc_score(y_val, score), abs=1e-6)
 

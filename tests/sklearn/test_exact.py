@@ -52,7 +52,7 @@ def test_it_is_scikit_learns_ridge_at_every_strength(weighted):
     for ridge in (-4.0, -2.0, -0.5):
         direct = LogisticRegression(C=10**ridge, tol=1e-9, max_iter=10_000)
         direct.fit(standardised(X, X), y, sample_weight=weight)
-        margin = clf.decision_function(X_val, {"gamma": 0, "tau": 0, "ridge": ridge})
+        margin = clf.decision_function(X_val, lam={"gamma": 0, "tau": 0, "ridge": ridge})
         assert_allclose(margin, direct.decision_function(standardised(X_val, X)), atol=2e-5)
 
 
@@ -62,7 +62,7 @@ def test_focal_has_class_weights():
     alpha = clf.bundle_.predictor.model.head.config.alpha[2]  # a node, where nothing is interpolated
     direct = LogisticRegression(C=0.01, class_weight={0: 2 * (1 - alpha), 1: 2 * alpha}, tol=1e-9, max_iter=10_000)
     direct.fit(standardised(X, X), y)
-    margin = clf.decision_function(X_val, {"alpha": alpha, "phi": 0, "ridge": -2})
+    margin = clf.decision_function(X_val, lam={"alpha": alpha, "phi": 0, "ridge": -2})
     assert_allclose(margin, direct.decision_function(standardised(X_val, X)), atol=2e-5)
 
 
@@ -72,7 +72,7 @@ def test_untuned_it_stands_at_the_least_held_out_log_loss():
     point = clf.points["default"]
     assert point.description.endswith("the ridge at the least held-out log loss")
     losses = {
-        ridge: log_loss(y_val, clf.predict_proba(X_val, {"gamma": 0, "tau": 0, "ridge": ridge}))
+        ridge: log_loss(y_val, clf.predict_proba(X_val, lam={"gamma": 0, "tau": 0, "ridge": ridge}))
         for ridge in np.linspace(-5, 0, 25)
     }
     assert point.lam["ridge"] == min(losses, key=losses.get)

@@ -55,14 +55,14 @@ def test_scores_are_those_of_the_whole_network(lam, arguments):
     with torch.no_grad():
         logits = model(torch.from_numpy(X_VAL), model.space.point(**lam)).numpy()
     margin = logits[:, 1] - logits[:, 0]
-    np.testing.assert_allclose(clf.decision_function(X_VAL, lam), margin, atol=1e-5)
-    probability = clf.predict_proba(X_VAL, lam)
+    np.testing.assert_allclose(clf.decision_function(X_VAL, lam=lam), margin, atol=1e-5)
+    probability = clf.predict_proba(X_VAL, lam=lam)
     np.testing.assert_allclose(probability[:, 1], expit(margin), atol=1e-5)
     np.testing.assert_allclose(probability.sum(1), 1, rtol=1e-12)
 
 
 def test_lambda_matters(fitted):
-    scores = [fitted.decision_function(X_VAL, lam).mean() for lam in LAMS]
+    scores = [fitted.decision_function(X_VAL, lam=lam).mean() for lam in LAMS]
     assert max(scores) - min(scores) > 0.1
 
 
@@ -82,10 +82,12 @@ def test_a_lambda_that_the_loss_lacks(fitted):
 
 
 def test_a_row_scores_the_same_alone_as_in_company(fitted):
-    whole = fitted.decision_function(X_VAL, LAMS[2])
+    whole = fitted.decision_function(X_VAL, lam=LAMS[2])
     for i in (0, 17, 499):
-        assert fitted.decision_function(X_VAL[i : i + 1], LAMS[2])[0] == whole[i]
-    assert_array_equal(np.concatenate([fitted.decision_function(part, LAMS[2]) for part in np.split(X_VAL, 20)]), whole)
+        assert fitted.decision_function(X_VAL[i : i + 1], lam=LAMS[2])[0] == whole[i]
+    assert_array_equal(
+        np.concatenate([fitted.decision_function(part, lam=LAMS[2]) for part in np.split(X_VAL, 20)]), whole
+    )
 
 
 def test_before_training():
@@ -103,7 +105,7 @@ def test_the_untuned_point_is_cross_entropys(fitted):
     point = fitted.points["default"]
     assert point.lam == {"gamma": 0.0, "tau": 0.0}
     assert point.threshold == 0
-    assert_array_equal(fitted.decision_function(X_VAL), fitted.decision_function(X_VAL, LAMS[0]))
+    assert_array_equal(fitted.decision_function(X_VAL), fitted.decision_function(X_VAL, lam=LAMS[0]))
 
 
 def test_of_equally_good_lambda_the_dial_takes_the_one_nearest_to_cross_entropy(fitted):
@@ -118,7 +120,7 @@ def test_tuning_finds_the_best_of_all_lambda_and_thresholds(clf):
     point = clf.keep(clf.dial(X_VAL, Y_VAL, lams=lams).tune(maximize="f1"))
     naive = {}
     for lam in lams:
-        score = clf.decision_function(X_VAL, lam)
+        score = clf.decision_function(X_VAL, lam=lam)
         accepted = score[None, :] >= score[:, None]  # at every threshold, one a row
         hits = (accepted & (Y_VAL == 1)).sum(1)
         naive[tuple(lam.as_dict().values())] = float(np.max(2 * hits / (accepted.sum(1) + Y_VAL.sum())))
@@ -204,7 +206,7 @@ def test_features_asked_about_twice_are_computed_once_and_never_confused():
     for seed in range(4):  # models come and go, and addresses come again
         clf.set_params(random_state=seed).fit(X, y)
         dial = clf.dial(X_VAL, Y_VAL)
-        assert_array_equal(dial.surface.score(5), clf.decision_function(X_VAL, dial.lams[5]))
+        assert_array_equal(dial.surface.score(5), clf.decision_function(X_VAL, lam=dial.lams[5]))
 
 
 def test_a_bundle_is_never_changed_by_tuning(fitted, clf):

@@ -39,7 +39,7 @@ class TrainedClassifier(PointsMixin, ClassifierMixin, NestedParameters):
 
     # --- predictions
 
-    def decision_function(self, X: Any, lam: Mapping[str, float] | Lam | None = None) -> NDArray[np.float32]:
+    def decision_function(self, X: Any, *, lam: Mapping[str, float] | Lam | None = None) -> NDArray[np.float32]:
         """Positive where ``classes_[1]`` is predicted, (n,): the margin at λ, or, without λ, the distance from the
         threshold of the default point at its own λ."""
         point = self.points["default"]
