@@ -77,7 +77,7 @@ def test_a_folder_that_vanishes_leaves_all_as_it_was(run: Path) -> None:
     live = Live(run, Limits())
     served = live.now
     (run / "bundle.json").unlink()
-    assert not live.look()
+    assert not live.reload()
     assert live.now is served
     assert "holds no bundle.json" in live.trouble
 

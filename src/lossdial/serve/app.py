@@ -1,48 +1,107 @@
-"""The application: an address for each question, read by hand and answered as JSON."""
+"""The application: an address for each question, as FastAPI routes."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
+import numpy as np
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, PlainTextResponse
+from fastapi.routing import APIRoute
+from pydantic import ValidationError
+from pydantic_core import from_json
 from starlette.exceptions import HTTPException
 
 from lossdial.base.errors import closest
+from lossdial.bundle import own_share
 from lossdial.dial import OperatingPoint, Referral
-from lossdial.explorer import POINTS_FORMAT
-from lossdial.serve.batching import Batcher, Decided
-from lossdial.serve.choosing import SETTINGS, Chosen, Setting, read_setting
-from lossdial.serve.describing import docs_page, openapi
-from lossdial.serve.guarding import Bodies, Guard, Receive, Scope, Send, refuse
-from lossdial.serve.inputs import Inputs
-from lossdial.serve.limits import Limits, Refused, shortened
+from lossdial.explorer import POINTS_FORMAT, points_from
+from lossdial.serve.batches import Batcher, Decided
+from lossdial.serve.choices import (
+    DEFAULT,
+    SETTINGS,
+    Choice,
+    Setting,
+    above_by_probability,
+    are_probabilities,
+    described,
+    lam_of,
+    moved,
+    named,
+    require_probabilities,
+    scores_to_margins,
+)
+from lossdial.serve.description import described_api, docs_page, predict_parameters
+from lossdial.serve.guard import Guard, Limits, Refused, error_body, shortened
 from lossdial.serve.live import Live, PageOf, Served
-from lossdial.serve.measuring import Metrics
-from lossdial.serve.multipart import form_files
-from lossdial.serve.outcomes import Monitors, told
-from lossdial.serve.questions import Questions
-from lossdial.serve.reading import parse_json, query, with_keys
+from lossdial.serve.metrics import Metrics
+from lossdial.serve.monitors import Monitors, outcomes_of, state_of
+from lossdial.serve.questions import (
+    Adapted,
+    AdaptQuestion,
+    DecideQuestion,
+    Decision,
+    Error,
+    MonitorState,
+    OutcomesAnswer,
+    OutcomesQuestion,
+    PointList,
+    PointsQuestion,
+    Prediction,
+    PredictQuery,
+    PredictQuestion,
+    Ready,
+    Saved,
+    explained,
+)
+from lossdial.serve.rows import Inputs, form_files
 
 __all__ = ["Service"]
 
-T = TypeVar("T")
-
 _JSON: Final = "application/json"
-_LARGE: Final = 2**16  # bytes of a body that is not read on the event loop
+_LARGE: Final = 2**16  # bytes of a body that is not parsed on the event loop
 _ENCODE: Final = json.JSONEncoder(allow_nan=False).encode
-#: what a page saves, and what GET /points answers
-_POINT_KEYS: Final = ("format", "points", "title", "evidence", "bands", "others")
+
+
+class _JsonRequest(Request):
+    """A request whose JSON is that of the standard (no NaN), and parsed in a thread where it is large."""
+
+    async def json(self) -> Any:
+        body = await self.body()
+        if len(body) <= _LARGE:
+            return _parsed(body)
+        return await asyncio.get_running_loop().run_in_executor(self.app.state.reading, _parsed, body)
+
+
+class _Route(APIRoute):
+    """A route that refuses unknown names in the query, and bodies that are not JSON where JSON is asked for."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+        described = (self.openapi_extra or {}).get("parameters", [])
+        names = [*(param.alias for param in self.dependant.query_params), *(param["name"] for param in described)]
+        takes_json = self.body_field is not None
+
+        async def checked(request: Request) -> Response:
+            if request.scope["query_string"]:
+                _require_names(request, names)
+            if takes_json and (kind := _content_type(request)) != _JSON:
+                raise Refused(415, f"the Content-Type must be {_JSON}; got {kind[:60]!r}.")
+            return await handle(_JsonRequest(request.scope, request.receive))
+
+        return checked
 
 
 @dataclass(eq=False)
 class Service:
-    """What a server knows, and one method for each address."""
+    """What a server knows, and a method for each address."""
 
     live: Live
     limits: Limits
@@ -53,284 +112,315 @@ class Service:
     def __post_init__(self) -> None:
         self.metrics = Metrics()
         self.batcher = Batcher(self.limits, self.metrics.passed)
-        self.bodies = Bodies(self.limits)
         self.monitors = Monitors(self.live.run if self.allow_save else None)
-        self.questions = Questions(self.live, self.limits, self.monitors, self.allow_save)
         self.ready = False
-        self._reading = ThreadPoolExecutor(1, thread_name_prefix="reading")
 
     def app(self) -> Guard:
-        """The whole of it, guarded."""
+        """The application behind its guard."""
         app = FastAPI(
             title="lossdial",
+            description="One model and its dial.",
             lifespan=self._lifespan,
-            docs_url=None,
+            docs_url=None,  # FastAPI's own page loads its script from elsewhere
             redoc_url=None,
-            openapi_url=None,
             redirect_slashes=False,
+            responses={"default": {"model": Error, "description": "What came, what is legal, and what to do."}},
         )
-        routes: dict[str, dict[str, Callable[[Request], Awaitable[Response]]]] = {
-            "/": {"GET": self.page},
-            "/predict": {"POST": self.predict},
-            "/decide": {"POST": self.decide},
-            "/adapt": {"POST": self.adapt},
-            "/points": {"GET": self.points, "POST": self.save_points},
-            "/outcomes": {"GET": self.monitored, "POST": self.see},
-            "/health": {"GET": self.health},
-            "/ready": {"GET": self.readiness},
-            "/metrics": {"GET": self.measured},
-            "/openapi.json": {"GET": self.described},
-            "/docs": {"GET": self.docs},
-        }
-        for path, methods in routes.items():
-            for method, function in methods.items():
-                app.add_route(path, function, [method])  # read by hand: nothing is left for FastAPI to solve
+        app.router.route_class = _Route
+        add = app.add_api_route
+        add("/", self.page, response_class=HTMLResponse, summary="The explorer page.")
+        add("/predict", self.predict, methods=["POST"], response_model=Prediction, summary="Predict rows or images.",
+            openapi_extra=predict_parameters())  # fmt: skip
+        unset: Any = {"methods": ["POST"], "response_model_exclude_unset": True}
+        add("/decide", self.decide, **unset, summary="Decide by scores, of this model or another.")
+        add("/adapt", self.adapt, **unset, summary="The point of least expected cost at another prevalence.")
+        add("/points", self.points, summary="All operating points.")
+        add("/points", self.save_points, **unset, summary="Save points that a page saved; that certifies none.")
+        add("/outcomes", self.monitored, summary="Whether the certificates still hold.")
+        add("/outcomes", self.see, **unset, summary="Outcomes of cases, to monitor a certificate by.")
+        add("/health", self.health, summary="Whether the server is alive.")
+        add("/ready", self.readiness, summary="Whether requests are taken.")
+        add("/metrics", self.measured, response_class=PlainTextResponse, summary="Prometheus metrics.")
+        add("/docs", self.docs, response_class=HTMLResponse, summary="This description, for people.")
 
-        async def unknown(request: Request, error: Exception) -> Response:
-            status = error.status_code if isinstance(error, HTTPException) else 500
-            path = request.scope["path"]  # not of request.url, into which a Host header goes that may be malformed
-            if status == 405:
-                methods = " or ".join(routes.get(path, {}))
-                headers = {"Allow": ", ".join(routes.get(path, {}))}
-                return Refusal(Refused(405, f"{path} takes {methods}; got {request.method}.", headers))
-            return Refusal(Refused(404, f"there is no {path[:80]!r}; {closest(path[:80], routes)}"))
+        methods: dict[str, list[str]] = {"/openapi.json": ["GET"]}
+        for route in app.routes:
+            if isinstance(route, APIRoute):
+                methods.setdefault(route.path, []).extend(sorted(route.methods or ()))
 
-        async def broken(_: Request, __: Exception) -> Response:
-            return Refusal(Refused(500, "something went wrong here that should not; the server's log has more."))
+        async def failed(request: Request, error: Exception) -> Response:
+            return _refusal(error, request, methods)
 
-        app.add_exception_handler(HTTPException, unknown)
-        app.add_exception_handler(Exception, broken)
-        app.openapi = lambda: openapi(self.live.now, self.live.others, self.limits, self.allow_save)  # type: ignore[method-assign]
+        for kind in (HTTPException, RequestValidationError, ValidationError, ValueError, Exception):
+            app.add_exception_handler(kind, failed)
+        generated = app.openapi
+        app.openapi = lambda: described_api(generated(), self.live, self.limits)  # type: ignore[method-assign]
         self._fastapi = app
-        return Guard(app, self.limits, self.token, frozenset(routes), self.metrics.answered)
+        return Guard(app, self.limits, self.token, frozenset(methods), self.metrics.answered)
 
     @asynccontextmanager
-    async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
-        looking = asyncio.create_task(self.live.monitor())
+    async def _lifespan(self, app: FastAPI) -> AsyncIterator[None]:
+        app.state.reading = ThreadPoolExecutor(1, thread_name_prefix="reading")
+        reloading = asyncio.create_task(self.live.reload_often())
         self.ready = True
         yield
         self.ready, self.batcher.closing = False, True
-        looking.cancel()
+        reloading.cancel()
         with suppress(asyncio.CancelledError):
-            await looking
+            await reloading
         self.batcher.close()
-        self._reading.shutdown()
+        app.state.reading.shutdown()
 
     # --- questions about rows and scores
 
     async def predict(self, request: Request) -> Response:
-        """Rows, or images, to predictions."""
         served = self.live.now
-        try:
-            given = query(request.scope["query_string"], SETTINGS)
-            kind = _content_type(request)
-            async with self.bodies.read(request.receive) as body:
-                inputs, also = await self._apart(body, lambda: self._inputs(served, kind, body, request))
-                if also:
-                    for name in given.keys() & also.keys():
-                        raise Refused(400, f"{name} is given in the query and in the body; give it once.")
-                    given |= also
-                chosen = served.choose(read_setting(given) if given else _DEFAULT)
-                if len(body) > _LARGE:
-                    inputs = replace(inputs, quick=False)
-                decided = await self.batcher.decide(served.bundle.predictor, chosen, inputs)
-                return _answer(served, chosen, decided)
-        except Refused as refusal:
-            return Refusal(refusal)
-        except ValueError as error:
-            return Refusal(Refused(400, str(error)))
+        inputs, asked = await self._inputs(served, request)
+        if request.scope["query_string"]:
+            asked = _joined(asked, PredictQuery.model_validate(dict(request.query_params)))
+        setting = Setting(asked.point, asked.lam_items, asked.threshold, asked.prevalence)
+        choice = served.choose(DEFAULT if setting == Setting() else setting)
+        decided = await self.batcher.decide(served.bundle.predictor, choice, inputs)
+        return _answer(served, choice, decided)
 
-    def _inputs(self, served: Served, kind: str, body: bytes, request: Request) -> tuple[Inputs, dict[str, Any]]:
-        reader = served.reader
+    async def _inputs(self, served: Served, request: Request) -> tuple[Inputs, PredictQuery]:
+        """The rows of a body; and what decides them, as far as the body says so."""
+        reader, kind = served.reader, _content_type(request)
         if kind == _JSON:
-            content = parse_json(body)
-            what = "images" if reader.kind == "images" else "rows"
-            given = with_keys(content, ("rows", "images", *SETTINGS), [what] if not content else ())
-            if ("rows" in given) == ("images" in given):
+            asked = PredictQuestion.model_validate(await request.json())
+            if (asked.rows is None) == (asked.images is None):
+                what = "images" if reader.kind == "images" else "rows"
                 raise Refused(400, f"give {what}: a JSON object with {what}, and perhaps {', '.join(SETTINGS)}.")
-            inputs = reader.rows(given["rows"]) if "rows" in given else reader.base64(given["images"])
-            return inputs, {k: v for k, v in given.items() if k in SETTINGS and v is not None}
+            inputs = reader.base64(asked.images or []) if asked.rows is None else reader.rows(asked.rows)
+            large = len(await request.body()) > _LARGE
+            return replace(inputs, quick=False) if large and inputs.quick else inputs, asked
+        body = await request.body()
         if kind == "text/csv":
-            return reader.csv(body), {}
+            return reader.csv(body), PredictQuery()
         if kind == "multipart/form-data":
-            files = form_files(request.headers["content-type"], body, self.limits.rows)
-            return reader.images(files), {}
+            return reader.images(await form_files(request.headers, body, self.limits.rows)), PredictQuery()
         if kind.startswith("image/"):
-            return reader.images([body]), {}
+            return reader.images([body]), PredictQuery()
         legal = (
             "application/json, multipart/form-data or image/…" if reader.kind == "images" else f"{_JSON} or text/csv"
         )
         raise Refused(415, f"the Content-Type must be {legal}; got {kind[:60]!r}.")
 
-    async def decide(self, request: Request) -> Response:
-        """Scores of a model, ours or another, to decisions at a named point of it."""
-        return await self._asked(
-            request, ("scores", "point", "scores_are", "threshold", "prevalence"), self.questions.decide
-        )
+    def decide(self, question: DecideQuestion) -> Decision:
+        served, others = self.live.now, self.live.others
+        setting = Setting(question.point, None, question.threshold, question.prevalence)
+        name = question.point or "default"
+        score_is = self.live.score_is.get(name)
+        scores = self._scores(question.scores)
+        as_probabilities = are_probabilities(question.scores_are, name, score_is)
+        if name in served.bundle.bands:
+            return _referred(served.choose(setting), scores, as_probabilities)
+        point = named({**served.bundle.points, **others}, name, served.bundle.bands)
+        stated = as_probabilities and name not in others  # by this model: calibrated, at the point's prevalence
+        if stated:
+            require_probabilities(scores, "scores_are says probabilities")
+            if setting.threshold is not None:
+                raise Refused(400, "a threshold by hand is a score, not a probability; post scores beside it.")
+        elif as_probabilities:
+            scores = scores_to_margins(scores, name, score_is)
+            if setting.threshold is not None:  # in the units of the scores
+                threshold = scores_to_margins(np.array([setting.threshold]), name, score_is, "threshold")
+                setting = replace(setting, threshold=float(threshold[0]))
+        if setting.prevalence is not None:
+            point = moved(point, setting.prevalence, self._own_share(served, point))
+        choice = described(point, setting, None)
+        if stated:
+            positive, probability = above_by_probability(choice.point, scores), scores
+        else:
+            positive, probability = choice.point.predict(scores), np.asarray(choice.point.probability(scores))
+        return Decision(decision=positive.tolist(), probability=probability.tolist(), **choice.answer)
 
-    async def adapt(self, request: Request) -> Response:
-        """The point of least expected cost at another prevalence."""
-        return await self._asked(
-            request, ("prevalence", "cost_fn", "cost_fp", "name", "save", "replace"), self.questions.adapt
-        )
+    def _own_share(self, served: Served, point: OperatingPoint) -> float:
+        if point.name not in self.live.others:
+            return own_share(served.bundle, point)
+        counts = point.n_positive, point.n_negative
+        if min(counts) == 0 and point.prevalence is None:
+            raise Refused(409, f"point {point.name!r} does not tell the prevalence of its data; leave prevalence out.")
+        return counts[0] / max(1, sum(counts))
+
+    def adapt(self, question: AdaptQuestion) -> Adapted:
+        if question.save:
+            self._require_saving()
+        bundle = self.live.now.bundle
+        with _conflict(bundle.evidence is None and bundle.envelope is None):
+            point = bundle.adapt(
+                prevalence=question.prevalence, cost_fn=question.cost_fn, cost_fp=question.cost_fp, name=question.name
+            )
+        if question.save:
+            self.live.save((point,), question.replace)
+        return Adapted(saved=question.save, certified=False, point=point.to_json())
 
     # --- points
 
-    async def points(self, request: Request) -> Response:
-        """All operating points."""
-        return await self._told(
-            request,
-            lambda: {
-                "format": POINTS_FORMAT,
-                "points": [_listed(point) for point in self.live.now.bundle.points.values()],
-                "bands": [_listed_band(band) for band in self.live.now.bundle.bands.values()],
-                "others": [_listed(point) for point in self.live.others.values()],
-            },
+    async def points(self) -> PointList:
+        bundle = self.live.now.bundle
+        return PointList(
+            format=POINTS_FORMAT,
+            points=[_listed(point, point.certificate is not None) for point in bundle.points.values()],
+            bands=[_listed(band, True) for band in bundle.bands.values()],
+            others=[_listed(point, point.certificate is not None) for point in self.live.others.values()],
         )
 
-    async def save_points(self, request: Request) -> Response:
-        """Save points, as a page saves them."""
-        return await self._asked(request, _POINT_KEYS, self.questions.save_points, ("replace",))
+    def save_points(self, question: PointsQuestion, replace: bool = False) -> Saved:
+        self._require_saving()
+        points = points_from(question.model_dump(), "the body")
+        for point in points:
+            lam_of(self.live.now.bundle, point.lam)
+            if not 0 < len(point.name.strip()) <= 200:
+                raise Refused(400, "the name of a point must be text of 1 to 200 characters.")
+        taken = self.live.save(points, replace)
+        return Saved(saved=[*taken.new, *taken.replaced], there_already=list(taken.known), certified=False)
+
+    def _require_saving(self) -> None:
+        if not self.allow_save:
+            raise Refused(403, "this server writes nothing; start it with --allow-save to save points.")
 
     # --- outcomes
 
-    async def see(self, request: Request) -> Response:
-        """Outcomes of cases, to watch a certificate by."""
-        return await self._asked(request, ("point", "scores", "outcomes"), self.questions.see)
+    def see(self, question: OutcomesQuestion) -> OutcomesAnswer:
+        served, name = self.live.now, question.point
+        if name in served.bundle.bands:
+            raise Refused(409, f"{name!r} is a referral band; an operating point can be monitored.")
+        point = named({**served.bundle.points, **self.live.others}, name)
+        scores = self._scores(question.scores)
+        labels = served.labels if name in served.bundle.points else (0, 1)
+        outcomes = outcomes_of(question.outcomes, labels, len(scores))
+        score_is = self.live.score_is.get(name)
+        if score_is == "probability":
+            scores = scores_to_margins(scores, name, score_is)
+        state = state_of(self.monitors.see(name, point, scores, outcomes))
+        return OutcomesAnswer(point=name, **dict(state))
 
-    async def monitored(self, request: Request) -> Response:
-        """Where the watches stand."""
+    def monitored(self) -> dict[str, MonitorState]:
         points = {**self.live.now.bundle.points, **self.live.others}
-        return await self._told(request, lambda: {n: told(w) for n, w in self.monitors.all(points).items()})
+        with _conflict():
+            return {name: state_of(monitor) for name, monitor in self.monitors.all(points).items()}
 
     # --- the server itself
 
-    async def page(self, request: Request) -> Response:
-        """The explorer page."""
-        served = self.live.now
-        try:
-            query(request.scope["query_string"], ())
-            html = await asyncio.to_thread(served.page, self.page_of)
-        except Refused as refusal:
-            return Refusal(refusal)
-        except ValueError as error:
-            return Refusal(Refused(409, str(error)))
-        return Response(html, media_type="text/html")
+    def page(self) -> Response:
+        with _conflict():
+            return HTMLResponse(self.live.now.page(self.page_of))
 
-    async def health(self, request: Request) -> Response:
-        """Alive."""
-        return await self._told(request, lambda: {"status": "alive"})
+    async def health(self) -> dict[str, str]:
+        return {"status": "alive"}
 
-    async def readiness(self, request: Request) -> Response:
-        """Whether requests are taken, and whether the model on disk is the one that is served."""
+    async def readiness(self) -> Ready:
         if not self.ready:
-            return Refusal(Refused(503, "the server is starting, or shutting down.", {"Retry-After": "1"}))
-        trouble = ""
+            raise Refused(503, "the server is starting, or shutting down.", {"Retry-After": "1"})
+        note = ""
         if self.live.trouble:
-            trouble = "the model on disk changed and cannot be read; the one before it is served."
-            if self.token is None:  # else whoever asks may be a stranger; the log has it
-                trouble += f" {shortened(self.live.trouble)}"
-        return await self._told(
-            request, lambda: {"status": "ready", "waiting_rows": self.batcher.rows, "note": trouble}
-        )
+            note = "the model on disk changed and cannot be read; the one before it is served."
+            if self.token is None:  # with one, this may be answered to a stranger; the log has the reason
+                note += f" {shortened(self.live.trouble)}"
+        return Ready(status="ready", waiting_rows=self.batcher.rows, note=note)
 
-    async def measured(self, request: Request) -> Response:
-        """Prometheus metrics."""
-        return await self._told(
-            request,
-            lambda: self.metrics.text(self.live, self.monitors, self.batcher.rows),
-            "text/plain; version=0.0.4",
-        )
+    def measured(self) -> Response:
+        with _conflict():
+            return PlainTextResponse(self.metrics.text(self.live, self.monitors, self.batcher.rows))
 
-    async def described(self, request: Request) -> Response:
-        """The API, as OpenAPI."""
-        return await self._told(request, self._fastapi.openapi)
-
-    async def docs(self, request: Request) -> Response:
-        """The API, for people."""
+    async def docs(self) -> Response:
         html, policy = docs_page(self._fastapi.openapi())
-        found = await self._told(request, lambda: html.encode(), "text/html")
-        found.headers["Content-Security-Policy"] = policy
-        return found
+        return HTMLResponse(html, headers={"Content-Security-Policy": policy})
 
-    # --- how all of them answer
-
-    async def _apart(self, body: bytes, read: Callable[[], T]) -> T:
-        """What a body says: a large one is read in a thread, one at a time, since it becomes many times as large."""
-        if len(body) <= _LARGE:
-            return read()
-        return await asyncio.get_running_loop().run_in_executor(self._reading, read)
-
-    async def _told(self, request: Request, make: Callable[[], Any], media_type: str = _JSON) -> Response:
-        try:
-            query(request.scope["query_string"], ())
-            return _respond(make(), media_type)
-        except Refused as refusal:
-            return Refusal(refusal)
-        except ValueError as error:  # a file of the folder that is damaged
-            return Refusal(Refused(409, str(error)))
-
-    async def _asked(
-        self,
-        request: Request,
-        keys: tuple[str, ...],
-        answer: Callable[[dict[str, Any]], Any],
-        in_query: tuple[str, ...] = (),
-    ) -> Response:
-        """A question in a JSON object, answered in a thread: some take tens of milliseconds."""
-        try:
-            also = query(request.scope["query_string"], in_query)
-            kind = _content_type(request)
-            if kind != _JSON:
-                raise Refused(415, f"the Content-Type must be {_JSON}; got {kind[:60]!r}.")
-            async with self.bodies.read(request.receive) as body:
-                given = await self._apart(body, lambda: with_keys(parse_json(body), keys))
-                return _respond(await asyncio.to_thread(answer, {**given, **also}))
-        except Refused as refusal:
-            return Refusal(refusal)
-        except ValueError as error:
-            return Refusal(Refused(400, str(error)))
+    def _scores(self, scores: Sequence[float]) -> Any:
+        if len(scores) > self.limits.rows:
+            raise Refused(
+                413,
+                f"scores has {len(scores):,} entries; at most {self.limits.rows:,} are taken at once. Send several.",
+            )
+        return np.array(scores, dtype=np.float64)
 
 
-_DEFAULT: Final = Setting(point="default")
+def _parsed(body: bytes) -> Any:
+    try:
+        return from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        raise Refused(400, f"the body is not JSON: {error}.") from None
 
 
 def _content_type(request: Request) -> str:
-    found = request.headers.get("content-type", "")
-    return found.partition(";")[0].strip().lower()
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _listed(point: OperatingPoint) -> dict[str, Any]:
-    return {"certified": point.certificate is not None, "said": str(point), **point.to_json()}
+def _require_names(request: Request, names: Sequence[str]) -> None:
+    """Each name of the query is known, and there once."""
+    seen = set()
+    for name, _ in request.query_params.multi_items():
+        if name not in names:
+            legal = closest(name[:60], names) if names else "this address takes none."
+            raise Refused(400, f"the query has {name!r:.60}, which is unknown; {legal}")
+        if name in seen:
+            raise Refused(400, f"{name} is given twice in the query; give it once.")
+        seen.add(name)
 
 
-def _listed_band(band: Referral) -> dict[str, Any]:
-    return {"certified": True, "said": str(band), **band.to_json()}
+def _joined(body: PredictQuery, query: PredictQuery) -> PredictQuery:
+    """What body and query ask together; each may say another part of it."""
+    given = {name: value for name, value in query if value is not None}
+    for name in given:
+        if getattr(body, name) is not None:
+            raise Refused(400, f"{name} is given in the query and in the body; give it once.")
+    return body.model_copy(update=given)
 
 
-def _answer(served: Served, chosen: Chosen, decided: Decided) -> Response:
+def _answer(served: Served, choice: Choice, decided: Decided) -> Response:
+    """An answer of /predict; written by hand, since a model of pydantic's takes as long as scoring the row."""
     negative, positive = served.labels
-    said = decided.decision.tolist()
+    decisions = decided.decision.tolist()
     rows = {
-        "prediction": said if chosen.band is not None else [positive if yes else negative for yes in said],
+        "prediction": decisions if choice.band is not None else [positive if yes else negative for yes in decisions],
         "probability": decided.probability.tolist(),
         "score": decided.score.tolist(),
     }
     notes = json.dumps([shortened(note) for note in decided.notes])
-    return Response(f'{_ENCODE(rows)[:-1]}, {chosen.written}, "notes": {notes}}}'.encode(), media_type=_JSON)
+    return Response(f'{_ENCODE(rows)[:-1]}, {choice.written}, "notes": {notes}}}'.encode(), media_type=_JSON)
 
 
-def _respond(content: Any, media_type: str = _JSON) -> Response:
-    body = content if isinstance(content, bytes) else _ENCODE(content).encode()
-    return Response(body, media_type=media_type)
+def _referred(choice: Choice, scores: Any, as_probabilities: bool) -> Decision:
+    """What a referral band says of scores."""
+    band = choice.band
+    assert band is not None
+    if as_probabilities:
+        raise Refused(400, f"{band.name!r} is a referral band, on scores; post the score that /predict answers.")
+    probability = np.asarray(band.probability(scores))
+    return Decision(decision=band.predict(scores).tolist(), probability=probability.tolist(), **choice.answer)
 
 
-class Refusal(Response):
-    """A refusal as a response."""
+def _listed(point: OperatingPoint | Referral, certified: bool) -> dict[str, Any]:
+    return {"certified": certified, "said": str(point), **point.to_json()}
 
-    def __init__(self, refusal: Refused) -> None:
-        super().__init__(status_code=refusal.status)
-        self._refusal = refusal
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 (ASGI's signature)
-        await refuse(self._refusal, receive, send)
+@contextmanager
+def _conflict(when: bool = True) -> Iterator[None]:
+    """A ValueError is then about the model as it is, not about the request."""
+    try:
+        yield
+    except ValueError as error:
+        raise Refused(409 if when else 400, str(error)) from None
+
+
+def _refusal(error: Exception, request: Request, methods: dict[str, list[str]]) -> Response:
+    """Every error as a response: an object with one message."""
+    path = request.scope["path"][:80]  # not request.url, which is made from a Host header that may be malformed
+    headers = None
+    if isinstance(error, Refused):
+        status, text, headers = error.status_code, str(error), error.headers
+    elif isinstance(error, HTTPException) and error.status_code == 405:
+        legal = methods.get(path, [])
+        status, text = 405, f"{path} takes {' or '.join(legal)}; got {request.method}."
+        headers = {"Allow": ", ".join(legal)}
+    elif isinstance(error, HTTPException):
+        status, text = error.status_code, f"there is no {path!r}; {closest(path, methods)}"
+    elif isinstance(error, RequestValidationError | ValidationError):
+        status, text = 400, explained(error.errors())
+    elif isinstance(error, ValueError):
+        status, text = 400, str(error)
+    else:
+        status, text = 500, "something went wrong here that should not; the server's log has more."
+    return Response(error_body(text), status, headers, _JSON)

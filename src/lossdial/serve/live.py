@@ -1,4 +1,4 @@
-"""The model that is served: the bundle in a folder, taken over as a whole when it changes there, or not at all."""
+"""The model that is served: the bundle of a folder, replaced as a whole when it changes on disk, or not at all."""
 
 from __future__ import annotations
 
@@ -6,64 +6,68 @@ import asyncio
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from lossdial.bundle import Bundle, BundleError, Taken, take_up
+from lossdial.bundle.format import commit_of
 from lossdial.dial import OperatingPoint
 from lossdial.explorer import Page
-from lossdial.serve.choosing import Chosen, Setting, choose
-from lossdial.serve.inputs import Reader
-from lossdial.serve.limits import Limits, Refused
+from lossdial.serve.choices import Choice, Setting, choose
+from lossdial.serve.guard import Limits, Refused
+from lossdial.serve.rows import RowReader
 
-__all__ = ["Live", "PageOf", "Served", "require_own_lam"]
+__all__ = ["Live", "PageOf", "Served"]
 
 _LOG: Final = logging.getLogger("uvicorn.error")
-_SETTINGS: Final = 256  # by hand, remembered
+_SETTINGS: Final = 256  # given by hand, remembered
 PageOf = Callable[[Bundle], Page]
 
 
 @dataclass(frozen=True, eq=False)
 class Served:
-    """One state of the bundle and what was made of it. A request keeps to the one that it began with."""
+    """One state of the bundle, and what was made of it. A request keeps the state that it began with."""
 
     bundle: Bundle
-    reader: Reader
+    reader: RowReader
     labels: tuple[Any, Any]  # as JSON has them, the negative first
-    _chosen: OrderedDict[Setting, Chosen] = field(default_factory=OrderedDict)
+    _choices: OrderedDict[Setting, Choice] = field(default_factory=OrderedDict)
     _page: list[bytes] = field(default_factory=list)
-    _making: threading.Lock = field(default_factory=threading.Lock)
+    _page_lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def of(cls, bundle: Bundle, limits: Limits) -> Served:
-        """All that answering needs, made beforehand."""
-        labels = tuple(value.item() if hasattr(value, "item") else value for value in bundle.predictor.classes)
-        served = cls(bundle, Reader(bundle.predictor, bundle.training.target, limits), (labels[0], labels[1]))
+        """A state with the choices of all its points."""
+        negative, positive = (label.item() if hasattr(label, "item") else label for label in bundle.predictor.classes)
+        served = cls(bundle, RowReader(bundle.predictor, bundle.training.target, limits), (negative, positive))
         for name in (*bundle.points, *bundle.bands):
             served.choose(Setting(point=name))
         return served
 
-    def choose(self, setting: Setting) -> Chosen:
-        """The point of a setting; the same object for the same setting, so that requests can share a pass."""
-        found = self._chosen.get(setting)
-        if found is None:
-            found = self._chosen[setting] = choose(self.bundle, setting)
-            if len(self._chosen) > _SETTINGS + len(self.bundle.points) + len(self.bundle.bands):
-                self._chosen.popitem(last=False)
-        return found
+    def choose(self, setting: Setting) -> Choice:
+        """The choice of a setting. Equal settings give the same object, so that requests can share a pass."""
+        choice = self._choices.get(setting)
+        if choice is None:
+            choice = self._choices[setting] = choose(self.bundle, setting)
+            if len(self._choices) > _SETTINGS + len(self.bundle.points) + len(self.bundle.bands):
+                self._choices.popitem(last=False)
+        return choice
 
     def page(self, page_of: PageOf) -> bytes:
         """The explorer page of this state, made once."""
-        with self._making:
+        with self._page_lock:
             if not self._page:
                 self._page.append(page_of(self.bundle).html.encode())
             return self._page[0]
 
 
 class Live:
-    """The present state of a folder."""
+    """The present state of a folder, and the points of another model that are served beside it.
+
+    score_is: for points whose file says so, whether their scores are a "probability" or a "margin".
+    """
 
     def __init__(
         self,
@@ -73,15 +77,12 @@ class Live:
         score_is: Mapping[str, str] | None = None,
     ) -> None:
         self.run, self.limits = run, limits
-        #: points of another model, for its scores
-        self.others = dict(others or {})
-        #: of those whose file says so: whether its scores are a "probability" or a "margin"
-        self.score_is = dict(score_is or {})
-        self._signature = _signature(run)
+        self.others, self.score_is = dict(others or {}), dict(score_is or {})
+        self._commit = commit_of(run)
         self.now = self._served(Bundle.load(run))
-        #: why what lies in the folder now is not what is served; empty where it is
+        #: why the folder now holds something else than what is served; empty where it does not
         self.trouble = ""
-        self.taken = 0
+        self.reloads = 0
         self._saving = threading.Lock()
 
     def _served(self, bundle: Bundle) -> Served:
@@ -93,32 +94,32 @@ class Live:
             )
         return Served.of(bundle, self.limits)
 
-    def look(self) -> bool:
-        """Take over what changed on disk; whether anything was. What cannot be read leaves all as it was."""
-        signature = _signature(self.run)
-        if signature == self._signature:
+    def reload(self) -> bool:
+        """Serve what changed on disk; whether anything did. What cannot be read changes nothing."""
+        commit = commit_of(self.run)
+        if commit == self._commit:
             return False
         try:
             served = self._served(Bundle.load(self.run))
-        except Exception as error:  # whatever lies there, the next good one must be found
+        except Exception as error:  # of whatever kind: the next good bundle must be found
             if not self.trouble:
                 _LOG.warning("the model on disk changed and cannot be read: %s", error, exc_info=error)
             self.trouble = str(error) or type(error).__name__
             return False
-        self.now, self._signature, self.trouble = served, signature, ""
-        self.taken += 1
+        self.now, self._commit, self.trouble = served, commit, ""
+        self.reloads += 1
         return True
 
-    async def monitor(self, seconds: float = 1.0) -> None:
-        """Look now and then, for as long as the server runs."""
+    async def reload_often(self, seconds: float = 1.0) -> None:
+        """Reload every so many seconds, for as long as the server runs."""
         while True:
             await asyncio.sleep(seconds)
-            await asyncio.to_thread(self.look)
+            await asyncio.to_thread(self.reload)
 
-    def save(self, points: tuple[OperatingPoint, ...], overwrite: bool) -> Taken:
-        """Write points into the bundle on disk, and serve them; those that are there just so are left alone."""
+    def save(self, points: Sequence[OperatingPoint], overwrite: bool) -> Taken:
+        """Write points into the bundle on disk, and serve them; equal ones that are there already are left alone."""
         with self._saving:
-            self.look()
+            self.reload()
             if self.trouble:
                 raise Refused(409, f"nothing was saved, for the model on disk cannot be read: {self.trouble}")
             for point in points:
@@ -132,19 +133,5 @@ class Live:
                 )
             if taken.new or taken.replaced:
                 taken.bundle.save(self.run)
-                self.look()
+                self.reload()
             return taken
-
-
-def require_own_lam(bundle: Bundle, point: OperatingPoint) -> None:
-    """The λ of another model is refused."""
-    choose(bundle, Setting(lam=tuple(sorted(point.lam.items()))))
-
-
-def _signature(run: Path) -> tuple[int, ...]:
-    """What tells one commit of a bundle from the next."""
-    try:
-        found = (run / "bundle.json").stat()
-    except OSError:
-        return ()
-    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,129 +1,285 @@
-"""Questions that a JSON object asks: decisions by scores, adapting, saving points, outcomes. No HTTP here."""
+"""The questions that can be asked and the answers to them, as pydantic models; and their mistakes as one line."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+import json
+from collections.abc import Iterable
+from typing import Annotated, Any, Final, Literal
 
-import numpy as np
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.types import FailFast
 
-from lossdial.bundle import own_share
-from lossdial.explorer import points_from
-from lossdial.serve.choosing import Chosen, described, moved, named, read_setting
-from lossdial.serve.limits import Limits, Refused
-from lossdial.serve.live import Live, require_own_lam
-from lossdial.serve.outcomes import Monitors, as_outcomes, told
-from lossdial.serve.reading import LARGEST, flag, number, numbers, text
-from lossdial.serve.units import PROBABILITIES, above_by_probability, margins_of, require_probabilities, units_of
+from lossdial.base.errors import closest
 
-__all__ = ["Questions"]
+__all__ = [
+    "LARGEST",
+    "AdaptQuestion",
+    "Adapted",
+    "DecideQuestion",
+    "Decision",
+    "Error",
+    "Finite",
+    "MonitorState",
+    "Name",
+    "OutcomesAnswer",
+    "OutcomesQuestion",
+    "PointList",
+    "PointsQuestion",
+    "PredictQuery",
+    "PredictQuestion",
+    "Prediction",
+    "Ready",
+    "Saved",
+    "Share",
+    "explained",
+    "shown",
+]
 
+#: the largest score, threshold or cost that is accepted: beyond it arithmetic overflows
+LARGEST: Final = 1e9
 
-@dataclass(frozen=True, eq=False)
-class Questions:
-    """Answers in JSON's own types; a mistake is `Refused`."""
-
-    live: Live
-    limits: Limits
-    monitors: Monitors
-    allow_save: bool
-
-    def decide(self, given: dict[str, Any]) -> Any:
-        served, others = self.live.now, self.live.others
-        points = {**served.bundle.points, **others}
-        setting = read_setting(given, ("point", "threshold", "prevalence"))
-        name = setting.point or "default"
-        if name in served.bundle.bands:
-            return self._refer(given, served.choose(setting))
-        point = named(points, name, served.bundle.bands)
-        scores = numbers(required(given, "scores"), "scores", self.limits.rows)
-        file_says = self.live.score_is.get(name)
-        units = units_of(given.get("scores_are"), name, file_says)
-        stated = units == PROBABILITIES and name not in others  # by this model: calibrated, and moved
-        if stated:
-            require_probabilities(scores, "scores_are says probabilities")
-            if setting.threshold is not None:
-                raise Refused(400, "a threshold by hand is a score, not a probability; post scores beside it.")
-        else:
-            scores = margins_of(scores, name, units, file_says)
-            if setting.threshold is not None:  # in the units of the scores
-                by_hand = margins_of(np.array([setting.threshold]), name, units, file_says, "threshold")
-                setting = replace(setting, threshold=float(by_hand[0]))
-        if setting.prevalence is not None:
-            counts = point.n_positive, point.n_negative
-            if name in others and min(counts) == 0 and point.prevalence is None:
-                raise Refused(
-                    409, f"point {point.name!r} does not tell the prevalence of its data; leave prevalence out."
-                )
-            own = counts[0] / max(1, sum(counts)) if name in others else own_share(served.bundle, point)
-            point = moved(point, setting.prevalence, own)
-        chosen = described(point, setting, None)
-        if stated:
-            positive, probability = above_by_probability(chosen.point, chosen.point.threshold, scores), scores
-        else:
-            positive, probability = chosen.point.predict(scores), np.asarray(chosen.point.probability(scores))
-        return {"decision": positive.tolist(), "probability": probability.tolist(), **chosen.told}
-
-    def _refer(self, given: dict[str, Any], chosen: Chosen) -> Any:
-        """What a referral band of this model says of its scores."""
-        scores, band = numbers(required(given, "scores"), "scores", self.limits.rows), chosen.band
-        assert band is not None
-        if units_of(given.get("scores_are"), band.name, None) == PROBABILITIES:
-            raise Refused(400, f"{band.name!r} is a referral band, on scores; post the score that /predict answers.")
-        said = {"decision": band.predict(scores).tolist(), "probability": np.asarray(band.probability(scores)).tolist()}
-        return {**said, **chosen.told}
-
-    def adapt(self, given: dict[str, Any]) -> Any:
-        prevalence = read_setting({"prevalence": required(given, "prevalence")}).prevalence
-        costs = {name: number(given.get(name, 1.0), name) for name in ("cost_fn", "cost_fp")}
-        for side, cost in costs.items():
-            if not 1 / LARGEST <= cost <= LARGEST:
-                raise Refused(400, f"{side} must lie in [{1 / LARGEST:g}, {LARGEST:g}]; got {cost:g}.")
-        name = text(given.get("name", "adapted"), "name")
-        save = flag(given.get("save", False), "save")
-        if save:
-            self._require_saving()
-        try:
-            point = self.live.now.bundle.adapt(prevalence=prevalence or 0.5, name=name, **costs)
-        except ValueError as error:
-            raise Refused(409 if "held-out" in str(error) else 400, str(error)) from None
-        if save:
-            self.live.save((point,), flag(given.get("replace", False), "replace"))
-        return {"saved": save, "certified": False, "point": point.to_json()}
-
-    def save_points(self, given: dict[str, Any]) -> Any:
-        self._require_saving()
-        overwrite = given.pop("replace", "false")
-        if overwrite not in ("true", "false"):
-            raise Refused(400, f"replace must be true or false; got {overwrite!r:.60}.")
-        if not isinstance(given.get("points"), list) or not 0 < len(given["points"]) <= 100:
-            raise Refused(400, "points must be a list of 1 to 100 points, as a page saves them.")
-        points = points_from(given, "the body")
-        for point in points:
-            require_own_lam(self.live.now.bundle, point)
-            text(point.name, "name")
-        taken = self.live.save(points, overwrite == "true")
-        return {"saved": [*taken.new, *taken.replaced], "there_already": list(taken.known), "certified": False}
-
-    def see(self, given: dict[str, Any]) -> Any:
-        served = self.live.now
-        name = text(given.get("point", "default"), "point")
-        own = name in served.bundle.points
-        if name in served.bundle.bands:
-            raise Refused(409, f"{name!r} is a referral band; an operating point can be watched.")
-        point = named({**served.bundle.points, **self.live.others}, name)
-        scores = numbers(required(given, "scores"), "scores", self.limits.rows)
-        outcomes = as_outcomes(required(given, "outcomes"), served.labels if own else (0, 1), len(scores))
-        file_says = self.live.score_is.get(name)
-        scores = margins_of(scores, name, units_of(None, name, file_says), file_says)
-        return {"point": name, **told(self.monitors.see(name, point, scores, outcomes))}
-
-    def _require_saving(self) -> None:
-        if not self.allow_save:
-            raise Refused(403, "this server writes nothing; start it with --allow-save to save points.")
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=1 / LARGEST, le=1 - 1 / LARGEST, description="strictly between 0 and 1")]
+Cost = Annotated[float, Field(ge=1 / LARGEST, le=LARGEST)]
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
+Scores = Annotated[
+    list[Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]], Field(min_length=1), FailFast()
+]
 
 
-def required(given: dict[str, Any], key: str) -> Any:
-    if given.get(key) is None:
-        raise Refused(400, f"{key!r} is missing.")
-    return given[key]
+class _Question(BaseModel):
+    """An object of JSON that has these fields and no others."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, content: Any) -> Any:
+        if isinstance(content, dict):
+            for name in content:
+                if name not in cls.model_fields:
+                    raise ValueError(f"{name!r:.60} is unknown; {closest(name[:60], cls.model_fields)}")
+        return content
+
+
+def _lam_of_text(lam: Any) -> Any:
+    """λ written as gamma=0.1,tau=2, as a query has it."""
+    if not isinstance(lam, str):
+        return lam
+    pairs = [part.partition("=") for part in lam[:2_000].split(",")]
+    try:
+        values = {name.strip(): float(value) for name, _, value in pairs}
+    except ValueError:
+        values = {}
+    if len(values) < len(pairs):
+        raise ValueError(f"lam must be written as name=number,name=number; got {shown(lam)}.")
+    return values
+
+
+class PredictQuery(_Question):
+    """The point, or λ and threshold by hand, that decide; and the prevalence that probabilities are stated for."""
+
+    model_config = ConfigDict(strict=False)
+
+    point: Name | None = None
+    lam: Annotated[dict[str, Finite], Field(max_length=100), BeforeValidator(_lam_of_text)] | None = None
+    threshold: Finite | None = None
+    prevalence: Share | None = None
+
+    @property
+    def lam_items(self) -> tuple[tuple[str, float], ...] | None:
+        """λ as a value that can be compared and hashed."""
+        return None if self.lam is None else tuple(sorted(self.lam.items()))
+
+
+class PredictQuestion(PredictQuery):
+    """Rows, or images in base64; and what decides them."""
+
+    model_config = ConfigDict(strict=True)
+
+    rows: list[Any] | None = Field(None, min_length=1)
+    images: list[Any] | None = Field(None, min_length=1)
+
+
+class DecideQuestion(_Question):
+    """Scores of this model or another, and the point that decides."""
+
+    scores: Scores
+    point: Name | None = None
+    scores_are: Literal["margins", "probabilities"] | None = None
+    threshold: Finite | None = None
+    prevalence: Share | None = None
+
+
+class AdaptQuestion(_Question):
+    """A prevalence and costs."""
+
+    prevalence: Share
+    cost_fn: Cost = 1.0
+    cost_fp: Cost = 1.0
+    name: Name = "adapted"
+    save: bool = False
+    replace: bool = False
+
+
+class PointsQuestion(_Question):
+    """What a page saves, or GET /points answers."""
+
+    format: str
+    points: list[Any] = Field(min_length=1, max_length=100)
+    title: Any = None
+    evidence: Any = None
+    bands: Any = None
+    others: Any = None
+
+
+class OutcomesQuestion(_Question):
+    """Scores of cases and their outcomes: labels of the model, or 0 and 1."""
+
+    point: Name = "default"
+    scores: Scores
+    outcomes: list[Any] = Field(min_length=1)
+
+
+class Error(BaseModel):
+    """Every refusal."""
+
+    error: str
+
+
+class _Choice(BaseModel):
+    """The point that decided, and whether it is certified."""
+
+    point: str | None
+    lam: dict[str, float]
+    prevalence: float | None
+    certified: bool
+    certificate: str
+    threshold: float | str | None = Field(None, description="A score; 'inf' accepts nothing.")
+    model_probability: float | None = Field(None, description="The threshold before calibration.")
+    threshold_probability: float | None = Field(None, description="The threshold as the calibrated probability.")
+    low: float | str | None = Field(None, description="Of a referral band: clear at most this score.")
+    high: float | str | None = Field(None, description="Of a referral band: act above this score.")
+
+
+class Prediction(_Choice):
+    """An answer of /predict, by row."""
+
+    prediction: list[Any]
+    probability: list[float]
+    score: list[float]
+    notes: list[str]
+
+
+class Decision(_Choice):
+    """An answer of /decide, by score."""
+
+    decision: list[bool | str]
+    probability: list[float]
+
+
+class Adapted(BaseModel):
+    """An answer of /adapt."""
+
+    saved: bool
+    certified: bool
+    point: dict[str, Any]
+
+
+class PointList(BaseModel):
+    """The operating points of this model, its referral bands, and the points of another model."""
+
+    format: str
+    points: list[dict[str, Any]]
+    bands: list[dict[str, Any]]
+    others: list[dict[str, Any]]
+
+
+class Saved(BaseModel):
+    """The names that were saved, and those of points that were there just so."""
+
+    saved: list[str]
+    there_already: list[str]
+    certified: bool
+
+
+class BoundState(BaseModel):
+    """One bound of a certificate, after so many outcomes."""
+
+    bound: float
+    outcomes: int
+    seen: float | None
+    interval: tuple[float, float]
+    evidence: float | str
+    broken: bool
+    broken_at: int | None
+
+
+class MonitorState(BaseModel):
+    """Whether a certificate still holds."""
+
+    holds: bool
+    broken: list[str]
+    bounds: dict[str, BoundState]
+    said: list[str]
+
+
+class OutcomesAnswer(MonitorState):
+    """The same, and the point that it is of."""
+
+    point: str
+
+
+class Ready(BaseModel):
+    """Whether requests are taken, and whether the model on disk can be read."""
+
+    status: str
+    waiting_rows: int
+    note: str
+
+
+def shown(value: Any) -> str:
+    """A value of JSON in a message, at most 60 characters."""
+    if isinstance(value, dict):
+        return f"an object of {len(value)}"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    text = json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else text[:60] + "…"
+
+
+def explained(errors: Iterable[Any]) -> str:
+    """The first error of pydantic's, in a line: where, what it must be, and what came."""
+    error = next(iter(errors))
+    where = _path(error["loc"])
+    if error["type"] == "value_error":
+        return str(error["ctx"]["error"])
+    if error["type"] == "missing":
+        return f"{where!r} is missing." if where else "the body is missing; send a JSON object."
+    problem = _PROBLEMS.get(error["type"], error["msg"].replace("Input should", "must", 1))
+    return f"{where or 'the body'} {problem}; got {shown(error['input'])}."
+
+
+#: what a value must be, by pydantic's kinds of errors; others have its own words
+_PROBLEMS: Final = {
+    "bool_type": "must be true or false",
+    "dict_type": "must be an object of names and numbers",
+    "finite_number": "must be a finite number",
+    "float_parsing": "must be a finite number",
+    "float_type": "must be a finite number",
+    "list_type": "must be a list",
+    "model_attributes_type": "must be a JSON object",
+    "model_type": "must be a JSON object",
+    "string_pattern_mismatch": "must be text of 1 to 200 characters",
+    "string_too_long": "must be text of 1 to 200 characters",
+    "string_too_short": "must be text of 1 to 200 characters",
+    "string_type": "must be text of 1 to 200 characters",
+    "too_long": "is too long",
+    "too_short": "must not be empty",
+}
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    """rows[0].age of ('body', 'rows', 0, 'age')."""
+    parts = location[1:] if location and location[0] in ("body", "query") else location
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part:.60}" for part in parts).lstrip(".")

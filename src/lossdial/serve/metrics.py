@@ -1,11 +1,11 @@
-"""What Prometheus is told."""
+"""Metrics for Prometheus."""
 
 from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from lossdial.serve.live import Live
-from lossdial.serve.outcomes import Monitors
+from lossdial.serve.monitors import Monitors
 
 __all__ = ["Metrics"]
 
@@ -23,8 +23,8 @@ class Metrics:
             "lossdial_request_seconds", "Time to an answer.", ["path"], buckets=_SECONDS, registry=self._registry
         )
         self._passes = Histogram("lossdial_pass_rows", "Rows of a pass.", buckets=_ROWS, registry=self._registry)
-        self._waiting = Gauge("lossdial_waiting_rows", "Rows that are waited for.", registry=self._registry)
-        self._taken = Gauge("lossdial_bundle_taken_over", "Bundles taken over from disk.", registry=self._registry)
+        self._waiting = Gauge("lossdial_waiting_rows", "Rows that wait.", registry=self._registry)
+        self._taken = Gauge("lossdial_bundle_taken_over", "Bundles reloaded from disk.", registry=self._registry)
         self._stale = Gauge("lossdial_bundle_stale", "1 where the one on disk cannot be read.", registry=self._registry)
         self._broken = Gauge(
             "lossdial_certificate_broken", "1 where outcomes refute it.", ["point", "bound"], registry=self._registry
@@ -34,11 +34,11 @@ class Metrics:
     def answered(self, path: str, status: int, seconds: float) -> None:
         """One more answer."""
         key = path, status
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._requests.labels(path, str(status)), self._seconds.labels(path)
-        found[0].inc()
-        found[1].observe(seconds)
+        counters = self._known.get(key)
+        if counters is None:
+            counters = self._known[key] = self._requests.labels(path, str(status)), self._seconds.labels(path)
+        counters[0].inc()
+        counters[1].observe(seconds)
 
     def passed(self, rows: int) -> None:
         """One more pass of so many rows."""
@@ -47,7 +47,7 @@ class Metrics:
     def text(self, live: Live, monitors: Monitors, waiting: int) -> bytes:
         """All of it, in Prometheus' own format."""
         self._waiting.set(waiting)
-        self._taken.set(live.taken)
+        self._taken.set(live.reloads)
         self._stale.set(bool(live.trouble))
         self._broken.clear()
         for name, monitor in monitors.all(live.now.bundle.points).items():

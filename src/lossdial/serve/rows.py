@@ -1,33 +1,35 @@
-"""The rows of a request: objects or lists of JSON, a CSV, images; as what the predictor's network takes."""
+"""The rows of a request (JSON, CSV or images), encoded for the predictor's network."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from starlette.datastructures import Headers, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 
 from lossdial.base.errors import closest, warn
 from lossdial.bundle.predictor import Predictor
 from lossdial.data.encoder.rows import RowCoder
 from lossdial.data.readers.tables import read_csv
 from lossdial.data.schema import ImageSchema, TableSchema
-from lossdial.serve.limits import Limits, Refused
-from lossdial.serve.reading import shown
+from lossdial.serve.guard import Limits, Refused
+from lossdial.serve.questions import shown
 
-__all__ = ["Encoded", "Inputs", "Reader"]
+__all__ = ["Encoded", "Inputs", "RowReader", "form_files"]
 
-QUICK: Final = 64  # rows of a table that are encoded and scored at once, in less time than a thread takes to wake
+QUICK: Final = 64  # rows of a table that are scored in less time than a thread takes to wake
 
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Rows (n, …) for the network, and what their sender should know of them."""
+    """Rows (n, …) for the network, and notes on what was odd about them."""
 
     matrix: NDArray[Any]
     notes: tuple[str, ...] = ()
@@ -35,8 +37,10 @@ class Encoded:
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """At most `n` rows, and how they are encoded; `quick` where that takes less than a millisecond, `alone` where they
-    share no pass with others."""
+    """At most `n` rows, and how to encode them.
+
+    `quick` says that this takes less than a millisecond, `alone` that they share no pass with other rows.
+    """
 
     n: int
     encode: Callable[[], Encoded]
@@ -44,8 +48,8 @@ class Inputs:
     alone: bool = False
 
 
-class Reader:
-    """What a model takes as a row."""
+class RowReader:
+    """Reads the rows that a model takes."""
 
     def __init__(self, predictor: Predictor, target: str | None, limits: Limits) -> None:
         schema = predictor.schema
@@ -59,12 +63,10 @@ class Reader:
         """table, array or images."""
         return self._schema.kind
 
-    def rows(self, rows: Any) -> Inputs:
+    def rows(self, rows: list[Any]) -> Inputs:
         """Rows of JSON: objects by column for a table, lists of numbers for an array."""
         if isinstance(self._schema, ImageSchema):
             raise Refused(400, "this model takes images: send images, a list of files in base64, or post the files.")
-        if not isinstance(rows, list) or not rows:
-            raise Refused(400, f"rows must be a list of one or more rows; got {shown(rows)}.")
         self._require_few(len(rows), "rows")
         if self.coder is None:
             return Inputs(len(rows), lambda: self._array(rows), len(rows) <= QUICK)
@@ -82,16 +84,12 @@ class Reader:
         """The contents of image files."""
         if not isinstance(self._schema, ImageSchema):
             raise Refused(415, "this model takes the rows of a table, not images: send rows, or a CSV.")
-        if not files:
-            raise Refused(400, "images must be a list of one or more files; got none.")
         self._require_few(len(files), "images")
         schema = self._schema
         return Inputs(len(files), lambda: _with_notes(lambda: schema.encode(schema.read_bytes(files))), alone=True)
 
-    def base64(self, images: Any) -> Inputs:
+    def base64(self, images: list[Any]) -> Inputs:
         """Images as a list of texts in base64."""
-        if not isinstance(images, list):
-            raise Refused(400, f"images must be a list of files in base64; got {shown(images)}.")
         self._require_few(len(images), "images")
         return self.images([_from_base64(text, i) for i, text in enumerate(images)])
 
@@ -114,8 +112,8 @@ class Reader:
                         f"rows[{i}], column {name!r:.60}: a cell is a number, a text, true, false or null; "
                         f"got {shown(cell)}.",
                     )
-        found = coder.encode(rows)
-        return Encoded(found.matrix, found.notes)
+        encoded = coder.encode(rows)
+        return Encoded(encoded.matrix, encoded.notes)
 
     def _array(self, rows: list[Any]) -> Encoded:
         if not all(isinstance(row, list) for row in rows):
@@ -147,7 +145,7 @@ class Reader:
 
 
 def _with_notes(encode: Callable[[], NDArray[Any]]) -> Encoded:
-    """What the rooms below warn of, as notes. For one thread at a time: the machinery of warnings is global."""
+    """Encode, and turn warnings into notes. Only one thread may do so at a time: warnings are global."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         matrix = encode()
@@ -161,3 +159,24 @@ def _from_base64(text: Any, i: int) -> bytes:
         return base64.b64decode(text.partition(",")[2] if text.startswith("data:") else text, validate=True)
     except (ValueError, binascii.Error):
         raise Refused(400, f"images[{i}] must be a file in base64; got {shown(text)}.") from None
+
+
+class _InMemory(MultiPartParser):
+    spool_max_size = 2**40  # nothing that a client sends is written to the disk
+
+
+async def form_files(headers: Headers, body: bytes, most: int) -> list[bytes]:
+    """The files of a multipart body."""
+
+    async def stream() -> AsyncIterator[bytes]:
+        yield body
+
+    try:
+        form = await _InMemory(headers, stream(), max_files=most, max_fields=most).parse()  # type: ignore[arg-type]
+    except MultiPartException as error:
+        status = 413 if error.message.startswith("Too many") else 400
+        raise Refused(status, f"the form cannot be read: {error.message} At most {most:,} files are taken.") from None
+    files = [await part.read() for _, part in form.multi_items() if isinstance(part, UploadFile)]
+    if not files:
+        raise Refused(400, "the form has no files.")
+    return files

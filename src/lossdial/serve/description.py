@@ -1,0 +1,125 @@
+"""The API described: FastAPI's OpenAPI with the columns of the model that is served, and a page of it for people."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from copy import deepcopy
+from typing import Any
+
+from lossdial.data.encoder.columns import CategoryColumn, DateColumn
+from lossdial.data.schema import ArraySchema, ImageSchema, TableSchema
+from lossdial.serve.guard import Limits
+from lossdial.serve.live import Live, Served
+from lossdial.serve.questions import PredictQuery, PredictQuestion
+
+__all__ = ["described_api", "docs_page", "predict_parameters"]
+
+Json = dict[str, Any]
+
+
+def predict_parameters() -> Json:
+    """What FastAPI cannot tell: /predict reads its body by the Content-Type, and its query by hand, for speed."""
+    body = PredictQuestion.model_json_schema()
+    query = PredictQuery.model_json_schema()["properties"]
+    return {
+        "parameters": [{"name": name, "in": "query", "schema": schema} for name, schema in query.items()],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
+    }
+
+
+def described_api(generated: Json, live: Live, limits: Limits) -> Json:
+    """FastAPI's description, with the points, columns and ranges of λ that are served now."""
+    described, served = deepcopy(generated), live.now
+    own = [*served.bundle.points, *served.bundle.bands]
+    predict = described["paths"]["/predict"]["post"]
+    for parameter in predict["parameters"]:
+        if parameter["name"] == "point":
+            parameter["schema"] = {"enum": own}
+        elif parameter["name"] == "lam":
+            parameter["schema"] = {"type": "string", "description": "λ by hand, as gamma=0.1,tau=2"}
+    content = predict["requestBody"]["content"]
+    question = content["application/json"]["schema"]["properties"]
+    question["point"] = {"enum": own}
+    question["lam"] = _lam(served)
+    several = {"type": "array", "minItems": 1, "maxItems": limits.rows}
+    schema = served.bundle.predictor.schema
+    if isinstance(schema, ImageSchema):
+        del question["rows"]
+        question["images"] = {**several, "items": {"type": "string", "contentEncoding": "base64"}}
+        file = {"type": "string", "format": "binary"}
+        content["multipart/form-data"] = {"schema": {"type": "object", "properties": {"file": file}}}
+        content["image/png"] = {"schema": file}
+    else:
+        del question["images"]
+        question["rows"] = {**several, "items": _row(schema)}
+        content["text/csv"] = {"schema": {"type": "string"}}
+    models = described["components"]["schemas"]
+    models["DecideQuestion"]["properties"]["point"] = {"enum": [*own, *live.others]}
+    models["OutcomesQuestion"]["properties"]["outcomes"]["items"] = {"enum": [*served.labels, 0, 1]}
+    return described
+
+
+def _lam(served: Served) -> Json:
+    space = served.bundle.predictor.space
+    ranges = {name: space.bounds(name) for name in space.names}
+    return {
+        "type": "object",
+        "properties": {name: {"type": "number", "minimum": a, "maximum": b} for name, (a, b) in ranges.items()},
+        "required": list(space.free),
+        "additionalProperties": False,
+    }
+
+
+def _row(schema: Any) -> Json:
+    if isinstance(schema, TableSchema):
+        columns = {column.name: _cell(column) for column in schema.encoder.columns_}
+        return {"type": "object", "properties": columns, "required": list(columns)}
+    if isinstance(schema, ArraySchema):
+        width = schema.shape[0]
+        return {"type": "array", "items": {"type": "number"}, "minItems": width, "maxItems": width}
+    return {"type": "object"}
+
+
+def _cell(column: Any) -> Json:
+    if isinstance(column, CategoryColumn):
+        return {"type": ["string", "number", "boolean", "null"], "examples": list(column.categories[:3])}
+    if isinstance(column, DateColumn):
+        return {"type": ["string", "null"], "description": f"a date, as in training ({column.format})"}
+    return {"type": ["number", "string", "boolean", "null"], "examples": [column.median]}
+
+
+_STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}"
+    "h2{font-size:1.1rem;margin:2rem 0 .3rem}code,pre{font:14px/1.4 ui-monospace,monospace}"
+    "pre{overflow:auto;padding:.7rem;border:1px solid #8886;border-radius:6px}"
+)
+
+
+def docs_page(described: Json) -> tuple[str, str]:
+    """The description as a page that loads nothing from elsewhere, and its content security policy."""
+    models = described["components"]["schemas"]
+    sections = []
+    for path, methods in described["paths"].items():
+        for method, entry in methods.items():
+            sections.append(f"<h2><code>{method.upper()} {html.escape(path)}</code></h2><p>{entry['summary']}</p>")
+            for parameter in entry.get("parameters", []):
+                sections.append(_details(f"?{parameter['name']}=", parameter["schema"]))
+            for kind, body in entry.get("requestBody", {}).get("content", {}).items():
+                name = body["schema"].get("$ref", "").rpartition("/")[2]
+                sections.append(_details(kind, models.get(name, body["schema"])))
+    style = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+    page = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>lossdial: API</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body><main>'
+        '<h1>lossdial: API</h1><p>The same as <a href="openapi.json">OpenAPI</a>. Every error is '
+        '<code>{"error": "…"}</code>.</p>' + "".join(sections) + "</main></body></html>"
+    )
+    return page, f"default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'"
+
+
+def _details(summary: str, schema: Json) -> str:
+    text = html.escape(json.dumps(schema, indent=1, ensure_ascii=False))
+    return f"<details><summary>{html.escape(summary)}</summary><pre>{text}</pre></details>"
