@@ -66,7 +66,7 @@ def serve(
     max_queue
         The most rows that wait at once; beyond them, requests are refused.
     timeout
-        Seconds for a request to arrive, for its rows to be scored, and for an answer to be taken.
+        Seconds for a body to arrive, and for its rows to be scored.
     """
     import fastapi  # noqa: F401 (what is not installed is told before anything is loaded)
     from rich.console import Console

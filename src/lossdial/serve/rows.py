@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from lossdial.base.errors import closest, warn
+from lossdial.base.errors import InputWarning, closest, warn
 from lossdial.bundle.predictor import Predictor
 from lossdial.data.encoder.rows import RowCoder
 from lossdial.data.readers.tables import read_csv
@@ -149,7 +149,7 @@ def _with_notes(encode: Callable[[], NDArray[Any]]) -> Encoded:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         matrix = encode()
-    return Encoded(matrix, tuple(str(w.message) for w in caught if w.category is UserWarning))
+    return Encoded(matrix, tuple(str(w.message) for w in caught if issubclass(w.category, InputWarning)))
 
 
 def _from_base64(text: Any, i: int) -> bytes:
