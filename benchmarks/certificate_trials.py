@@ -81,10 +81,9 @@ def _travels(law: Law, point: OperatingPoint, recall: float, fpr: float) -> bool
 def _band_holds(law: Law, dial: Dial) -> bool:
     npv, precision = law.promise
     band = dial.refer(npv=npv, precision=precision, prevalence=law.prevalence, confidence=CONFIDENCE)
-    below = np.isinf(band.low) or npv_at(*law.rates(band.low), law.prevalence) >= band.npv - 1e-12
-    return bool(
-        below and (np.isinf(band.high) or precision_at(*law.rates(band.high), law.prevalence) >= band.precision - 1e-12)
-    )
+    true = {"npv": npv_at(*law.rates(band.lower), law.prevalence)}
+    true["precision"] = precision_at(*law.rates(band.threshold), law.prevalence)
+    return all(true[bound.metric] >= bound.value - 1e-12 for bound in band.certificate.bounds)
 
 
 def _cap_holds(law: Law, rows: Rows, index: int) -> bool:

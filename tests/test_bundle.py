@@ -16,6 +16,7 @@ from torch import nn
 from lossdial import Bundle, Constant, LCTClassifier, Linear, Space
 from lossdial.base.files import digest
 from lossdial.bundle import BundleError
+from lossdial.dial import Estimate
 from lossdial.models import MLP, CifarResNet, FiLMConfig, FrozenEncoder, PlainConfig, PolynomialConfig
 from lossdial.training import Augment, Exact, Recipe
 
@@ -404,6 +405,42 @@ def test_saving_over_a_bundle_leaves_nothing_of_it(saved):
     replace(other.bundle_, evidence=None, seen=None).save(saved)  # the same network
     assert Bundle.load(saved).evidence is None  # not that of the model before
     assert not list(saved.glob("evidence-*"))
+
+
+def test_a_band_of_an_older_bundle_is_a_point_with_two_cuts(saved):
+    band = {
+        "low": -1.5,
+        "high": "inf",
+        "prevalence": 0.1,
+        "confidence": 0.95,
+        "npv": 0.99,
+        "precision": 1.0,
+        "workload": [0.3, 0.2, 0.4],
+        "cleared": 0.7,
+        "acted": 0.0,
+        "missed": 0.02,
+        "n_positive": 60,
+        "n_negative": 500,
+        "data": "ab12",
+        "unit": "row",
+        "note": "",
+        "lam": dict(Bundle.load(saved).points["default"].lam),
+        "name": "triage",
+        "calibration": None,
+        "shift": 0.25,
+    }
+    rewrite(saved, lambda content: content | {"bands": {"triage": band}})
+    bundle = Bundle.load(saved)
+    point = bundle.points["triage"]
+    assert (point.lower, point.threshold, point.shift) == (-1.5, np.inf, 0.25)
+    assert {bound.metric: bound.value for bound in point.certificate.bounds} == {"npv": 0.99}
+    assert point.metrics["referred"] == Estimate(0.3, 0.2, 0.4)
+    bundle.save(saved)  # in the form of today
+    assert Bundle.load(saved).points["triage"] == point
+    del band["workload"]
+    rewrite(saved, lambda content: content | {"bands": {"triage": band}})
+    with pytest.raises(BundleError, match="band of the bundle is damaged: 'workload'"):
+        Bundle.load(saved)
 
 
 @pytest.mark.filterwarnings("ignore:only .* positives:UserWarning")

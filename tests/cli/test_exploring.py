@@ -45,7 +45,7 @@ def test_labelled_rows_have_a_page_with_the_models_points(own: Path, tables: Pat
     assert content["points"][1]["certificate"].startswith("certified at 90 %: recall >= 0.6")
 
 
-def test_the_models_newest_band_is_on_the_page(
+def test_referral_bands_are_on_the_page(
     own: Path, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, out = Path(shutil.copytree(own, tmp_path / "run")), tmp_path / "page.html"
@@ -53,13 +53,13 @@ def test_the_models_newest_band_is_on_the_page(
         ask = ["--refer", "npv=0.8,precision=0.5", "--prevalence", "0.2", "--name", name]
         assert main(["tune", str(folder), *ask]) == 0
     capsys.readouterr()
-    band = Bundle.load(folder).bands["triage"]
+    band = Bundle.load(folder).points["triage"]
     for data in ([], ["--data", str(tables / "val.csv")]):
         assert main(["explore", str(folder), *data, "--out", str(out)]) == 0
-        assert "room for one referral band: triage, the newest of 2" in capsys.readouterr().err
-        shown = payload(out)["referral"]
-        assert (shown["low"], shown["high"]) == (encode_float(band.low), encode_float(band.high))
-        assert shown["text"] == f"triage: {band}"
+        first, shown = payload(out)["referrals"]
+        assert (first["name"], shown["name"]) == ("first", "triage")
+        assert (shown["low"], shown["high"]) == (encode_float(band.lower), encode_float(band.threshold))
+        assert shown["text"] == str(band)
     assert main(["explore", str(folder), "--data", str(tables / "new.parquet"), "--out", str(out)]) == 0
     assert "left out, since a referral band is shown by class: first, triage." in capsys.readouterr().err
 

@@ -94,17 +94,15 @@ def test_a_band_is_the_same_through_every_face(own: Path, files: Path, tmp_path:
     assert (loaded.predict(new[INPUTS], point="triage") == scored.prediction).all()
     probability = loaded.predict_proba(new[INPUTS], point="triage")[:, list(loaded.classes_).index("failing")]
     np.testing.assert_allclose(probability, scored.probability, rtol=1e-12)
-    again = loaded.refer(frame[INPUTS], frame.state, npv=0.97, precision=0.5, prevalence=0.1, name="triage")
-    assert again.to_json() == Bundle.load(own).bands["triage"].to_json()
+    again = loaded.dial(frame[INPUTS], frame.state).refer(npv=0.97, precision=0.5, prevalence=0.1, name="triage")
+    assert again.to_json() == Bundle.load(own).points["triage"].to_json()
 
     assert main(["points", str(own)]) == 0
-    assert "1 referral band(s)" in capsys.readouterr().out
-    assert main(["tune", str(own), "--maximize", "f1", "--name", "triage"]) == 2
-    assert "'triage' is a referral band" in err(capsys)
+    assert "npv >= 0.97" in capsys.readouterr().out
     assert main(["monitor", str(own), "--point", "triage"]) == 2
-    assert "--point triage is a referral band" in err(capsys)
+    assert "no bound on recall or fpr" in err(capsys)
     assert main(["points", str(own), "--delete", "triage"]) == 0
-    assert not Bundle.load(own).bands
+    assert "triage" not in Bundle.load(own).points
 
 
 def test_budgets_on_labelled_and_unlabelled_cases(own: Path, files: Path, tables: Path, capsys) -> None:
@@ -200,9 +198,9 @@ def test_the_page_for_those_who_decide(own: Path, run: Path, files: Path, tmp_pa
     assert f"at least {rounded(point.at(0.01).precision)}" in page
     assert "Not certified." in page  # the default point
     found = json.loads((tmp_path / "e" / "evaluation.json").read_text())
-    workload = found["bands"]["triage"]["shares"]["refer"]
-    assert "{} [{}, {}]".format(*(rounded(1000 * share, 1, 1000) for share in workload)) in page
-    assert sum(share[0] for share in found["bands"]["triage"]["shares"].values()) == pytest.approx(1)
+    figures = found["points"]["triage"]["figures"]
+    assert "{} [{}, {}]".format(*(rounded(1000 * share, 1, 1000) for share in figures["referred"])) in page
+    assert sum(figures[name][0] for name in ("cleared", "referred", "acted")) == pytest.approx(1)
     assert "screening by site" in told
     assert "a threshold per case costs" in told
     assert "over run;" in told  # no gain over the same network
@@ -368,11 +366,10 @@ def test_somebody_else_s_scores_have_bands_prices_and_decimal_commas(tmp_path: P
     content = json.loads((tmp_path / "band.json").read_text())
     dial = Dial(frame.state == "ill", margin_of_probability(frame.p))
     band = dial.refer(npv=0.97, precision=0.5, prevalence=0.1, name="triage")
-    assert (content["low"], content["high"]) == (band.low, band.high)
-    told = np.where(
-        frame.p > content["score"]["high"], "act", np.where(frame.p > content["score"]["low"], "refer", "clear")
-    )
-    assert (told == band.predict(margin_of_probability(frame.p))).all()
+    assert (content["lower"], content["threshold"]) == (band.lower, band.threshold)
+    cuts = content["score"]
+    actions = np.where(frame.p > cuts["threshold"], "act", np.where(frame.p > cuts["lower"], "refer", "clear"))
+    assert (actions == band.actions(margin_of_probability(frame.p))).all()
     assert main([*words, *FLOOR, "--price"]) == 0
     assert "certifying positives" in capsys.readouterr().out
     assert main([*words, *FLOOR, "--confidence", "0.9", "--weight", "w"]) == 2

@@ -170,18 +170,18 @@ def test_what_is_inside_the_noise_at_my_settings_is_what_resampling_finds(
 def test_a_referral_band_is_shown_by_class(opened: Open, make_dial: Callable[..., Dial], prevalence: float) -> None:
     dial = make_dial(n=3000, positives=450)
     band = dial.refer(npv=0.95, precision=0.4, prevalence=0.15)
-    assert -np.inf < band.low < band.high < np.inf
-    found = opened(dial, f"#prevalence={prevalence}", referral=band)
+    assert -np.inf < band.lower < band.threshold < np.inf
+    found = opened(dial, f"#prevalence={prevalence}", points=[band])
     page = found.page
     assert page.locator("#referral").is_visible()
-    assert str(band)[1:] in page.locator("#referral-said").text_content()
-    page.click("#referral-show")
+    assert str(band) in page.locator("#referral .hint").first.text_content()
+    page.click("#referral button")
     found.settle()
     column = dial.surface.column(band.lam)
     assert found.state("column") == column
     assert page.locator("#scores .referred").count() >= 1
-    assert not page.locator("#referral-show").is_visible()
-    labels = band.predict(dial.surface.score(column))
+    assert not page.locator("#referral button").is_visible()
+    labels = band.actions(dial.surface.score(column))
     digits = 2 if prevalence < 0.01 else 1
     for kind in ("clear", "refer", "act"):
         shares = {
@@ -194,7 +194,7 @@ def test_a_referral_band_is_shown_by_class(opened: Open, make_dial: Callable[...
         for side, value in {**expected, "all": sum(expected.values())}.items():
             shown = page.locator(f'[data-referral="{kind} {side}"]').text_content()
             assert float(shown) == pytest.approx(value, abs=0.51 * 10**-digits), (kind, side)
-    exact = referred(counts(dial, column, band.low), counts(dial, column, band.high), sizes(dial), prevalence)
+    exact = referred(counts(dial, column, band.lower), counts(dial, column, band.threshold), sizes(dial), prevalence)
     for kind, (positive, negative) in exact.items():
         for side, value in (("positive", positive), ("negative", negative), ("all", positive + negative)):
             assert page.locator(f'[data-referral="{kind} {side}"]').text_content() == rounded(value, digits, np.inf)
@@ -214,10 +214,10 @@ def sizes(dial: Dial) -> Sizes:
 def test_an_end_that_nothing_certifies_is_shown_as_none(opened: Open, make_dial: Callable[..., Dial]) -> None:
     dial = make_dial()
     band = dial.refer(npv=0.99, precision=0.999, prevalence=0.01)
-    assert band.high == np.inf
-    found = opened(dial, referral=band)
-    rows = found.page.locator("#referral-table tbody th").all_text_contents()
-    assert rows == [f"clear: score up to {spell_threshold(band.low)}", "refer: in between", "act: none"]
+    assert band.threshold == np.inf
+    found = opened(dial, points=[band])
+    rows = found.page.locator("#referral table tbody th").all_text_contents()
+    assert rows == [f"clear: score up to {spell_threshold(band.lower)}", "refer: in between", "act: none"]
     assert found.page.locator('[data-referral="act all"]').text_content() == "0.0"
     assert found.errors == []
 

@@ -295,31 +295,28 @@ def test_bands_are_told_and_answered_beside_the_graph(table: LCTClassifier, rows
     val = rows(1500, 1)
     dial = table.dial(val.drop(columns="state"), val["state"])
     band = dial.refer(npv=0.97, precision=0.8, prevalence=0.2, name="triage")
-    bundle = table.bundle_.with_band(band)
-    with pytest.warns(UserWarning, match=r"no answer by a referral band: triage\. They are in its metadata"):
+    bundle = table.bundle_.with_point(band)
+    with pytest.warns(UserWarning, match=r"no answer by a referral band: triage\."):
         to_onnx(bundle, tmp_path / "m.onnx")
     model, X = OnnxModel(tmp_path / "m.onnx"), rows(400, 6).drop(columns="state")
-    expected = bundle.predictor.refer(bundle.predictor.features(X), band).action
+    expected = bundle.predictor.decide(bundle.predictor.features(X), band).action
     assert len(set(expected)) == 3
     assert_array_equal(model.refer(X, "triage"), expected)
-    assert json.loads(model.metadata["lossdial.bands"]) == {"triage": json.loads(json.dumps(band.to_json()))}
-    with pytest.raises(
-        ValueError, match=r"'triage' is a referral band, not an operating point; use refer\(X, 'triage'"
-    ):
+    assert model.points["triage"] == band
+    with pytest.raises(ValueError, match=r"'triage' is a referral band, with two cuts; use refer\(X, 'triage'"):
         model.decide(X, "triage")
-    with pytest.raises(ValueError, match="there is no referral band 'triag'; did you mean 'triage'"):
+    with pytest.raises(ValueError, match="there is no operating point 'triag'; did you mean 'triage'"):
         model.refer(X, "triag")
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
     (label,) = session.run(["label"], raw(X) | {"point": np.array(["triage"], dtype=object)})
     assert set(label) == {""}
-    with pytest.raises(
-        ValueError, match="'triage' is a referral band, and no graph answers by one; there are 'default'"
-    ):
+    with pytest.raises(ValueError, match="'triage' is a referral band, and no graph answers by one"):
         to_onnx(bundle, tmp_path / "n.onnx", point="triage")
     card = model_card(bundle, onnx="m.onnx")
-    assert "## Referral bands\nEach has three answers" in card
-    assert f"### triage\n- λ: gamma {band.lam['gamma']:.4g}" in card
-    assert f"- {band}\n- workload: {100 * band.workload.value:.3g} % of cases" in card
+    assert "### triage" in card
+    assert band.description in card
+    assert f"- thresholds on the score: {band.spelled_threshold}" in card
+    assert "| referred |" in card
 
 
 def test_metadata_has_points_certificates_and_digests(table: LCTClassifier, exported: Path) -> None:

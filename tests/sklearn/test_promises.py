@@ -41,11 +41,17 @@ def test_a_band_gives_three_labels_and_is_kept(fitted, tmp_path):
     probability = fitted.predict_proba(new, point="triage")[:, list(fitted.classes_).index("ill")]
     assert probability[told == "clear"].max() < probability[told == "act"].min()
     score = Dial.of(fitted.estimator_, X, y).scores if isinstance(fitted, DialedClassifier) else None
-    assert score is None or (told == band.predict(fitted.margin(new))).all()
+    assert score is None or (told == band.actions(fitted.margin(new))).all()
+    with pytest.raises(InputError) as raised:
+        fitted.dial(X, y).refer(**BAND, name="default")
+    assert raised.value.argument == "name"
+    with pytest.raises(InputError) as raised:
+        fitted.predict(new, point="triage", cost_fn=5, cost_fp=1)
+    assert raised.value.argument == "cost_fn"
     if isinstance(fitted, LCTClassifier):
         fitted.save(tmp_path / "model")
         again = LCTClassifier.load(tmp_path / "model")
-        assert again.bands["triage"] == band
+        assert again.points["triage"] == band
         np.testing.assert_array_equal(again.predict(new, point="triage"), told)
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -40,7 +40,7 @@ from lossdial.bundle.format import (
 from lossdial.bundle.kept import DELETE, Evidence, Training, evidence_from, seen_from, seen_to, training_from
 from lossdial.bundle.predictor import Predictor, class_array
 from lossdial.data.schema import schema_from_json
-from lossdial.dial import Dial, Envelope, Estimate, OperatingPoint, Referral
+from lossdial.dial import Dial, Envelope, Estimate, OperatingPoint
 from lossdial.dial.certificates.evidence import Sketch, trained_on
 from lossdial.dial.checks import TooFewPositives, require_positives
 from lossdial.dial.choice.envelope import adapt
@@ -86,7 +86,6 @@ def _same(point: OperatingPoint, own: OperatingPoint | None) -> bool:
     return own is not None and replace(own, certificate=None).to_json() == point.to_json()
 
 
-T = TypeVar("T")
 _LIBRARIES: Final = ("lossdial", "torch", "numpy", "scikit-learn", "safetensors")
 
 
@@ -102,22 +101,12 @@ class Bundle:
     evidence: Evidence | None = None
     #: which rows were trained on
     seen: Sketch | None = None
-    #: referral bands; no point has the name of one
-    bands: Mapping[str, Referral] = field(default_factory=dict)
     #: the folder it was read from or written to last, and what it held then
     _origin: tuple[Path, Mapping[str, Any]] | None = field(default=None, repr=False)
 
     def with_point(self, point: OperatingPoint) -> Bundle:
         """The same bundle with one more operating point, or another one under that name."""
-        if point.name in self.bands:
-            raise ValueError(f"{point.name!r} is a referral band; give the point a name of its own.")
         return replace(self, points={**self.points, point.name: point})
-
-    def with_band(self, band: Referral) -> Bundle:
-        """The same bundle with one more referral band, or another one under that name."""
-        if band.name in self.points or band.name == "default":
-            raise ValueError(f"{band.name!r} is an operating point; give the band a name of its own.")
-        return replace(self, bands={**self.bands, band.name: band})
 
     @property
     def plain(self) -> dict[str, float] | None:
@@ -214,10 +203,7 @@ class Bundle:
             if origin and all(origin[name] is getattr(self, name) for name in ("evidence", "seen")):
                 described.pop("evidence", None)
                 content |= {name: there[name] for name in ("evidence", "lams")}
-            for kind in ("points", "bands"):
-                content[kind] = _merged(there.get(kind, {}), getattr(self, kind), origin.get(kind, {}))
-            if both := content["points"].keys() & content["bands"].keys():
-                raise BundleError(f"{folder} has {min(both)!r} as a point and as a referral band; rename one of them.")
+            content["points"] = _merged(there.get("points", {}), self.points, origin.get("points", {}))
             names = {entry["file"] for entry in (content["weights"], content["evidence"]) if entry}
             try:
                 for entry, data in described.values():
@@ -232,7 +218,7 @@ class Bundle:
         object.__setattr__(self, "_origin", self._now(folder))  # no change of what it is: only of what it wrote
 
     def _now(self, folder: Path) -> tuple[Path, Mapping[str, Any]]:
-        held = ("points", "bands", "evidence", "seen")
+        held = ("points", "evidence", "seen")
         return folder.resolve(), {name: getattr(self, name) for name in held}
 
     def digests(self) -> dict[str, str]:
@@ -266,8 +252,7 @@ class Bundle:
             return cls(
                 predictor=Predictor(schema, model, _classes(content.part("classes"))),
                 training=training_from(content.part("training")),
-                points=_items(content, "points", "operating point", OperatingPoint.from_json),
-                bands=_items(content, "bands", "referral band", Referral.from_json),
+                points=_points(content),
                 envelope=None if envelope is None else Envelope.from_json(envelope.data),
                 evidence=None if tensors is None or "y" not in tensors else evidence_from(tensors, content),
                 seen=None if tensors is None else seen_from(tensors),
@@ -314,20 +299,18 @@ class Bundle:
 
     @staticmethod
     def delete_point(path: str | os.PathLike[str], name: str) -> None:
-        """Take one operating point, or referral band, out of the bundle in a folder."""
+        """Take one operating point out of the bundle in a folder."""
         folder = Path(path)
         with exclusive(folder):
             _sweep(folder)
             content = read_content(folder)
-            kept = {kind: dict(content.data.get(kind, {})) for kind in ("points", "bands")}
+            points = dict(content.get("points", dict))
             if name == "default":
                 raise BundleError("'default' is what predict uses; tune or adapt without a name to change it.")
-            if not any(name in items for items in kept.values()):
-                there = ", ".join([*kept["points"], *kept["bands"]])
-                raise BundleError(f"there is no operating point {name!r}; there are {there}.")
-            for items in kept.values():
-                items.pop(name, None)
-            write_json(folder / JSON, {**content.data, **kept})
+            if name not in points:
+                raise BundleError(f"there is no operating point {name!r}; there are {', '.join(points)}.")
+            del points[name]
+            write_json(folder / JSON, {**content.data, "points": points})
 
 
 def _content_of(folder: Path, weights: str) -> Mapping[str, Any] | None:
@@ -342,7 +325,7 @@ def _content_of(folder: Path, weights: str) -> Mapping[str, Any] | None:
 
 
 def _merged(there: Mapping[str, Any], own: Mapping[str, Any], origin: Mapping[str, Any]) -> dict[str, Any]:
-    """Points or bands, as JSON: those on disk, with what was added, changed or left out since `origin` was read."""
+    """Points as JSON: those on disk, with what was added, changed or left out since `origin` was read."""
     changed = {name: item.to_json() for name, item in own.items() if item is not origin.get(name)}
     return {name: item for name, item in there.items() if name in own or name not in origin} | changed
 
@@ -359,17 +342,16 @@ def _remove_others(folder: Path, names: set[str]) -> None:
             old.unlink(missing_ok=True)
 
 
-def _items(content: Content, key: str, what: str, read: Callable[[Any], T]) -> dict[str, T]:
-    """Points or bands by name; a bundle that knows of no bands has none."""
-    found = {}
-    for name in content.get(key, dict) if key == "points" or key in content.data else ():
+def _points(content: Content) -> dict[str, OperatingPoint]:
+    points = {}
+    for name in content.get("points", dict):
         try:
-            found[name] = read(content.part(key).get(name, dict))
+            points[name] = OperatingPoint.from_json(content.part("points").get(name, dict))
         except BundleError:
             raise
         except (ValueError, KeyError, TypeError) as error:
-            raise BundleError(f"the {what} {name!r} in {content.place} is damaged: {error}") from error
-    return found
+            raise BundleError(f"the operating point {name!r} in {content.place} is damaged: {error}") from error
+    return points
 
 
 def _optional_tensors(folder: Path, content: Content, key: str) -> dict[str, Tensor] | None:

@@ -122,7 +122,45 @@ def read_content(folder: Path) -> Content:
         raise BundleError(f"{path} is nested too deeply to be a bundle. It is not lossdial's.") from None
     if stated != actual:
         raise BundleError(f"{path} was altered after it was written: its checksum does not match. {_AGAIN}")
-    return Content(content, str(path), commit)
+    return Content(_with_bands_as_points(content), str(path), commit)
+
+
+def _with_bands_as_points(content: dict[str, Any]) -> dict[str, Any]:
+    """A bundle of version 0.1 kept referral bands beside the points; here they are points with two cuts."""
+    bands = content.pop("bands", None)
+    if not isinstance(bands, dict) or not isinstance(content.get("points"), dict):
+        return content
+    try:
+        return content | {"points": content["points"] | {name: _point_of_band(band) for name, band in bands.items()}}
+    except (KeyError, TypeError) as error:
+        raise BundleError(f"a referral band of the bundle is damaged: {error}. {_AGAIN}") from error
+
+
+def _point_of_band(band: Mapping[str, Any]) -> dict[str, Any]:
+    ends = {"npv": band["low"], "precision": band["high"]}
+    bounds = [
+        {"metric": name, "value": band[name], "at_least": True, "hits": 0, "n": 0, "risk": 1 - band["confidence"]}
+        for name, end in ends.items()
+        if end not in ("inf", "-inf")
+    ]
+    certificate = {name: band[name] for name in ("confidence", "n_positive", "n_negative", "data", "unit", "note")}
+    shares = {"cleared": [band["cleared"]] * 3, "referred": band["workload"], "acted": [band["acted"]] * 3}
+    same = ("name", "lam", "n_positive", "n_negative", "calibration", "prevalence", "shift")
+    return {
+        **{name: band[name] for name in same},
+        "threshold": band["high"],
+        "lower": band["low"],
+        "objective": f"a referral band at prevalence {band['prevalence']:g}",
+        "aim": None,
+        "metrics": shares | {"missed": [band["missed"]] * 3},
+        "feasible": True,
+        "note": "",
+        "missed": [],
+        "crossfit": {},
+        "certificate": {**certificate, "bounds": bounds},
+        "chosen_on": "",
+        "holding": "",
+    }
 
 
 def commit_of(folder: Path) -> tuple[int, ...]:

@@ -19,12 +19,12 @@ from torch import Tensor
 
 from lossdial.base.labels import are_positive
 from lossdial.data.schema import Schema
-from lossdial.dial import OperatingPoint, Referral
+from lossdial.dial import OperatingPoint
 from lossdial.dial.choice.cases import worth_an_alert
 from lossdial.models import ConditionalClassifier, Head
 from lossdial.spaces import Lam, Space
 
-__all__ = ["Decisions", "Folded", "ModelScores", "Predictor", "Referred", "class_array", "dial_grid"]
+__all__ = ["Decisions", "Folded", "ModelScores", "Predictor", "class_array", "dial_grid"]
 
 _ROWS: Final = 2**16  # of features held in double precision at a time
 
@@ -91,12 +91,8 @@ class Predictor:
         """
         margin = self.margins(features, point.lam if folded is None else folded)
         positive = point.predict(margin) if costs is None else worth_an_alert(point, margin, *costs)
-        return Decisions(margin, np.asarray(point.probability(margin.astype(np.float64))), positive)
-
-    def refer(self, features: Tensor, band: Referral, folded: Folded | None = None) -> Referred:
-        """What a referral band says of features (n, c); `folded` is the head at its λ, where it is at hand."""
-        margin = self.margins(features, band.lam if folded is None else folded)
-        return Referred(margin, np.asarray(band.probability(margin.astype(np.float64))), band.predict(margin))
+        action = None if point.lower is None else point.actions(margin)
+        return Decisions(margin, np.asarray(point.probability(margin.astype(np.float64))), positive, action)
 
     def labels(self, y: ArrayLike) -> NDArray[np.int64]:
         """1 for the positive class, 0 for the other."""
@@ -113,20 +109,13 @@ class Folded:
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """Of n samples: z₊ − z₋ at the point's λ, the probability of the positive class, and whether it is predicted."""
+    """Of n samples: z₊ − z₋ at the point's λ, the probability of the positive class, and whether it is predicted; of a
+    point with two cuts also clear, refer or act."""
 
     margin: NDArray[np.float32]
     probability: NDArray[np.floating[Any]]
     positive: NDArray[np.bool_]
-
-
-@dataclass(frozen=True, eq=False)
-class Referred:
-    """Of n samples: z₊ − z₋ at the band's λ, the probability of the positive class, and clear, refer or act."""
-
-    margin: NDArray[np.float32]
-    probability: NDArray[np.floating[Any]]
-    action: NDArray[np.str_]
+    action: NDArray[np.str_] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from lossdial import Bundle, Dial
-    from lossdial.dial import BandEvaluation, Estimate, Evaluation, Referral
+    from lossdial.dial import Estimate, Evaluation
     from lossdial.dial.certificates.certificate import Certificate
 
 __all__ = ["Card", "write_card"]
@@ -45,7 +46,6 @@ class Card:
     bundle: Bundle
     dial: Dial
     points: Sequence[Evaluation]
-    bands: Sequence[BandEvaluation]
     data: str | None
     purpose: str | None
     notes: Sequence[str]
@@ -80,7 +80,6 @@ def write_card(path: Path, card: Card, figures: Mapping[str, Figure]) -> None:
         *_about(card),
         Section("In short", [*_answers(card)]),
         Section("What each operating point does", [Text(about, "quiet"), *(_point(card, e) for e in card.points)]),
-        *([Section("Where a person decides", [*map(_band, card.bands)])] if card.bands else []),
         Section("Looked at more closely", [*_more(card)]),
         *([Section("Pictures", [Pictures(drawn)])] if drawn else []),
         Section("What this page cannot say", [Items([*_limits(card)])]),
@@ -122,17 +121,18 @@ def _answers(card: Card) -> Iterator[Block]:
         here = f"here it flags {_count(counts.tp)} of {_count(counts.tp + counts.fn)} {card.positive}{met}"
         text = f"**‘{evaluation.name}’**: {'; '.join([claim, here, *missed])}."
         yield Text(text, "open" if certificate is None or missed else "good")
-    for each in card.bands:
-        yield Text(f"**‘{each.name}’**: {each.band.objective}, {_certified(each.band)}.", "good")
 
 
-def _certified(certificate: Certificate | Referral) -> str:
+def _certified(certificate: Certificate) -> str:
     over = " over groups" if certificate.unit == "group" else ""
     return f"certified at {100 * certificate.confidence:.4g} %{over}"
 
 
 def _point(card: Card, evaluation: Evaluation) -> Section:
     point, counts = evaluation.point, evaluation.counts
+    if point.lower is not None:
+        about = Text(f"Its objective: {evaluation.description}.")
+        return Section(f"‘{evaluation.name}’", [about, *_actions(evaluation), *_certificate(evaluation)], boxed=True)
     blocks: list[Block] = [
         Text(f"Its objective: {evaluation.description}."),
         Text(
@@ -176,7 +176,7 @@ def _certificate(evaluation: Evaluation) -> Iterator[Block]:
         (
             f"{bound.metric} is at {'least' if bound.at_least else 'most'}",
             f"{bound.value:.4g}",
-            f"{bound.hits} of {bound.n}",
+            f"{bound.hits} of {bound.n}" if bound.n else "",
         )
         for bound in certificate.bounds
     ]
@@ -209,26 +209,21 @@ def _certificate(evaluation: Evaluation) -> Iterator[Block]:
     )
 
 
-def _band(evaluation: BandEvaluation) -> Section:
-    band = evaluation.band
-    ends = {"clear": ("NPV", evaluation.npv, band.npv), "act": ("precision", evaluation.precision, band.precision)}
-    rows = []
-    for action, share in evaluation.shares.items():
-        name, figure, floor = ends.get(action, ("", None, 0.0))
-        certified = "" if figure is None else f"{name} at least {floor:.4g}"
-        cases = "{} [{}, {}]".format(*(rounded(1000 * x, 1, 1000) for x in (share.value, share.low, share.high)))
-        rows.append((action, cases, certified, "" if figure is None else f"{name} {figure}"))
-    over = ", over groups" if band.unit == "group" else ""
-    text = (
+def _actions(evaluation: Evaluation) -> Iterator[Block]:
+    """What a point with two cuts clears, refers and acts on."""
+    yield Text(
         "Two thresholds: cases below both are cleared, cases above both are acted on, and a person decides on those "
-        f"between. Per 1,000 cases at a share of {100 * band.prevalence:.3g} % positives:"
+        f"between. Per 1,000 cases at a share of {100 * evaluation.prevalence:.3g} % positives:"
     )
-    note = (
-        f"Certified on {band.n_positive} positives and {band.n_negative} negatives{over}; data `{band.data[:16]}`. "
-        f"{band.note}"
-    )
-    columns = ("action", "cases of 1,000", f"certified at {100 * band.confidence:.4g} %", "here")
-    return Section(f"‘{band.name}’", [Text(text), Sheet("", columns, rows, note.strip())], boxed=True)
+    if evaluation.note:
+        yield Text(evaluation.note, "open")
+        return
+    rows = []
+    for action, name, metric in (("clear", "cleared", "npv"), ("refer", "referred", ""), ("act", "acted", "precision")):
+        share, figure = evaluation.figures[name], evaluation.figures.get(metric)
+        cases = "{} [{}, {}]".format(*(rounded(1000 * x, 1, 1000) for x in (share.value, share.low, share.high)))
+        rows.append((action, cases, "" if figure is None or isnan(figure.value) else f"{metric} {figure}"))
+    yield Sheet("", ("action", "cases of 1,000", "here"), rows, evaluation.point.spelled_threshold)
 
 
 def _more(card: Card) -> Iterator[Block]:
@@ -238,7 +233,7 @@ def _more(card: Card) -> Iterator[Block]:
 
 
 def _limits(card: Card) -> Iterator[str]:
-    if card.bands or any(evaluation.point.certificate is not None for evaluation in card.points):
+    if any(evaluation.point.certificate is not None for evaluation in card.points):
         yield (
             "A certificate holds for new cases drawn like those that certified it. Where cases look different (from "
             "another source, or of other people) it says nothing. A different share of positives alone does it no harm."

@@ -119,7 +119,7 @@ def tune(
     """
     from rich.console import Console
 
-    from lossdial.cli.points import band_sheet, point_sheet
+    from lossdial.cli.points import point_sheet
     from lossdial.cli.questions import Question, budget, column_of
 
     question = Question(
@@ -157,7 +157,7 @@ def tune(
     if given := [option for option, value in alone.items() if value is not None]:
         raise UsageError(f"--{given[0]} goes with --scores; a model knows its own.")
     from lossdial import Bundle
-    from lossdial.dial import Referral, SampleSize
+    from lossdial.dial import SampleSize
 
     if unlabelled is not None and alerts_per_day is None:
         raise UsageError("--unlabelled goes with --alerts-per-day and --volume, the cap to certify on it.")
@@ -171,23 +171,17 @@ def tune(
     parts = None if by is None else column_of(table, by, "--by", str(data)).to_numpy()
     started = time.perf_counter()
     if unlabelled is not None:
-        found: OperatingPoint | Referral | SampleSize = budget(
-            bundle, dial, unlabelled, path_column, group_new, question
-        )
+        found: OperatingPoint | SampleSize = budget(bundle, dial, unlabelled, path_column, group_new, question)
     else:
         found = question.ask(dial, parts)
     if isinstance(found, SampleSize):
         console.print(str(found), markup=False)
         return
-    if isinstance(found, Referral):
-        bundle.with_band(found).save(run)
-        console.print(band_sheet(found))
-    else:
-        sheet = point_sheet(found)  # computes the figures, which are part of the time
-        bundle.with_point(found).save(run)
-        console.print(sheet)
-        if question.busy and unlabelled is None:
-            console.print(f"{question.busy}.", markup=False)
+    sheet = point_sheet(found)  # computes the figures, which are part of the time
+    bundle.with_point(found).save(run)
+    console.print(sheet)
+    if question.busy and unlabelled is None:
+        console.print(f"{question.busy}.", markup=False)
     elapsed = time.perf_counter() - started
     console.print(f"tuned in {1000 * elapsed:.0f} ms; kept in {run} as {name!r}. {_next(run, name)}")
 
@@ -304,7 +298,7 @@ def dial_with_points(
 def judging(
     bundle: Bundle, data: str | None, target: str | None, group: str | None, path_column: str | None
 ) -> tuple[Dial, list[OperatingPoint], Inputs | None]:
-    """The dial over the grid of λ and those of points and bands, the points that it can judge, and what was read."""
+    """The dial over the grid of λ and those of the points, the points that it can judge, and what was read."""
     from lossdial.base.errors import warn
     from lossdial.cli.inputs import Columns, read_inputs
 
@@ -321,15 +315,14 @@ def judging(
 
 
 def grid_with_points(bundle: Bundle) -> Lam:
-    """The grid of λ that a dial has, and the λ of the points and bands where they are others."""
+    """The grid of λ that a dial has, and the λ of the points where they are others."""
     import json
 
     from lossdial.bundle.predictor import dial_grid
 
     space = bundle.predictor.space
     grid = [lam.as_dict() for lam in dial_grid(space)]
-    wanted = [dict(p.lam) for p in bundle.points.values()] + [dict(band.lam) for band in bundle.bands.values()]
-    own = [lam for lam in wanted if lam not in grid]
+    own = [dict(p.lam) for p in bundle.points.values() if dict(p.lam) not in grid]
     return space.stack([*grid, *{json.dumps(lam): lam for lam in own}.values()])
 
 

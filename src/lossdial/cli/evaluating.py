@@ -13,7 +13,7 @@ from lossdial.cli.values import UsageError
 if TYPE_CHECKING:
     from lossdial import Dial
     from lossdial.base.report import Sheet
-    from lossdial.dial import BandEvaluation, Evaluation, OperatingPoint
+    from lossdial.dial import Evaluation, OperatingPoint
 
 __all__ = ["evaluate"]
 
@@ -82,7 +82,7 @@ def evaluate(
     from lossdial.base.report import write_report
     from lossdial.cli.dialing import judging
     from lossdial.cli.further import Wanted, further
-    from lossdial.dial import as_metric, evaluate_band, evaluate_points
+    from lossdial.dial import as_metric, evaluate_points
     from lossdial.dial.checks import statable
 
     as_metric(heat_map, "heat_map")  # a wrong name is told before anything is computed
@@ -100,20 +100,17 @@ def evaluate(
     extra = further(wanted, bundle, dial, points, inputs)
     points = [extra.certified.get(point.name, point) for point in points]
     found = evaluate_points(dial, points)
-    known = [dict(lam) for lam in dial.lams]
-    bands = [evaluate_band(dial, band) for band in bundle.bands.values() if dict(band.lam) in known]
     counts = (dial.surface.n_positive, dial.surface.n_negative)
     reason = statable(*counts)
     verdict = reason if reason is not None else str(dial.verdict())
     notes = _notes(dial, points, data)
-    sheets = [*_sheets(found, counts, notes), *_bands(bands), *extra.sheets]
+    sheets = [*_sheets(found, counts, notes), *extra.sheets]
     content = {
         "data": data,
         "n_positive": counts[0],
         "n_negative": counts[1],
         "held_out_in_training": data is None,
         "points": {evaluation.name: evaluation.to_json() for evaluation in found},
-        "bands": {evaluation.name: evaluation.to_json() for evaluation in bands},
         "verdict": verdict,
     }
     write(folder / "evaluation.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
@@ -128,29 +125,10 @@ def evaluate(
         from lossdial.cli.card import Card, write_card
 
         seen = {name: figure for name, figure in pictures.items() if name != "heat_map"}
-        card = Card(run, bundle, dial, found, bands, data, purpose, notes, verdict, (*extra.sheets,), (*extra.lines,))
+        card = Card(run, bundle, dial, found, data, purpose, notes, verdict, (*extra.sheets,), (*extra.lines,))
         write_card(Path(report), card, seen)
         console.print(f"for those who decide: {report}", markup=False)
     console.print(f"look at: {written[0]}", markup=False)
-
-
-def _bands(found: Sequence[BandEvaluation]) -> list[Sheet]:
-    """What referral bands do here: the workload, and both ends."""
-    from lossdial.base.report import Sheet
-
-    if not found:
-        return []
-    rows = []
-    for evaluation in found:
-        ends = {"clear": ("npv", evaluation.npv), "act": ("precision", evaluation.precision)}
-        for action, share in evaluation.shares.items():
-            promised, figure = ends.get(action, ("", None))
-            positive, negative = evaluation.counts[action]
-            kept = "" if figure is None else f"{promised} {figure}"
-            rows.append((f"{evaluation.name}: {action}", f"{positive:g}, {negative:g}", str(share), kept))
-    columns = ("band", "positives, negatives", "share of cases", "here")
-    at = ", ".join(f"{e.name} {e.band.prevalence:g}" for e in found)
-    return [Sheet("referral bands", columns, rows, f"Shares and figures are at each band's prevalence ({at}).")]
 
 
 def _pictures(dial: Dial, points: Sequence[OperatingPoint], heat_map: str) -> Mapping[str, Any]:
@@ -182,7 +160,7 @@ def _sheets(found: Sequence[Evaluation], counts: tuple[int, int], notes: Sequenc
             (
                 evaluation.name,
                 evaluation.description,
-                str(evaluation.counts),
+                _counts(evaluation),
                 "; ".join(map(str, evaluation.floors)) or "none",
                 "" if evaluation.expected_cost is None else str(evaluation.expected_cost),
             )
@@ -197,6 +175,12 @@ def _sheets(found: Sequence[Evaluation], counts: tuple[int, int], notes: Sequenc
     rows = [(name, *(str(evaluation.figures.get(name, "")) for evaluation in stated)) for name in names]
     columns = ("metric", *(evaluation.name for evaluation in stated))
     return [about, Sheet("figures", columns, rows, " ".join(["95 % intervals.", *notes]))]
+
+
+def _counts(evaluation: Evaluation) -> str:
+    """The confusion counts; of a point with two cuts, what each action takes."""
+    actions = [f"{action} {p:g} positives, {n:g} negatives" for action, (p, n) in evaluation.actions.items()]
+    return "; ".join(actions) or str(evaluation.counts)
 
 
 def _notes(dial: Dial, points: Sequence[OperatingPoint], data: str | None) -> list[str]:

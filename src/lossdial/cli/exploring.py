@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lossdial import Bundle, Dial
-    from lossdial.dial import OperatingPoint, Referral
+    from lossdial.dial import OperatingPoint
     from lossdial.explorer import Page, Unlabelled
 
 __all__ = ["explore", "page_of"]
@@ -82,27 +82,7 @@ def page_of(bundle: Bundle, run: str, data: str | None, columns: Columns, noun: 
         classes=(negative, positive),
         noun=noun,
         images=images,
-        referral=_band(bundle, shown),
     )
-
-
-def _band(bundle: Bundle, shown: Dial | Unlabelled) -> Referral | None:
-    """The newest referral band that the page can show; what it leaves out is told."""
-    from lossdial.base.errors import warn
-    from lossdial.dial import Dial
-
-    if not bundle.bands:
-        return None
-    if not isinstance(shown, Dial):
-        warn(f"left out, since a referral band is shown by class: {', '.join(bundle.bands)}.")
-        return None
-    known = [dict(lam) for lam in shown.lams]
-    able = [band for band in bundle.bands.values() if dict(band.lam) in known]
-    for name in bundle.bands.keys() - {band.name for band in able}:
-        warn(f"{name} is left out: of held-out samples no scores at its λ are kept. Give --data.")
-    if len(able) > 1:
-        warn(f"the page has room for one referral band: {able[-1].name}, the newest of {len(able)}.")
-    return able[-1] if able else None
 
 
 def _shown(
@@ -129,6 +109,10 @@ def _shown(
         if thumbnails:
             raise UsageError(f"--thumbnails shows false alarms and misses, which need labels; {data} has none.")
         warn(f"{data} has no labels: the page shows what each threshold alarms, not whether rightly.")
+        bands = [point.name for point in points if point.lower is not None]
+        if bands:
+            warn(f"left out, since a referral band is shown by class: {', '.join(bands)}.")
+        points = [point for point in points if point.lower is None]
         scores = bundle.predictor.scores(bundle.predictor.features(inputs.X), lams)
         return Unlabelled(scores.columns(0, len(scores.lams)), scores.lams), points, None
     dial = bundle.dial(inputs.X, inputs.labels, groups=inputs.groups, lams=lams)

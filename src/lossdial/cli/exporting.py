@@ -52,8 +52,6 @@ def export(
         require_writable(Path(card))
     bundle = Bundle.load(run)
     if point not in bundle.points:
-        if point in bundle.bands:
-            raise ValueError(f"{point!r} is a referral band, and no graph answers by one; {closest('', bundle.points)}")
         raise ValueError(f"{run} has no operating point {point!r}; {closest(point, bundle.points)}")
     console = Console(soft_wrap=True, highlight=False)
     if onnx is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isinf
+from math import inf, isinf
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
@@ -12,9 +12,9 @@ from lossdial.cli.wording import in_words
 if TYPE_CHECKING:
     from lossdial import Bundle
     from lossdial.base.report import Sheet
-    from lossdial.dial import Estimate, OperatingPoint, Referral
+    from lossdial.dial import Estimate, OperatingPoint
 
-__all__ = ["band_sheet", "point_sheet", "points", "promise"]
+__all__ = ["point_sheet", "points", "promise"]
 
 _WIDTH: Final = 79
 UNCERTIFIED: Final = "not certified"
@@ -64,7 +64,7 @@ def points(
         console.print(_take(run, bundle, import_), markup=False)
         return
     if delete:
-        there = [*bundle.points, *bundle.bands]
+        there = list(bundle.points)
         for name in delete:  # all of them before the first is deleted
             if name not in there:
                 raise ValueError(f"{run} has no operating point {name!r}; {closest(name, there)}")
@@ -88,11 +88,7 @@ def points(
                 promised = f"{reason}"
             console.print("\n".join(wrap(promised, _WIDTH)), markup=False)
         console.print()
-    for band in bundle.bands.values():
-        console.print(band_sheet(band))
-        console.print()
-    bands = f" and {len(bundle.bands)} referral band(s)" if bundle.bands else ""
-    text = f"{len(bundle.points)} point(s){bands} in {run}. Next: lossdial evaluate {run} --data … measures them all"
+    text = f"{len(bundle.points)} point(s) in {run}. Next: lossdial evaluate {run} --data … measures them all"
     console.print(text, markup=False)
 
 
@@ -117,6 +113,8 @@ def point_sheet(point: OperatingPoint) -> Sheet:
     """A point's figures, on the data it was chosen on and cross-fitted."""
     from lossdial.base.report import Sheet
 
+    if point.lower is not None:
+        return _actions(point)
     note = (
         f"{point.n_positive} positives, {point.n_negative} negatives; 95 % intervals. "
         "Cross-fitted: chosen on one half, measured on the other."
@@ -131,6 +129,8 @@ def _listed(point: OperatingPoint) -> Sheet:
     """The same in short: of the figures, those that the point was chosen by."""
     from lossdial.base.report import Sheet
 
+    if point.lower is not None:
+        return _actions(point)
     return Sheet(_title(point), _COLUMNS, _rows(point, list(point.crossfit or point.metrics)))
 
 
@@ -150,39 +150,31 @@ def promise(point: OperatingPoint) -> str:
     return f"{UNCERTIFIED}; how sure: {in_words(point.holding, ['confidence'])}"
 
 
-def band_sheet(band: Referral) -> Sheet:
-    """A referral band: its two ends, what they promise, and the workload."""
+def _actions(point: OperatingPoint) -> Sheet:
+    """The actions of a point with two cuts, their bounds, and the workload."""
     from lossdial.base.report import Sheet
     from lossdial.dial.points import spell_threshold
 
-    lam = ", ".join(f"{name} {value:.3g}" for name, value in band.lam.items())
-    over = " over groups" if band.unit == "group" else ""
-    lines = [
-        f"{band.name}: a band to refer to a person, at prevalence {band.prevalence:g}",
-        *([f"λ: {lam}"] if lam else []),
-        *wrap(
-            f"certified at {100 * band.confidence:.4g} %{over}, both at once, on {band.n_positive} positives and "
-            f"{band.n_negative} negatives, data {band.data[:12]}",
-            _WIDTH,
-        ),
-    ]
-    none = "nothing"
+    bounds = () if point.certificate is None else point.certificate.bounds
+    promised = {bound.metric: str(bound) for bound in bounds}
+    lower = -inf if point.lower is None else point.lower
+    shares = {name: _percent(share) for name, share in point.metrics.items()}
     rows = [
         (
             "clear",
-            none if isinf(band.low) else f"score <= {spell_threshold(band.low)}",
-            f"{100 * band.cleared:.3g} %",
-            "" if isinf(band.low) else f"npv >= {band.npv:.4g}",
+            "nothing" if isinf(lower) else f"score <= {spell_threshold(lower)}",
+            shares.get("cleared", ""),
+            promised.get("npv", ""),
         ),
-        ("refer", "between", _percent(band.workload), ""),
+        ("refer", "between", shares.get("referred", ""), ""),
         (
             "act",
-            none if isinf(band.high) else f"score > {spell_threshold(band.high)}",
-            f"{100 * band.acted:.3g} %",
-            "" if isinf(band.high) else f"precision >= {band.precision:.4g}",
+            "nothing" if isinf(point.threshold) else f"score > {spell_threshold(point.threshold)}",
+            shares.get("acted", ""),
+            promised.get("precision", ""),
         ),
     ]
-    return Sheet("\n".join(lines), ("action", "where", "share of cases", "holds"), rows, band.note, ("where",))
+    return Sheet(_title(point), ("action", "where", "share of cases", "holds"), rows, words=("where",))
 
 
 def _percent(share: Estimate) -> str:

@@ -66,33 +66,33 @@ def predict(
         raise ValueError(f"out must be another file than data; got {out!r} for both.")
     require_writable(target)
     bundle = Bundle.load(run)
-    if point not in bundle.points and point not in bundle.bands:
-        raise ValueError(f"{run} has no operating point {point!r}; {closest(point, [*bundle.points, *bundle.bands])}")
+    if point not in bundle.points:
+        raise ValueError(f"{run} has no operating point {point!r}; {closest(point, bundle.points)}")
+    chosen = bundle.points[point]
     if (cost_fn is None) != (cost_fp is None):
         raise UsageError("--cost-fn and --cost-fp go together, each a number or a column of --data.")
-    if point in bundle.bands and cost_fn is not None:
-        raise UsageError(f"--cost-fn goes with an operating point; {point} is a referral band.")
+    if chosen.lower is not None and cost_fn is not None:
+        raise UsageError(f"--cost-fn goes with one cut; {point} is a referral band.")
     inputs = read_inputs(bundle, data, Columns(path=path_column), labelled=False)
     taken = [name for name in ("probability", "prediction") if name in inputs.table]
     if taken:
         warn(f"{data} has a column {' and '.join(taken)} already; in {out} it is this model's.")
     predictor = bundle.predictor
     features, rows = predictor.features(inputs.X), inputs.table.iloc[inputs.kept]
-    if point in bundle.bands:
-        referred = predictor.refer(features, bundle.bands[point])
-        probability, told = referred.probability, referred.action
-        counts = {label: int((told == label).sum()) for label in ("clear", "refer", "act")}
+    costs = None
+    if cost_fn is not None and cost_fp is not None:
+        costs = amounts_of(rows, cost_fn, "--cost-fn", data), amounts_of(rows, cost_fp, "--cost-fp", data)
+    decided = predictor.decide(features, chosen, costs)
+    if decided.action is not None:
+        prediction = decided.action
+        counts = {label: int((prediction == label).sum()) for label in ("clear", "refer", "act")}
         summary = f"{counts['clear']:,} to clear, {counts['refer']:,} to refer to a person, {counts['act']:,} to act on"
     else:
-        costs = None
-        if cost_fn is not None and cost_fp is not None:
-            costs = amounts_of(rows, cost_fn, "--cost-fn", data), amounts_of(rows, cost_fp, "--cost-fp", data)
-        decided = predictor.decide(features, bundle.points[point], costs)
-        probability, told = decided.probability, np.array(predictor.classes)[decided.positive.astype(int)]
+        prediction = np.array(predictor.classes)[decided.positive.astype(int)]
         own = ", each by a threshold of its own" if costs is not None else ""
         summary = f"{int(decided.positive.sum()):,} flagged {predictor.classes[1]}{own}"
     scored = inputs.table.assign(
-        probability=pd.Series(probability, index=rows.index), prediction=pd.Series(told, index=rows.index)
+        probability=pd.Series(decided.probability, index=rows.index), prediction=pd.Series(prediction, index=rows.index)
     )
     if inputs.unreadable:
         notes = [inputs.unreadable.get(i, "") for i in range(len(scored))]

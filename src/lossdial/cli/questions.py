@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lossdial import Bundle, Dial
-    from lossdial.dial import OperatingPoint, Referral, SampleSize
+    from lossdial.dial import OperatingPoint, SampleSize
 
 __all__ = ["Question", "amounts_of", "budget", "column_of", "probed"]
 
@@ -87,7 +87,7 @@ class Question:
 
         return "" if self.rate is None or self.volume is None else daily(self.rate, self.days)
 
-    def ask(self, dial: Dial, parts: Any = None) -> OperatingPoint | Referral | SampleSize:
+    def ask(self, dial: Dial, parts: Any = None) -> OperatingPoint | SampleSize:
         """The dial's answer."""
         from lossdial import Objective
 

@@ -67,8 +67,8 @@ def tune_scores(scores: str, columns: Columns, question: Question, out: str) -> 
     from rich.console import Console
 
     from lossdial.base.codec import encode_float
-    from lossdial.cli.points import band_sheet, point_sheet
-    from lossdial.dial import Referral, SampleSize
+    from lossdial.cli.points import point_sheet
+    from lossdial.dial import SampleSize
 
     console = Console(soft_wrap=True, highlight=False)
     found = read_scores(scores, columns)
@@ -78,20 +78,19 @@ def tune_scores(scores: str, columns: Columns, question: Question, out: str) -> 
     if isinstance(answer, SampleSize):
         console.print(str(answer), markup=False)
         return
-    ends = {"low": answer.low, "high": answer.high} if isinstance(answer, Referral) else {"threshold": answer.threshold}
-    cuts = {end: found.threshold(margin) for end, margin in ends.items()}
+    ends = {"threshold": answer.threshold, "lower": answer.lower}
+    cuts = {end: found.threshold(margin) for end, margin in ends.items() if margin is not None}
     content = answer.to_json() | {
         "score": {"column": columns.score, "is": found.score_is}
         | {end: encode_float(cut) for end, cut in cuts.items()},
         "target": {"column": columns.target, "positive": found.classes[1], "negative": found.classes[0]},
     }
     write(Path(out), json.dumps(content, indent=1, ensure_ascii=False, default=str) + "\n")
-    if isinstance(answer, Referral):
-        console.print(band_sheet(answer))
-        told = f"clear where {columns.score} <= {cuts['low']:.6g}, act where it is > {cuts['high']:.6g}, refer between"
-        console.print(f"{told}; the band is in {out}", markup=False)
-        return
     console.print(point_sheet(answer))
+    if "lower" in cuts:
+        act = f"act where it is > {cuts['threshold']:.6g}, refer between"
+        console.print(f"clear where {columns.score} <= {cuts['lower']:.6g}, {act}; the point is in {out}", markup=False)
+        return
     if question.busy:
         console.print(f"{question.busy}.", markup=False)
     console.print(f"flag {found.classes[1]} where {columns.score} > {cuts['threshold']:.6g}; the point is in {out}")

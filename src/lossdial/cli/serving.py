@@ -109,11 +109,6 @@ def _others(files: list[str]) -> tuple[dict[str, OperatingPoint], dict[str, str]
         except ValueError as error:
             raise ValueError(f"{file} holds no points: {error}.") from None
         several = isinstance(content, dict) and "points" in content
-        if isinstance(content, dict) and "workload" in content:
-            raise ValueError(
-                f"{file} holds a referral band of another model; --points takes operating points. Its 'score' says by "
-                "itself where to clear (up to low) and act (above high)."
-            )
         for point in read_points(file) if several else (OperatingPoint.from_json(content),):
             if not several and point.name == "default":  # as `tune --scores` calls it, and every model has one
                 point = replace(point, name=Path(file).stem)

@@ -98,8 +98,6 @@ def monitor(
 def _point(bundle: Bundle, run: str, name: str) -> OperatingPoint:
     from lossdial.base.errors import closest
 
-    if name in bundle.bands:
-        raise UsageError(f"--point {name} is a referral band; an operating point can be watched.")
     if name not in bundle.points:
         raise ValueError(f"{run} has no operating point {name!r}; {closest(name, bundle.points)}")
     return bundle.points[name]

@@ -6,7 +6,6 @@ imported from its own module. NumPy and SciPy only; plots are in `lossdial.dial.
 
 from lossdial.dial.certificates.certificate import Certificate
 from lossdial.dial.certificates.evidence import NotCertified
-from lossdial.dial.certificates.referral import BandEvaluation, Referral, evaluate_band
 from lossdial.dial.certificates.sample_size import SampleSize
 from lossdial.dial.certificates.subgroups import Subgroups
 from lossdial.dial.choice.cases import CaseCosts
@@ -25,7 +24,6 @@ from lossdial.dial.surface import Surface
 __all__ = [
     "OBJECTIVES",
     "PAPER_METRICS",
-    "BandEvaluation",
     "CaseCosts",
     "Certificate",
     "Declined",
@@ -38,13 +36,11 @@ __all__ = [
     "NotCertified",
     "Objective",
     "OperatingPoint",
-    "Referral",
     "SampleSize",
     "Subgroups",
     "Surface",
     "Verdict",
     "as_metric",
-    "evaluate_band",
     "evaluate_points",
     "known_metrics",
     "margin_of_probability",

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from lossdial.dial.certificates.promises import certified_point, told
 from lossdial.dial.certificates.promising import Promising, require_name
-from lossdial.dial.certificates.referral import Referral
 from lossdial.dial.checks import FloatArray, require_finite, statable
 from lossdial.dial.choice.envelope import Envelope, envelope
 from lossdial.dial.choice.objective import Objective, Target
@@ -79,7 +78,6 @@ class Dial(Promising):
         self.model: Model | None = None  # what gave the scores, where it is at hand
         self._choosing = None if evidence is None else evidence.surface
         self._points: dict[str, OperatingPoint] = {}
-        self._bands: dict[str, Referral] = {}
 
     @classmethod
     def of(
@@ -113,13 +111,8 @@ class Dial(Promising):
 
     @property
     def points(self) -> Mapping[str, OperatingPoint]:
-        """The operating points that `tune` and `adapt` gave so far, by name."""
+        """The operating points that `tune`, `adapt`, `refer` and `cap_alerts` gave so far, by name."""
         return MappingProxyType(self._points)
-
-    @property
-    def bands(self) -> Mapping[str, Referral]:
-        """The referral bands that `refer` gave so far, by name."""
-        return MappingProxyType(self._bands)
 
     def tune(
         self,

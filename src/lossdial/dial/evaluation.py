@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lossdial.base.codec import encode_float
+from lossdial.dial.certificates.referral import referral_figures
 from lossdial.dial.checks import statable
 from lossdial.dial.choice.objective import spell_bound
 from lossdial.dial.choice.selection import REPORT, at_point
@@ -48,6 +49,9 @@ class Floor:
 class Evaluation:
     """One operating point on the samples of a dial.
 
+    `counts` are at its threshold. For a point with two cuts `lower` has the counts at the lower one, the figures are
+    those of `referral_figures`, and the bounds those of its certificate.
+
     Figures are at `prevalence`: that of the samples, or, for a point that was made for another one, restated there, the
     classes being weighted accordingly. Counts are of the samples as they are. `expected_cost` is there where the aim
     has costs. `figures` is empty, and `note` says why, where there are too few samples to state any.
@@ -60,6 +64,15 @@ class Evaluation:
     expected_cost: Estimate | None = None
     prevalence: float = 0.5
     note: str = ""
+    lower: Confusion | None = None
+
+    @property
+    def actions(self) -> dict[str, tuple[float, float]]:
+        """Positives and negatives that are cleared, referred and acted on, where there are two cuts."""
+        if self.lower is None:
+            return {}
+        low, high = self.lower, self.counts
+        return {"clear": (low.fn, low.tn), "refer": (low.tp - high.tp, low.fp - high.fp), "act": (high.tp, high.fp)}
 
     @property
     def name(self) -> str:
@@ -99,6 +112,7 @@ class Evaluation:
             "prevalence": self.prevalence,
             "expected_cost": None if cost is None else [cost.value, cost.low, cost.high],
             "note": self.note,
+            "actions": {action: list(counts) for action, counts in self.actions.items()},
         }
 
 
@@ -121,10 +135,21 @@ def confusion(one: Surface, threshold: float) -> Confusion:
 
 
 def _evaluate(surface: Surface, point: OperatingPoint, resamples: int, seed: int) -> Evaluation:
-    counts = confusion(surface.at(surface.column(point.lam, f"point {point.name!r}")), point.threshold)
+    own = surface.at(surface.column(point.lam, f"point {point.name!r}"))
+    counts, lower = confusion(own, point.threshold), None if point.lower is None else confusion(own, point.lower)
     reason = statable(*surface.samples.units)
     if reason is not None:
-        return Evaluation(point, counts, prevalence=surface.prevalence, note=reason)
+        return Evaluation(point, counts, prevalence=surface.prevalence, note=reason, lower=lower)
+    if lower is not None:
+        figures = referral_figures(surface, point, seed)
+        certified = () if point.certificate is None else point.certificate.bounds
+        floors = tuple(
+            Floor(
+                b.metric, b.value, figures[b.metric], b.holds(figures[b.metric].value), f"{b.metric} >= {b.value:.4g}"
+            )
+            for b in certified
+        )
+        return Evaluation(point, counts, figures, floors, None, point.prevalence or surface.prevalence, "", lower)
     one, probable = at_point(surface, point)
     metric, bounds = (None, ()) if point.objective is None else point.objective.unfolded(one.prevalence)
     wanted = [m for m in (metric, *(m for m, _ in bounds)) if m is not None]

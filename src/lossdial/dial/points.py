@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lossdial.base.codec import Reader, as_number, encode_float
+from lossdial.base.errors import InputError
 from lossdial.dial.calibration import Calibration, calibration_from_json, calibration_to_json
 from lossdial.dial.certificates.certificate import Certificate, Share, Travelled, travel
 from lossdial.dial.certificates.evidence import NotCertified
@@ -16,6 +17,9 @@ from lossdial.dial.checks import FloatArray
 from lossdial.dial.choice.objective import Objective
 from lossdial.dial.metrics.registry import sigmoid
 from lossdial.dial.uncertainty.estimate import Estimate as Estimate
+
+ACTIONS = ("clear", "refer", "act")
+"""What a point with two cuts says of a case, in the order of its score."""
 
 
 def spell_threshold(threshold: float, more: str = "") -> str:
@@ -59,7 +63,9 @@ class Figures(Mapping[str, Estimate]):
 class OperatingPoint:
     """A λ and a threshold, chosen for an objective on so many positives and negatives.
 
-    A sample is predicted positive iff its score at λ exceeds `threshold`. `metrics` are the figures on the data the
+    A sample is predicted positive iff its score at λ exceeds `threshold`. A referral band is a point with a second
+    cut: cases at or below `lower` are cleared, and those between the two cuts go to a person. -inf clears none, and a
+    threshold of inf acts on none. `metrics` are the figures on the data the
     point was chosen on, hence flattering; `crossfit` holds the objective and its constraints as measured on halves
     of the data that took no part in the choice. `aim` is the objective as data, where it can be written down. `note`
     says what could not be met where `feasible` is False, and `missed` what was met where it was chosen, but not on
@@ -91,6 +97,17 @@ class OperatingPoint:
     certificate: Certificate | None = None
     chosen_on: str = field(default="", compare=False)
     holding: str = ""
+    lower: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.lower is None:
+            return
+        if self.name == "default":
+            raise InputError(
+                "name", "must not be 'default' for a referral band", remedy="predict() answers by the default point."
+            )
+        if not self.lower <= self.threshold:
+            raise InputError("lower", f"must not exceed the threshold, {self.threshold:g}", got=self.lower)
 
     def __str__(self) -> str:
         lam = ", ".join(f"{name} {value:.3g}" for name, value in self.lam.items())
@@ -98,13 +115,22 @@ class OperatingPoint:
         parts = [
             self.description,
             f"λ: {lam}" if lam else "",
-            f"threshold {self.spelled_threshold}",
+            f"{'' if self.lower is not None else 'threshold '}{self.spelled_threshold}",
             f"cross-fitted: {figures}" if figures else "",
+            self._workload,
             f"NOT MET where it was not chosen: {', '.join(self.missed)}" if self.missed else "",
             f"NOT MET: {self.note}" if not self.feasible else "",
             str(self.certificate) if self.certificate is not None else self.holding,
         ]
         return f"{self.name}: {'; '.join(part for part in parts if part)}"
+
+    @property
+    def _workload(self) -> str:
+        """The shares of cases that each action takes, where there are two cuts."""
+        if self.lower is None or "referred" not in self.metrics:
+            return ""
+        referred, cleared, acted = (100 * self.metrics[name].value for name in ("referred", "cleared", "acted"))
+        return f"refer {referred:.3g} % of cases, clear {cleared:.3g} %, act on {acted:.3g} %"
 
     @property
     def threshold_probability(self) -> float:
@@ -120,7 +146,11 @@ class OperatingPoint:
 
     @property
     def spelled_threshold(self) -> str:
-        """The threshold as a score, as the model's own probability and as the calibrated one."""
+        """The threshold as a score, as the model's own probability and as the calibrated one; or both cuts."""
+        if self.lower is not None:
+            clear = "clear none" if math.isinf(self.lower) else f"clear up to {spell_threshold(self.lower)}"
+            act = "act on none" if math.isinf(self.threshold) else f"act above {spell_threshold(self.threshold)}"
+            return f"{clear}, {act}"
         if math.isinf(self.threshold):
             return f"{self.threshold:g}"
         at = "" if self.prevalence is None else f" at prevalence {self.prevalence:g}"
@@ -154,9 +184,19 @@ class OperatingPoint:
         return f"; an alert breaks even at {self.break_even:.3g} if probabilities are exact"
 
     def predict(self, score: ArrayLike) -> NDArray[np.bool_]:
-        """Which of the scores (…) at this point's λ are predicted positive."""
+        """Which of the scores (…) at this point's λ are predicted positive: those above the threshold."""
         # In float64, to which every float32 converts without rounding: the comparison is exact in either precision.
         return np.asarray(np.asarray(score, dtype=np.float64) > self.threshold)
+
+    def triage(self, score: ArrayLike) -> NDArray[np.int8]:
+        """-1 (clear), 0 (refer to a person) or 1 (act) for each of the scores (…); without a second cut, -1 or 1."""
+        values = np.asarray(score, dtype=np.float64)
+        lower = self.threshold if self.lower is None else self.lower
+        return (values > lower).astype(np.int8) + (values > self.threshold).astype(np.int8) - np.int8(1)
+
+    def actions(self, score: ArrayLike) -> NDArray[np.str_]:
+        """One of clear, refer and act for each of the scores (…)."""
+        return np.asarray(np.array(ACTIONS)[self.triage(score) + 1])
 
     def at(
         self, prevalence: float | Estimate | Share, cost_fn: float | None = None, cost_fp: float | None = None
@@ -206,7 +246,7 @@ class OperatingPoint:
             "certificate": None if self.certificate is None else self.certificate.to_json(),
             "chosen_on": self.chosen_on,
             "holding": self.holding,
-        }
+        } | ({} if self.lower is None else {"lower": encode_float(self.lower)})
 
     @classmethod
     def from_json(cls, data: Any) -> "OperatingPoint":
@@ -243,6 +283,7 @@ class OperatingPoint:
             else Certificate.from_json(certificate, f"{read.where}: 'certificate'"),
             chosen_on=read.text("chosen_on"),
             holding=read.text("holding"),
+            lower=read.number("lower") if "lower" in read.data else None,
         )
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from lossdial.base.files import write
-from lossdial.dial.certificates.referral import Referral
 from lossdial.dial.dial import Dial
 from lossdial.dial.points import OperatingPoint
 from lossdial.explorer import assets
@@ -54,7 +53,6 @@ def explore(
     classes: tuple[str, str] = ("negative", "positive"),
     noun: str = "people",
     images: Any = None,
-    referral: Referral | None = None,
 ) -> Page:
     """A page on which people move λ, threshold, prevalence and costs, and see what it costs them.
 
@@ -62,7 +60,7 @@ def explore(
     and `noun` is what the rows are (people, payments). With
     `images`, one picture per sample (arrays, PIL images or paths), it shows the false alarms with the highest scores
     and the positives with the lowest; those thumbnails are then in the file. With a `path` the page is written there.
-    A `referral` band (of `Dial.refer`) is shown with what it clears, refers and acts on.
+    A point with two cuts (of `Dial.refer`) is shown with what it clears, refers and acts on.
     Of `Unlabelled` scores it shows the alerts that every threshold raises.
 
     >>> page = explore(Dial([0, 0, 1, 0, 1] * 30, [-2.0, -1.0, 1.0, 0.5, 2.0] * 30), title="Fraud")
@@ -81,13 +79,11 @@ def explore(
     if isinstance(dial, Unlabelled):
         if images is not None:
             raise ValueError("images show false alarms and misses, which need labels; leave them out, or give a Dial.")
-        if referral is not None:
-            raise ValueError("a referral band is shown by class, which needs labels; leave it out, or give a Dial.")
         content = unlabelled_payload(dial, _distinct(given))
     else:
         if images is not None:
             require_images(images, dial.y.size)
-        content = labelled_payload(dial, _distinct([*dial.points.values(), *given]), images, referral)
+        content = labelled_payload(dial, _distinct([*dial.points.values(), *given]), images)
     page = Page(
         _fill({**content, "title": str(title), "classes": list(names), "noun": str(noun)}, str(title)), str(title)
     )

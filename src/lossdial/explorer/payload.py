@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lossdial.dial.calibration import AUTO, calibration_to_json, calibrations, stated
-from lossdial.dial.certificates.referral import Referral
 from lossdial.dial.checks import FEW_POSITIVES, BoolArray
 from lossdial.dial.dial import Dial
 from lossdial.dial.points import OperatingPoint
@@ -23,9 +22,7 @@ from lossdial.explorer.points import FORMAT, band_entry, entry
 from lossdial.explorer.unlabelled import Unlabelled
 
 
-def labelled_payload(
-    dial: Dial, points: Sequence[OperatingPoint], pictures: Any = None, referral: Referral | None = None
-) -> dict[str, Any]:
+def labelled_payload(dial: Dial, points: Sequence[OperatingPoint], pictures: Any = None) -> dict[str, Any]:
     """The content of a page of labelled scores, in JSON's own types."""
     surface = dial.surface
     samples = surface.samples
@@ -51,8 +48,8 @@ def labelled_payload(
         "calibrations": [None if found is None else calibration_to_json(found) for found in maps],
         "grid": cells.GRID.tolist(),
         "bins": {"histogram": cells.HISTOGRAM_BINS, "reliability": min(cells.RELIABILITY_BINS, samples.size)},
-        "points": [entry(point, surface) for point in points],
-        "referral": None if referral is None else band_entry(referral, surface),
+        "points": [entry(point, surface) for point in points if point.lower is None],
+        "referrals": [band_entry(point, surface) for point in points if point.lower is not None],
         "evidence": hashed.hexdigest(),
     }
     if pictures is not None:
@@ -80,6 +77,10 @@ def unlabelled_payload(scores: Unlabelled, points: Sequence[OperatingPoint]) -> 
     streams.counts("histogram negative", [h.negative for h in counted])
     entries = []
     for point in points:
+        if point.lower is not None:
+            raise ValueError(
+                f"{point.name!r} is a referral band, which is shown by class; leave it out, or give a Dial."
+            )
         if dict(point.lam) not in lams:
             raise ValueError(f"point {point.name!r} has λ = {dict(point.lam)}, which is not among the scores' λ.")
         column = lams.index(dict(point.lam))
@@ -96,6 +97,7 @@ def unlabelled_payload(scores: Unlabelled, points: Sequence[OperatingPoint]) -> 
         "bins": {"histogram": cells.HISTOGRAM_BINS},
         "metrics": [],
         "points": entries,
+        "referrals": [],
         "streams": streams.to_json(),
     }
 

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lossdial.base.codec import encode_float
-from lossdial.dial.certificates.referral import Referral
 from lossdial.dial.points import OperatingPoint
 from lossdial.dial.surface import Surface
 
@@ -28,17 +27,18 @@ def entry(point: OperatingPoint, surface: Surface) -> dict[str, Any]:
     }
 
 
-def band_entry(band: Referral, surface: Surface) -> dict[str, Any]:
-    """A referral band as the page holds it: its ends, and the weight of either class above each."""
-    column = surface.column(band.lam, "the referral band")
-    score = surface.score(column).astype(np.float64)  # to which every float32 converts without rounding
+def band_entry(point: OperatingPoint, surface: Surface) -> dict[str, Any]:
+    """A point with two cuts as the page holds it: its ends, and the weight of either class above each."""
+    column = surface.column(point.lam, f"point {point.name!r}")
+    actions = point.triage(surface.score(column))
     return {
-        "low": encode_float(band.low),
-        "high": encode_float(band.high),
+        "name": point.name,
+        "low": encode_float(float("-inf") if point.lower is None else point.lower),
+        "high": encode_float(point.threshold),
         "column": column,
-        "text": f"{band.name}: {band}",
-        "above_low": _above(surface, score > band.low),
-        "above_high": _above(surface, score > band.high),
+        "text": str(point),
+        "above_low": _above(surface, actions > -1),
+        "above_high": _above(surface, actions > 0),
     }
 
 

@@ -40,7 +40,6 @@ def model_card(bundle: Bundle, title: str = "A model of lossdial", onnx: str | N
         Section("Data", [*_data(bundle)]),
         Section("Training", [Items([*_training(bundle)])]),
         Section("Operating points", [_point(point) for point in bundle.points.values()]),
-        *([Section("Referral bands", [*_bands(bundle, onnx)])] if bundle.bands else []),
         Section("Limits", [Items([*_limits(bundle)])]),
     ]
     front = yaml.safe_dump(_front(bundle, title, onnx), sort_keys=False, allow_unicode=True)
@@ -138,7 +137,7 @@ def _point(point: OperatingPoint) -> Section:
     lam = ", ".join(f"{name} {value:.4g}" for name, value in point.lam.items())
     lines = [
         *([f"λ: {lam}"] if lam else []),
-        f"threshold on the score: {point.spelled_threshold}",
+        f"threshold{'' if point.lower is None else 's'} on the score: {point.spelled_threshold}",
         f"calibration: {point.calibration.kind if point.calibration else 'none'}",
         *([f"made for a prevalence of {point.prevalence:g}"] if point.prevalence is not None else []),
         f"{point.certificate or point.holding or 'not certified'}",
@@ -152,17 +151,6 @@ def _point(point: OperatingPoint) -> Section:
         counts = f"On {point.n_positive} positives and {point.n_negative} negatives, with 95 % intervals:"
         blocks += [Text(counts), Sheet("", ("metric", "cross-fitted", "where it was chosen"), rows)]
     return Section(point.name, blocks)
-
-
-def _bands(bundle: Bundle, onnx: str | None) -> Iterator[Block]:
-    """Every band with its certificate and the workload that it leaves to people."""
-    metadata = f" `{onnx}` has them in its metadata (`lossdial.bands`); its graph does not answer by them."
-    yield Text(f"Each has three answers: clear, refer to a person, act.{metadata if onnx else ''}")
-    for band in bundle.bands.values():
-        lam = ", ".join(f"{name} {value:.4g}" for name, value in band.lam.items())
-        load = band.workload
-        share = f"{100 * load.value:.3g} % of cases are referred ({100 * load.low:.3g} to {100 * load.high:.3g} %)"
-        yield Section(band.name, [Items([*([f"λ: {lam}"] if lam else []), str(band), f"workload: {share}"])])
 
 
 def _limits(bundle: Bundle) -> Iterator[str]:

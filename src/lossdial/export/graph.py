@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -61,9 +61,9 @@ def to_onnx(
             raise ModuleNotFoundError(f"this needs {package}: pip install 'lossdial[onnx]'", name=package)
     target = _place(path)
     if point not in bundle.points:
-        if point in bundle.bands:
-            raise ValueError(f"{point!r} is a referral band, and no graph answers by one; {closest('', bundle.points)}")
         raise ValueError(f"there is no operating point {point!r}; {closest(point, bundle.points)}")
+    if bundle.points[point].lower is not None:
+        raise ValueError(f"{point!r} is a referral band, and no graph answers by one; name a point with one cut.")
     for named in bundle.points.values():
         bundle.predictor.lam(named.lam)  # one of another model is an error, one outside the range a warning
     with ProgressBar("export", 4, progress, delay=2.0) as bar:
@@ -80,10 +80,11 @@ def to_onnx(
         bar.advance(3, {})
         write(target, data)
         bar.advance(4, {})
-    if bundle.bands:
+    bands = [name for name, named in bundle.points.items() if named.lower is not None]
+    if bands:
         warn(
-            f"the graph has no answer by a referral band: {', '.join(bundle.bands)}. They are in its metadata "
-            "(lossdial.bands), and OnnxModel(FILE).refer(rows, band) says clear, refer or act."
+            f"the graph has no answer by a referral band: {', '.join(bands)}. OnnxModel(FILE).refer(rows, NAME) says "
+            "clear, refer or act."
         )
     prepared = tuple((column.input, column.said) for column in columns if not column.raw)
     return Exported(target, len(data), tuple(i.name for i in model.graph.input), prepared, found)
@@ -110,13 +111,14 @@ def _assembled(bundle: Bundle, network: onnx.ModelProto, point: str) -> tuple[on
     from onnx import helper
 
     predictor, graph = bundle.predictor, Nodes()
+    answering = replace(bundle, points={name: p for name, p in bundle.points.items() if p.lower is None})
     x, broken, columns = _rows(graph, predictor.schema, [lam_input(name) for name in predictor.space.free])
-    set_to = settings(graph, bundle.points, point, predictor.space)
+    set_to = settings(graph, answering.points, point, predictor.space)
     last = "score" if broken is None else "network.score"
     graph.take(network, {"x": x, "code": set_to.code}, {"score": last})
     if broken is not None:
         graph.add("Where", broken, graph.constant(np.array([np.nan], np.float32)), last, result="score")
-    decisions(graph, "score", set_to, bundle)
+    decisions(graph, "score", set_to, answering)
     graph.output("score", np.float32, ["n"], "z+ - z- at lambda, before calibration")
     opsets = {entry.domain: entry.version for entry in network.opset_import}
     opsets |= {"": max(OPSET, opsets.get("", OPSET)), "ai.onnx.ml": ML_OPSET}
@@ -155,7 +157,6 @@ def _metadata(bundle: Bundle, point: str, columns: tuple[GraphColumn, ...]) -> d
         "lossdial.certificates": {
             name: str(p.certificate) for name, p in bundle.points.items() if p.certificate is not None
         },
-        "lossdial.bands": {name: band.to_json() for name, band in bundle.bands.items()},
         "lossdial.lambda": {
             name: {"input": lam_input(name), "range": list(predictor.space.bounds(name))}
             for name in predictor.space.free

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from lossdial.base.errors import closest
 from lossdial.data.schema import ImageSchema, Schema, TableSchema, schema_from_json
 from lossdial.dial import OperatingPoint
-from lossdial.dial.certificates.referral import Referral
 from lossdial.dial.checks import require_prevalence
 from lossdial.export.columns import GraphColumn, graph_columns
 from lossdial.export.deciding import RESERVED
@@ -64,12 +63,6 @@ class OnnxModel:
         """The operating points by name."""
         return {name: OperatingPoint.from_json(p) for name, p in json.loads(self.metadata["lossdial.points"]).items()}
 
-    @cached_property
-    def bands(self) -> Mapping[str, Referral]:
-        """The referral bands by name: in the metadata alone, the graph does not answer by them."""
-        found = json.loads(self.metadata.get("lossdial.bands", "{}"))
-        return {name: Referral.from_json(band) for name, band in found.items()}
-
     @property
     def default(self) -> str:
         """The point that answers where none is named."""
@@ -97,12 +90,18 @@ class OnnxModel:
         label, probability, score = self._session.run(["label", "probability", "score"], feed)
         return OnnxAnswers(label, probability, score)
 
-    def refer(self, X: Any, band: str) -> NDArray[np.str_]:
-        """Clear, refer or act for each raw row: the graph's score at the band's λ, and the band's two thresholds."""
-        if band not in self.bands:
-            raise ValueError(f"there is no referral band {band!r}; {closest(band, self.bands)}")
-        found = self.bands[band]
-        return found.predict(self.decide(X, lam={name: found.lam[name] for name in self.ranges}).score)
+    def refer(self, X: Any, point: str) -> NDArray[np.str_]:
+        """Clear, refer or act for each raw row: the graph's score at the point's λ, and the point's two cuts.
+
+        The graph itself has no answer by a point with two cuts.
+        """
+        chosen = self._point(point)
+        return chosen.actions(self.decide(X, lam={name: chosen.lam[name] for name in self.ranges}).score)
+
+    def _point(self, name: str) -> OperatingPoint:
+        if name not in self.points:
+            raise ValueError(f"there is no operating point {name!r}; {closest(name, self.points)}")
+        return self.points[name]
 
     def _settings(
         self,
@@ -113,10 +112,8 @@ class OnnxModel:
     ) -> dict[str, NDArray[Any]]:
         feed: dict[str, NDArray[Any]] = {}
         if point is not None:
-            if point in self.bands:
-                raise ValueError(f"{point!r} is a referral band, not an operating point; use refer(X, {point!r}).")
-            if point not in self.points:
-                raise ValueError(f"there is no operating point {point!r}; {closest(point, self.points)}")
+            if self._point(point).lower is not None:
+                raise ValueError(f"{point!r} is a referral band, with two cuts; use refer(X, {point!r}).")
             feed["point"] = np.array([point], dtype=object)
         if point is not None and lam is not None:
             raise ValueError("give point or lam, not both: a point has its own λ.")

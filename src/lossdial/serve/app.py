@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 
 from lossdial.base.errors import closest
 from lossdial.bundle import own_share
-from lossdial.dial import OperatingPoint, Referral
+from lossdial.dial import OperatingPoint
 from lossdial.explorer import POINTS_FORMAT, points_from
 from lossdial.serve.batches import Batcher, Decided
 from lossdial.serve.choices import (
@@ -35,6 +35,7 @@ from lossdial.serve.choices import (
     lam_of,
     moved,
     named,
+    require_one_cut,
     require_probabilities,
     scores_to_margins,
 )
@@ -213,10 +214,11 @@ class Service:
         score_is = self.live.score_is.get(name)
         scores = self._scores(question.scores)
         as_probabilities = are_probabilities(question.scores_are, name, score_is)
-        if name in served.bundle.bands:
-            return _referred(served.choose(setting), scores, as_probabilities)
-        point = named({**served.bundle.points, **others}, name, served.bundle.bands)
+        point = named({**served.bundle.points, **others}, name)
+        require_one_cut(point, setting)
         stated = as_probabilities and name not in others  # by this model: calibrated, at the point's prevalence
+        if stated and point.lower is not None:
+            raise Refused(400, f"{name!r} is a referral band, on scores; post the score that /predict answers.")
         if stated:
             require_probabilities(scores, "scores_are says probabilities")
             if setting.threshold is not None:
@@ -229,11 +231,12 @@ class Service:
         if setting.prevalence is not None:
             point = moved(point, setting.prevalence, self._own_share(served, point))
         choice = described(point, setting, None)
-        if stated:
-            positive, probability = above_by_probability(choice.point, scores), scores
+        probability = scores if stated else np.asarray(choice.point.probability(scores))
+        if point.lower is not None:
+            decision = point.actions(scores).tolist()
         else:
-            positive, probability = choice.point.predict(scores), np.asarray(choice.point.probability(scores))
-        return Decision(decision=positive.tolist(), probability=probability.tolist(), **choice.answer)
+            decision = (above_by_probability(choice.point, scores) if stated else choice.point.predict(scores)).tolist()
+        return Decision(decision=decision, probability=probability.tolist(), **choice.answer)
 
     def _own_share(self, served: Served, point: OperatingPoint) -> float:
         if point.name not in self.live.others:
@@ -261,9 +264,8 @@ class Service:
         bundle = self.live.now.bundle
         return PointList(
             format=POINTS_FORMAT,
-            points=[_listed(point, point.certificate is not None) for point in bundle.points.values()],
-            bands=[_listed(band, True) for band in bundle.bands.values()],
-            others=[_listed(point, point.certificate is not None) for point in self.live.others.values()],
+            points=[_listed(point) for point in bundle.points.values()],
+            others=[_listed(point) for point in self.live.others.values()],
         )
 
     def save_points(self, question: PointsQuestion, replace: bool = False) -> Saved:
@@ -284,8 +286,6 @@ class Service:
 
     def see(self, question: OutcomesQuestion) -> OutcomesAnswer:
         served, name = self.live.now, question.point
-        if name in served.bundle.bands:
-            raise Refused(409, f"{name!r} is a referral band; an operating point can be monitored.")
         point = named({**served.bundle.points, **self.live.others}, name)
         scores = self._scores(question.scores)
         labels = served.labels if name in served.bundle.points else (0, 1)
@@ -374,7 +374,9 @@ def _answer(served: Served, choice: Choice, decided: Decided) -> Response:
     negative, positive = served.labels
     decisions = decided.decision.tolist()
     rows = {
-        "prediction": decisions if choice.band is not None else [positive if yes else negative for yes in decisions],
+        "prediction": decisions
+        if choice.point.lower is not None
+        else [positive if yes else negative for yes in decisions],
         "probability": decided.probability.tolist(),
         "score": decided.score.tolist(),
     }
@@ -382,18 +384,8 @@ def _answer(served: Served, choice: Choice, decided: Decided) -> Response:
     return Response(f'{_ENCODE(rows)[:-1]}, {choice.written}, "notes": {notes}}}'.encode(), media_type=_JSON)
 
 
-def _referred(choice: Choice, scores: Any, as_probabilities: bool) -> Decision:
-    """What a referral band says of scores."""
-    band = choice.band
-    assert band is not None
-    if as_probabilities:
-        raise Refused(400, f"{band.name!r} is a referral band, on scores; post the score that /predict answers.")
-    probability = np.asarray(band.probability(scores))
-    return Decision(decision=band.predict(scores).tolist(), probability=probability.tolist(), **choice.answer)
-
-
-def _listed(point: OperatingPoint | Referral, certified: bool) -> dict[str, Any]:
-    return {"certified": certified, "said": str(point), **point.to_json()}
+def _listed(point: OperatingPoint) -> dict[str, Any]:
+    return {"certified": point.certificate is not None, "said": str(point), **point.to_json()}
 
 
 @contextmanager

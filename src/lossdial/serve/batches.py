@@ -183,8 +183,6 @@ def _decide(jobs: Sequence[_Job]) -> None:
 
 def _at_point(job: _Job, features: Any) -> Decided:
     predictor, choice = job.predictor, job.choice
-    if choice.band is not None:
-        referred = predictor.refer(features, choice.band, choice.folded)
-        return Decided(referred.margin, referred.probability, referred.action, ())
     decided = predictor.decide(features, choice.point, folded=choice.folded)
-    return Decided(decided.margin, decided.probability, decided.positive, ())
+    decision = decided.positive if decided.action is None else decided.action
+    return Decided(decided.margin, decided.probability, decision, ())

@@ -16,12 +16,23 @@ from lossdial.base.codec import encode_float
 from lossdial.base.errors import closest
 from lossdial.bundle import Bundle, own_share
 from lossdial.bundle.predictor import Folded
-from lossdial.dial import OperatingPoint, Referral, margin_of_probability
+from lossdial.dial import OperatingPoint, margin_of_probability
 from lossdial.dial.monitor.prevalence import log_odds
 from lossdial.serve.guard import Refused
 from lossdial.spaces import Lam
 
-__all__ = ["DEFAULT", "SETTINGS", "Choice", "Setting", "choose", "described", "moved", "named", "scores_to_margins"]
+__all__ = [
+    "DEFAULT",
+    "SETTINGS",
+    "Choice",
+    "Setting",
+    "choose",
+    "described",
+    "moved",
+    "named",
+    "require_one_cut",
+    "scores_to_margins",
+]
 
 SETTINGS: Final = ("point", "lam", "threshold", "prevalence")
 
@@ -41,13 +52,12 @@ DEFAULT: Final = Setting(point="default")
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """A point as it decides, or a referral band; the head at its λ; and what an answer says of it."""
+    """A point as it decides; the head at its λ; and what an answer says of it."""
 
     point: OperatingPoint
     folded: Folded | None
     answer: Mapping[str, Any]
     notes: tuple[str, ...] = ()
-    band: Referral | None = None
 
     @cached_property
     def written(self) -> str:
@@ -60,10 +70,9 @@ def choose(bundle: Bundle, setting: Setting) -> Choice:
     if setting.lam is not None and setting.point is not None:
         raise Refused(400, "give point or lam, not both: a point has its own λ.")
     notes: tuple[str, ...] = ()
-    if setting.point is not None and setting.point in bundle.bands:
-        return _referring(bundle.bands[setting.point], setting, bundle)
     if setting.lam is None:
-        point = named(bundle.points, setting.point or "default", bundle.bands)
+        point = named(bundle.points, setting.point or "default")
+        require_one_cut(point, setting)
         lam = bundle.predictor.lam(point.lam)
     else:
         lam = lam_of(bundle, dict(setting.lam))
@@ -89,7 +98,7 @@ def described(point: OperatingPoint, setting: Setting, folded: Folded | None, no
         why = f"not certified: {' and '.join(by_hand)} given by hand"
     else:
         why = "not certified"
-    answer = {
+    answer: dict[str, Any] = {
         "point": None if setting.lam is not None else point.name,
         "lam": dict(point.lam),
         "threshold": encode_float(point.threshold),
@@ -99,35 +108,22 @@ def described(point: OperatingPoint, setting: Setting, folded: Folded | None, no
         "certified": certificate is not None,
         "certificate": why,
     }
+    if point.lower is not None:
+        answer["lower"] = encode_float(point.lower)
     return Choice(point, folded, answer, notes)
 
 
-def _referring(band: Referral, setting: Setting, bundle: Bundle) -> Choice:
-    """A referral band; its certificate is for its own cuts and prevalence."""
+def require_one_cut(point: OperatingPoint, setting: Setting) -> None:
+    """Refuse to move a referral band, whose certificate is for its own cuts and prevalence."""
     for name in ("threshold", "prevalence"):
-        if getattr(setting, name) is not None:
-            raise Refused(400, f"{band.name!r} is a referral band, with its own ends and prevalence; leave {name} out.")
-    answer = {
-        "point": band.name,
-        "lam": dict(band.lam),
-        "low": encode_float(band.low),
-        "high": encode_float(band.high),
-        "prevalence": band.prevalence,
-        "certified": True,
-        "certificate": str(band),
-    }
-    lam = bundle.predictor.lam(band.lam)
-    return Choice(_by_hand(lam.as_dict()), bundle.predictor.fold(lam), answer, band=band)
+        if point.lower is not None and getattr(setting, name) is not None:
+            raise Refused(400, f"{point.name!r} has two cuts, certified at its own prevalence; leave {name} out.")
 
 
-def named(
-    points: Mapping[str, OperatingPoint], name: str, others: Mapping[str, Referral] | None = None
-) -> OperatingPoint:
-    """The point of that name; `others` are names that are legal, too."""
+def named(points: Mapping[str, OperatingPoint], name: str) -> OperatingPoint:
+    """The point of that name."""
     if name not in points:
-        raise Refused(
-            404, f"there is no operating point {name!r:.200}; {closest(name[:200], [*points, *(others or ())])}"
-        )
+        raise Refused(404, f"there is no operating point {name!r:.200}; {closest(name[:200], points)}")
     return points[name]
 
 

@@ -33,7 +33,7 @@ def predict_parameters() -> Json:
 def described_api(generated: Json, live: Live, limits: Limits) -> Json:
     """FastAPI's description, with the points, columns and ranges of λ that are served now."""
     described, served = deepcopy(generated), live.now
-    own = [*served.bundle.points, *served.bundle.bands]
+    own = [*served.bundle.points]
     predict = described["paths"]["/predict"]["post"]
     for parameter in predict["parameters"]:
         if parameter["name"] == "point":

@@ -42,7 +42,7 @@ class Served:
         """A state with the choices of all its points."""
         negative, positive = (label.item() if hasattr(label, "item") else label for label in bundle.predictor.classes)
         served = cls(bundle, RowReader(bundle.predictor, bundle.training.target, limits), (negative, positive))
-        for name in (*bundle.points, *bundle.bands):
+        for name in bundle.points:
             served.choose(Setting(point=name))
         return served
 
@@ -51,7 +51,7 @@ class Served:
         choice = self._choices.get(setting)
         if choice is None:
             choice = self._choices[setting] = choose(self.bundle, setting)
-            if len(self._choices) > _SETTINGS + len(self.bundle.points) + len(self.bundle.bands):
+            if len(self._choices) > _SETTINGS + len(self.bundle.points):
                 self._choices.popitem(last=False)
         return choice
 
@@ -86,7 +86,7 @@ class Live:
         self._saving = threading.Lock()
 
     def _served(self, bundle: Bundle) -> Served:
-        both = sorted((bundle.points.keys() | bundle.bands.keys()) & self.others.keys())
+        both = sorted(bundle.points.keys() & self.others.keys())
         if both:
             raise BundleError(
                 f"the point {both[0]!r} is both of {self.run} and of another model; rename one of them, the other "

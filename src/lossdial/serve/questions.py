@@ -129,7 +129,6 @@ class PointsQuestion(_Question):
     points: list[Any] = Field(min_length=1, max_length=100)
     title: Any = None
     evidence: Any = None
-    bands: Any = None
     others: Any = None
 
 
@@ -158,8 +157,7 @@ class _Choice(BaseModel):
     threshold: float | str | None = Field(None, description="A score; 'inf' accepts nothing.")
     model_probability: float | None = Field(None, description="The threshold before calibration.")
     threshold_probability: float | None = Field(None, description="The threshold as the calibrated probability.")
-    low: float | str | None = Field(None, description="Of a referral band: clear at most this score.")
-    high: float | str | None = Field(None, description="Of a referral band: act above this score.")
+    lower: float | str | None = Field(None, description="Of a referral band: clear at most this score.")
 
 
 class Prediction(_Choice):
@@ -187,11 +185,10 @@ class Adapted(BaseModel):
 
 
 class PointList(BaseModel):
-    """The operating points of this model, its referral bands, and the points of another model."""
+    """The operating points of this model, and the points of another model."""
 
     format: str
     points: list[dict[str, Any]]
-    bands: list[dict[str, Any]]
     others: list[dict[str, Any]]
 
 

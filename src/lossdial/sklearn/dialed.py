@@ -148,7 +148,6 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
         self.classes_ = np.unique(y if self._coded else getattr(self.estimator_, "classes_", y))
         self.pos_label_ = positive
         self.points_ = {}
-        self.bands_ = {}
         for learned in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, learned):
                 setattr(self, learned, getattr(self.estimator_, learned))

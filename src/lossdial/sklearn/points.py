@@ -5,21 +5,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from lossdial.base.errors import InputError, closest, warn
-from lossdial.dial import OBJECTIVES, Dial, Estimate, Objective, OperatingPoint, Referral, Verdict
+from lossdial.dial import OBJECTIVES, Dial, Estimate, Objective, OperatingPoint, Verdict
 from lossdial.dial.checks import FloatArray, TooFewPositives
-from lossdial.dial.choice.cases import both_costs, no_costs, worth_an_alert
+from lossdial.dial.choice.cases import both_costs, worth_an_alert
 from lossdial.dial.choice.objective import Target
 
 __all__ = ["PointsMixin"]
-
-Point = TypeVar("Point", OperatingPoint, Referral)
 
 
 class PointsMixin:
@@ -32,7 +30,6 @@ class PointsMixin:
 
     classes_: NDArray[Any]
     points_: dict[str, OperatingPoint]
-    bands_: dict[str, Referral]
 
     @abstractmethod
     def dial(
@@ -212,13 +209,7 @@ class PointsMixin:
         check_is_fitted(self)
         return MappingProxyType(self.points_)
 
-    @property
-    def bands(self) -> Mapping[str, Referral]:
-        """The referral bands by name."""
-        check_is_fitted(self)
-        return MappingProxyType(self.bands_)
-
-    def keep(self, point: Point) -> Point:
+    def keep(self, point: OperatingPoint) -> OperatingPoint:
         """Keep an operating point under its name, such as one that a :meth:`dial` of this estimator gave.
 
         Examples
@@ -234,21 +225,14 @@ class PointsMixin:
         0.95
         """
         check_is_fitted(self)
-        if isinstance(point, Referral):
-            self.bands_[point.name] = point
-        else:
-            self.points_[point.name] = point
+        self.points_[point.name] = point
         return point
 
-    def _point(self, name: str) -> OperatingPoint | Referral | None:
+    def _point(self, name: str) -> OperatingPoint | None:
         """The point of that name; None for a default that is untuned."""
         if name == "default" or name in self.points:
             return self.points.get(name)
-        if name in self.bands:
-            return self.bands[name]
-        raise InputError(
-            "point", f"must name an operating point; {closest(name, [*self.points, *self.bands])}", got=name
-        )
+        raise InputError("point", f"must name an operating point; {closest(name, self.points)}", got=name)
 
     # --- predicting
 
@@ -283,12 +267,9 @@ class PointsMixin:
         if chosen is None:
             raise InputError("point", "'default' is not tuned yet", remedy="Call tune first.")
         scores = self._margins(X, chosen.lam)
-        if isinstance(chosen, Referral):
-            no_costs(cost_fn, cost_fp, point)
-            return chosen.predict(scores)
-        by_case = cost_fn is not None or cost_fp is not None
-        positive = worth_an_alert(chosen, scores, *both_costs(cost_fn, cost_fp)) if by_case else chosen.predict(scores)
-        return self._labels(positive)
+        if cost_fn is not None or cost_fp is not None:
+            return self._labels(worth_an_alert(chosen, scores, *both_costs(cost_fn, cost_fp)))
+        return self._labels(chosen.predict(scores)) if chosen.lower is None else chosen.actions(scores)
 
     def _probabilities(self, X: Any, point: str) -> NDArray[np.float64]:
         """(n, 2), columns as ``classes_``: a point's probabilities."""

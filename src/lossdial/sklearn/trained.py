@@ -21,10 +21,10 @@ from lossdial.bundle import Bundle
 from lossdial.bundle.predictor import Predictor, class_array
 from lossdial.data.encoder.table import require_readable
 from lossdial.data.schema import ImageRows, TableSchema, are_paths, as_dense, as_pandas, require_finite
-from lossdial.dial import Dial, OperatingPoint, Referral
+from lossdial.dial import Dial, OperatingPoint
 from lossdial.dial.metrics.registry import sigmoid
 from lossdial.sklearn.parameters import NestedParameters, parameters_from_json
-from lossdial.sklearn.points import Point, PointsMixin
+from lossdial.sklearn.points import PointsMixin
 from lossdial.spaces import Lam
 
 __all__ = ["TrainedClassifier"]
@@ -73,12 +73,6 @@ class TrainedClassifier(PointsMixin, ClassifierMixin, NestedParameters):
         check_is_fitted(self)
         return self.bundle_.points
 
-    @property
-    def bands(self) -> Mapping[str, Referral]:
-        """The referral bands by name."""
-        check_is_fitted(self)
-        return self.bundle_.bands
-
     # --- the dial
 
     def dial(
@@ -125,10 +119,9 @@ class TrainedClassifier(PointsMixin, ClassifierMixin, NestedParameters):
         check_is_fitted(self)
         return self.bundle_.adapt(**terms)
 
-    def keep(self, point: Point) -> Point:
+    def keep(self, point: OperatingPoint) -> OperatingPoint:
         check_is_fitted(self)
-        taken = self.bundle_.with_band(point) if isinstance(point, Referral) else self.bundle_.with_point(point)
-        self.bundle_ = taken
+        self.bundle_ = self.bundle_.with_point(point)
         return point
 
     keep.__doc__ = PointsMixin.keep.__doc__

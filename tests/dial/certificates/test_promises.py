@@ -72,7 +72,7 @@ def test_the_told_probability_is_what_new_data_show():
     assert kept / 1000 == pytest.approx(float(text.split("probability ")[1][:4]), abs=0.06)
 
 
-@pytest.mark.parametrize("aim", [{"maximize": "f1", "subject_to": {"recall": 0.7}}, FLOOR])
+@pytest.mark.parametrize("objective", [{"maximize": "f1", "subject_to": {"recall": 0.7}}, FLOOR])
 def test_what_is_told_is_true_where_the_bound_does_not_bind(objective):
     # Told 'or more' where it does not. 400 draws: 3.1 standard deviations of the difference of two shares are 0.11.
     told_of, held = [], []
@@ -251,7 +251,7 @@ def test_referral_by_subgroups_and_cases_from_the_dial():
     dial = Dial(*data(0, 400, 3000, m=3))
     band = dial.refer(npv=0.98, precision=0.5, prevalence=0.1)
     assert set(band.lam) == {"tau"}
-    assert band.n_positive == 200
+    assert band.certificate.n_positive == 200
     dial.tune(**FLOOR, confidence=0.95)
     parts = dial.by_subgroup(np.arange(3400) % 2)
     assert len(parts.parts) == 2

@@ -1,12 +1,28 @@
 import json
+import math
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
+from lossdial.base.errors import InputError
+from lossdial.dial import Dial, OperatingPoint, evaluate_points
 from lossdial.dial.certificates.certificate import bands
 from lossdial.dial.certificates.evidence import NotCertified, sample
-from lossdial.dial.certificates.referral import Referral, refer
+from lossdial.dial.certificates.referral import referral_figures, two_cuts
+
+WANTED = {"npv": 0.97, "precision": 0.6, "prevalence": 0.1}
+
+
+def data(seed, n=3000, share=0.2):
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < share).astype(int)
+    return y, rng.standard_normal(n) + 2 * y
+
+
+@pytest.fixture(scope="module")
+def triage():
+    return Dial(*data(0)).refer(**WANTED, name="triage")
 
 
 def draw(rng, n_positive=300, n_negative=2000, distance=2.5, levels=None):
@@ -15,30 +31,30 @@ def draw(rng, n_positive=300, n_negative=2000, distance=2.5, levels=None):
     return sample(y, score if levels is None else np.round(score * levels) / levels)
 
 
-def truth(band, prevalence, distance=2.5):
+def truth(lower, threshold, prevalence, distance=2.5):
     """NPV below and precision above, of binormal scores."""
-    missed, clear = prevalence * norm.cdf(band.low - distance), (1 - prevalence) * norm.cdf(band.low)
-    found, false = prevalence * norm.sf(band.high - distance), (1 - prevalence) * norm.sf(band.high)
-    return clear / (clear + missed) if clear else 1.0, found / (found + false) if found else 1.0
+    missed, clear = prevalence * norm.cdf(lower - distance), (1 - prevalence) * norm.cdf(lower)
+    hits, alarms = prevalence * norm.sf(threshold - distance), (1 - prevalence) * norm.sf(threshold)
+    return {"npv": clear / (clear + missed) if clear else 1.0, "precision": hits / (hits + alarms) if hits else 1.0}
 
 
 @pytest.mark.parametrize("prevalence", [0.02, 0.13, 0.5])
-def test_both_promises_hold_at_another_prevalence(prevalence):
+def test_both_bounds_hold_at_another_prevalence(prevalence):
     # 300 draws, each broken with probability 0.05 at most: 0.05 + 4 standard deviations is 0.1, once in 30,000.
-    wanted = {0.02: (0.998, 0.3), 0.13: (0.98, 0.6), 0.5: (0.9, 0.9)}[prevalence]
+    npv, precision = {0.02: (0.998, 0.3), 0.13: (0.98, 0.6), 0.5: (0.9, 0.9)}[prevalence]
     broken = 0
     for trial in range(300):
-        band = refer(draw(np.random.default_rng([2, trial])), npv=wanted[0], precision=wanted[1], prevalence=prevalence)
-        npv, precision = truth(band, prevalence)
-        assert band.npv >= wanted[0]
-        assert band.precision >= wanted[1]
-        broken += npv < band.npv or precision < band.precision
+        rows = draw(np.random.default_rng([2, trial]))
+        lower, threshold, certificate = two_cuts(rows, npv, precision, prevalence, 0.95)
+        true = truth(lower, threshold, prevalence)
+        assert all(bound.value >= {"npv": npv, "precision": precision}[bound.metric] for bound in certificate.bounds)
+        broken += not all(bound.holds(true[bound.metric]) for bound in certificate.bounds)
     assert broken / 300 < 0.1
 
 
 def test_the_band_is_the_smallest_of_all_pairs():
     rows = draw(np.random.default_rng(0), 60, 120, levels=4)
-    band = refer(rows, npv=0.85, precision=0.6, prevalence=0.3, confidence=0.8)
+    lower, threshold, _ = two_cuts(rows, 0.85, 0.6, 0.3, 0.8)
     scores = np.unique(np.concatenate([rows.positive, rows.negative]))
     cuts = [-np.inf, *np.unique(np.r_[scores, np.nextafter(scores, -np.inf)]), np.inf]
 
@@ -55,49 +71,98 @@ def test_the_band_is_the_smallest_of_all_pairs():
         return 0.3 * parts[0] + 0.7 * parts[1]
 
     lows, highs = [t for t in cuts if legal(t, "clear")], [t for t in cuts if legal(t, "act")]
-    least = min(between(a, b) for a in lows for b in highs if a <= b)
-    assert np.isfinite([band.low, band.high]).all()
-    assert band.workload.value == pytest.approx(least)
-    assert between(band.low, band.high) == pytest.approx(least)
-
-
-def test_three_labels_and_what_becomes_of_the_cases():
-    rows = draw(np.random.default_rng(1))
-    band = refer(rows, npv=0.98, precision=0.6, prevalence=0.13)
-    assert band.predict([-9.0, (band.low + band.high) / 2, 9.0]).tolist() == ["clear", "refer", "act"]
-    assert band.predict([band.low, band.high]).tolist() == ["clear", "refer"]
-    assert band.cleared + band.workload.value + band.acted == pytest.approx(1)
-    assert "refer" in str(band)
-    assert Referral.from_json(json.loads(json.dumps(band.to_json()))) == band
+    assert np.isfinite([lower, threshold]).all()
+    assert between(lower, threshold) == pytest.approx(min(between(a, b) for a in lows for b in highs if a <= b))
 
 
 def test_one_end_may_be_out_of_reach_and_both_are_refused():
     rows = draw(np.random.default_rng(1))
-    band = refer(rows, npv=0.99, precision=0.999, prevalence=0.02)
-    assert band.high == np.inf
-    assert band.predict([9.0]).tolist() == ["refer"]
-    assert "none is acted on" in str(band)
-    assert Referral.from_json(json.loads(json.dumps(band.to_json()))).high == np.inf
+    _, threshold, certificate = two_cuts(rows, 0.99, 0.999, 0.02, 0.95)
+    assert threshold == np.inf
+    assert [bound.metric for bound in certificate.bounds] == ["npv"]
+    assert "none is acted on" in certificate.note
     with pytest.raises(NotCertified, match="everything would be referred"):
-        refer(draw(np.random.default_rng(1), 20, 20, 0.0), npv=0.9999, precision=0.999, prevalence=0.1)
+        two_cuts(draw(np.random.default_rng(1), 20, 20, 0.0), 0.9999, 0.999, 0.1, 0.95)
 
 
-def test_no_band_is_left_where_the_classes_lie_apart():
-    band = refer(draw(np.random.default_rng(0), 500, 500, 30.0), npv=0.98, precision=0.98, prevalence=0.5)
-    assert band.workload.value == 0
-    assert band.low <= band.high
+def test_nothing_is_referred_where_the_classes_lie_apart():
+    rows = draw(np.random.default_rng(0), 500, 500, 30.0)
+    lower, threshold, _ = two_cuts(rows, 0.98, 0.98, 0.5, 0.95)
+    assert lower <= threshold
+    assert not any(((side > lower) & (side <= threshold)).any() for side in (rows.positive, rows.negative))
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"npv": 1.0}, "npv must lie strictly"),
-        ({"precision": 0.0}, "precision must lie strictly"),
-        ({"prevalence": 2.0}, "prevalence must lie"),
-        ({"confidence": 1.0}, "confidence must lie"),
-    ],
-)
-def test_wrong_input_is_named(given, message):
-    asked = {"npv": 0.99, "precision": 0.5, "prevalence": 0.1, "confidence": 0.95} | given
-    with pytest.raises(ValueError, match=message):
-        refer(draw(np.random.default_rng(0)), **asked)
+@pytest.mark.parametrize("wrong", [{"npv": 1.0}, {"precision": 0.0}, {"prevalence": 2.0}, {"confidence": 1.0}])
+def test_wrong_input_is_named(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        two_cuts(draw(np.random.default_rng(0)), **({**WANTED, "confidence": 0.95} | wrong))
+
+
+def test_a_point_with_two_cuts_says_one_of_three_things(triage):
+    lower, threshold = triage.lower, triage.threshold
+    assert triage.actions([-9.0, lower, (lower + threshold) / 2, threshold, 9.0]).tolist() == [
+        "clear",
+        "clear",
+        "refer",
+        "refer",
+        "act",
+    ]
+    assert triage.triage([-9.0, threshold, 9.0]).tolist() == [-1, 0, 1]
+    assert triage.predict([threshold, 9.0]).tolist() == [False, True]
+    assert "refer" in str(triage)
+    assert str(triage.certificate) in str(triage)
+
+
+def test_a_band_and_its_probabilities_survive_json(triage):
+    again = OperatingPoint.from_json(json.loads(json.dumps(triage.to_json())))
+    assert again == triage
+    score = np.linspace(-3, 5, 9)
+    np.testing.assert_array_equal(again.probability(score), triage.probability(score))
+    # moved from a share of 0.2 to one of 0.1
+    share = np.mean(data(0)[0])
+    assert triage.shift == pytest.approx(math.log(1 / 9) - math.log(share / (1 - share)))
+    unbounded = OperatingPoint.from_json({**triage.to_json(), "lower": "-inf", "threshold": "inf"})
+    assert unbounded.actions([-9.0, 9.0]).tolist() == ["refer", "refer"]
+
+
+@pytest.mark.parametrize(("change", "argument"), [({"name": "default"}, "name"), ({"lower": 99.0}, "lower")])
+def test_a_band_that_cannot_be_is_refused(triage, change, argument):
+    with pytest.raises(InputError) as raised:
+        OperatingPoint.from_json({**triage.to_json(), **change})
+    assert raised.value.argument == argument
+
+
+def test_figures_are_those_of_a_count_restated_at_the_point_s_prevalence(triage):
+    y, score = data(1)
+    (evaluation,) = evaluate_points(Dial(y, score), [triage])
+    actions, figures = triage.actions(score), evaluation.figures
+    for action, name in (("clear", "cleared"), ("refer", "referred"), ("act", "acted")):
+        assert evaluation.actions[action] == ((actions[y == 1] == action).sum(), (actions[y == 0] == action).sum())
+        expected = 0.1 * (actions[y == 1] == action).mean() + 0.9 * (actions[y == 0] == action).mean()
+        assert figures[name].value == pytest.approx(expected)
+        assert figures[name].low < expected < figures[name].high
+    missed, cleared = (actions[y == 1] == "clear").mean(), (actions[y == 0] == "clear").mean()
+    assert figures["npv"].value == pytest.approx(0.9 * cleared / (0.9 * cleared + 0.1 * missed))
+    assert figures["missed"].value == pytest.approx(missed)
+    hit, alarm = (actions[y == 1] == "act").mean(), (actions[y == 0] == "act").mean()
+    assert figures["precision"].value == pytest.approx(0.1 * hit / (0.1 * hit + 0.9 * alarm))
+    assert [floor.metric for floor in evaluation.floors] == ["npv", "precision"]
+    assert evaluation.floors_met
+
+
+def test_intervals_cover_the_true_workload(triage):
+    """95 % of 200 intervals, fewer than 90 % with probability 1e-3."""
+    true = referral_figures(Dial(*data(2, 2_000_000)).surface, triage)["referred"].value
+    hits = 0
+    for seed in range(200):
+        share = referral_figures(Dial(*data(10 + seed, 500)).surface, triage)["referred"]
+        hits += share.low <= true <= share.high
+    assert hits >= 180
+
+
+def test_an_end_that_decides_nothing_has_no_figure(triage):
+    unbounded = OperatingPoint.from_json({**triage.to_json(), "lower": "-inf", "threshold": "inf"})
+    figures = referral_figures(Dial(*data(1)).surface, unbounded)
+    assert math.isnan(figures["npv"].value)
+    assert math.isnan(figures["precision"].value)
+    assert figures["referred"].value == 1

@@ -29,7 +29,10 @@ from lossdial.dial.uncertainty.estimate import Estimate
 
 @dataclass(frozen=True)
 class Bound:
-    """A floor (`at_least`) or a cap on one figure; `hits` of n were accepted, and it fails at most with `risk`."""
+    """A floor (`at_least`) or a cap on one figure; it fails at most with `risk`.
+
+    `hits` of n were accepted; n is 0 where the bound rests on more than one count.
+    """
 
     metric: str
     value: float
@@ -43,7 +46,8 @@ class Bound:
         return truth >= self.value if self.at_least else truth <= self.value
 
     def __str__(self) -> str:
-        return f"{self.metric} {'>=' if self.at_least else '<='} {self.value:.4g} ({self.hits} of {self.n})"
+        counts = f" ({self.hits} of {self.n})" if self.n else ""
+        return f"{self.metric} {'>=' if self.at_least else '<='} {self.value:.4g}{counts}"
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtr
 
+from lossdial.base.errors import InputError
 from lossdial.dial.calibration import AUTO, KINDS, calibrations, require_kind
 from lossdial.dial.certificates.alerts import cap_alerts
 from lossdial.dial.certificates.bounds import require_floor
 from lossdial.dial.certificates.certificate import Bound, Certificate, at_threshold
 from lossdial.dial.certificates.choice import AT_THE_FLOOR, CertifiedChoice, certified_choice, parts, sample_of
 from lossdial.dial.certificates.evidence import NotCertified, are_known, digest_of, require_confidence, sketches
-from lossdial.dial.certificates.referral import Referral, refer
 from lossdial.dial.certificates.sample_size import SampleSize, precision_curve, sample_size
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.choice.envelope import adapt, envelope
@@ -111,6 +111,8 @@ def certify_point(
     surface: Surface, point: OperatingPoint, confidence: float, seed: int = 0, rows: FloatArray | None = None
 ) -> OperatingPoint:
     """The same point with a certificate of recall and FPR from rows that had no part in choosing it."""
+    if point.lower is not None:
+        raise InputError("point", "must have one cut", got=point.name, remedy="Referral bands are certified by refer.")
     score = surface.score(surface.column(point.lam, f"point {point.name!r}"))
     if are_known(point.spent, surface.labels, score, rows):
         raise NotCertified(
@@ -191,28 +193,6 @@ def certifying_sample_size(
     return replace(now, confidence=confidence)
 
 
-def referral(
-    surface: Surface,
-    npv: float,
-    precision: float,
-    prevalence: float,
-    confidence: float,
-    name: str = "referral",
-    seed: int = 0,
-) -> Referral:
-    """The smallest band; where there are several λ, that of the best AUC on one part, certified on the other."""
-    if surface.n_lams == 1:
-        rows, index = sample_of(surface, surface.score(0), seed), 0
-    else:
-        choosing, certifying = parts(surface.labels, surface.samples.groups, None, confidence, seed)
-        index = select(surface.take(choosing), Objective(maximize="auc")).index
-        rows = sample_of(surface, surface.score(index), seed, certifying)
-    band = refer(rows, npv=npv, precision=precision, prevalence=prevalence, confidence=confidence)
-    (fitted,) = calibrations(surface.at(index), AUTO)
-    shift = log_odds(prevalence) - log_odds(surface.prevalence)
-    return replace(band, lam=dict(surface.lams[index]), name=name, calibration=fitted, shift=shift)
-
-
 def capped_point(
     surface: Surface,
     point: OperatingPoint,
@@ -259,6 +239,7 @@ def capped_point(
         certificate=certificate,
         chosen_on=" ".join([point.chosen_on, sketches(None, score if score_new is None else score_new)]).strip(),
         holding="",
+        lower=None,
     )
     if capped.calibration is None:
         capped = replace(capped, calibration=calibrations(surface.at(there), AUTO)[0])

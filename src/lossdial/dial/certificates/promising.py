@@ -13,9 +13,8 @@ from lossdial.dial.certificates.promises import (
     capped_point,
     certify_point,
     certifying_sample_size,
-    referral,
 )
-from lossdial.dial.certificates.referral import Referral
+from lossdial.dial.certificates.referral import refer
 from lossdial.dial.certificates.sample_size import SampleSize
 from lossdial.dial.certificates.subgroups import Subgroups, by_subgroup
 from lossdial.dial.checks import FloatArray
@@ -45,7 +44,6 @@ class Promising:
     _surface: Surface
     _choosing: Surface | None
     _points: dict[str, OperatingPoint]
-    _bands: dict[str, Referral]
 
     def certify(self, point: str | OperatingPoint, confidence: float = 0.95) -> OperatingPoint:
         """A point with the recall and FPR that these rows, which had no part in choosing it, certify."""
@@ -67,8 +65,8 @@ class Promising:
         prevalence: float | None = None,
         confidence: float = 0.95,
         name: str = "referral",
-    ) -> Referral:
-        """Two thresholds with certified NPV below and precision above; what lies between goes to a person.
+    ) -> OperatingPoint:
+        """A point with two cuts: certified NPV below the lower, precision above the upper; a person decides between.
 
         Both figures hold at a `prevalence`, which must be given.
         """
@@ -76,9 +74,10 @@ class Promising:
         if prevalence is None:
             raise ValueError("NPV and precision hold at a stated prevalence only; give prevalence=0.02, say.")
         self._require_fresh()
-        found = referral(self._surface, npv, precision, prevalence, confidence, name)
-        self._bands[name] = found
-        return found
+        point = refer(
+            self._surface, npv=npv, precision=precision, prevalence=prevalence, confidence=confidence, name=name
+        )
+        return self._kept(point)
 
     def cap_alerts(
         self,

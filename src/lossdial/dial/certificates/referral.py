@@ -7,135 +7,70 @@ hence NPV and precision are at least what follows from those at any two threshol
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from lossdial.base.codec import Reader, encode_float
-from lossdial.dial.calibration import Calibration, calibration_from_json, calibration_to_json
+from lossdial.dial.calibration import AUTO, calibrations
 from lossdial.dial.certificates.bounds import require_floor
-from lossdial.dial.certificates.certificate import bands
-from lossdial.dial.certificates.evidence import NotCertified, Sample, require_confidence
+from lossdial.dial.certificates.certificate import Bound, Certificate, bands
+from lossdial.dial.certificates.choice import parts, sample_of
+from lossdial.dial.certificates.evidence import NotCertified, Sample, require_confidence, sketches
 from lossdial.dial.checks import FloatArray, require_prevalence
-from lossdial.dial.metrics.registry import sigmoid
-from lossdial.dial.points import spell_threshold
+from lossdial.dial.choice.objective import Objective
+from lossdial.dial.choice.selection import select
+from lossdial.dial.monitor.prevalence import log_odds
+from lossdial.dial.points import Figures, OperatingPoint
+from lossdial.dial.surface import Surface
 from lossdial.dial.uncertainty.estimate import Estimate
 
-if TYPE_CHECKING:
-    from lossdial.dial.dial import Dial
-
-CLEAR, REFER, ACT = "clear", "refer", "act"
-LABELS = (CLEAR, REFER, ACT)
+_DRAWS = 4000
 
 
-@dataclass(frozen=True)
-class Referral:
-    """Two thresholds: clear where score ≤ `low`, act where score > `high`, refer to a person in between.
+def refer(
+    surface: Surface,
+    *,
+    npv: float,
+    precision: float,
+    prevalence: float,
+    confidence: float = 0.95,
+    name: str = "referral",
+    seed: int = 0,
+) -> OperatingPoint:
+    """The operating point with the smallest referral band that certifies NPV below it and precision above it.
 
-    At `prevalence`, jointly with probability `confidence`: among the cleared at least a share `npv` is negative, among
-    the acted upon at least a share `precision` is positive. `workload` is the share of cases referred as estimated at
-    that prevalence, `cleared` and `acted` the others; `missed` are the positives among all positives that are cleared.
-    An end that nothing certifies stands at -inf (clear none) or +inf (act on none), and `note` says so.
-
-    Its probability is sigmoid(calibration(score) + shift), at that prevalence.
+    Where there are several λ, the one of the best AUC on one part of the rows is taken, and the other part certifies.
     """
-
-    low: float
-    high: float
-    prevalence: float
-    confidence: float
-    npv: float
-    precision: float
-    workload: Estimate
-    cleared: float
-    acted: float
-    missed: float
-    n_positive: int
-    n_negative: int
-    data: str
-    unit: str = "row"
-    note: str = ""
-    lam: Mapping[str, float] = field(default_factory=dict)
-    name: str = "referral"
-    calibration: Calibration | None = None
-    shift: float = 0.0
-
-    def predict(self, score: ArrayLike) -> NDArray[np.str_]:
-        """One of clear, refer and act for each of the scores (…) at this band's λ."""
-        values = np.asarray(score, dtype=np.float64)
-        return np.asarray(np.array(LABELS)[(values > self.low).astype(int) + (values > self.high)])
-
-    def probability(self, score: ArrayLike) -> FloatArray:
-        """The probability of the positive class for scores (…) at this band's λ and prevalence."""
-        margin = np.asarray(score) if self.calibration is None else self.calibration.apply(score)
-        return sigmoid(np.asarray(margin + self.shift))
-
-    @property
-    def objective(self) -> str:
-        """What the two ends promise."""
-        below = "clear none" if math.isinf(self.low) else f"npv >= {self.npv:.4g} where cleared"
-        above = "act on none" if math.isinf(self.high) else f"precision >= {self.precision:.4g} where acted on"
-        return f"{below}, {above}, at prevalence {self.prevalence:g}"
-
-    def __str__(self) -> str:
-        over = " over groups (one row of each, drawn at random)" if self.unit == "group" else ""
-        ends = [
-            "clear none" if math.isinf(self.low) else f"clear up to {spell_threshold(self.low)}, npv >= {self.npv:.4g}",
-            "act on none"
-            if math.isinf(self.high)
-            else f"act above {spell_threshold(self.high)}, precision >= {self.precision:.4g}",
-        ]
-        return (
-            f"at prevalence {self.prevalence:g}, certified at {100 * self.confidence:.4g} %{over}: {', '.join(ends)}; "
-            f"refer {100 * self.workload.value:.3g} % of cases, clear {100 * self.cleared:.3g} %, act on "
-            f"{100 * self.acted:.3g} %; on {self.n_positive} positives and {self.n_negative} negatives, "
-            f"data {self.data[:12]}.{' ' + self.note if self.note else ''}"
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """A dict of JSON's own types, from which `from_json` rebuilds the same band."""
-        workload = [self.workload.value, self.workload.low, self.workload.high]
-        ends = {"low": encode_float(self.low), "high": encode_float(self.high)}
-        fitted = None if self.calibration is None else calibration_to_json(self.calibration)
-        return {**vars(self), **ends, "workload": workload, "lam": dict(self.lam), "calibration": fitted}
-
-    @classmethod
-    def from_json(cls, data: Any) -> "Referral":
-        """The band that `to_json` wrote."""
-        name = Reader(data, "referral band").text("name")
-        read = Reader(data, f"referral band {name!r}")
-        calibration, workload = read.get("calibration"), read.numbers("workload")
-        if len(workload) != 3:
-            raise ValueError(f"{read.where}: 'workload' must be value, low and high; got {len(workload)} numbers.")
-        return cls(
-            low=read.number("low"),
-            high=read.number("high"),
-            prevalence=read.finite("prevalence"),
-            confidence=read.finite("confidence"),
-            npv=read.finite("npv"),
-            precision=read.finite("precision"),
-            workload=Estimate(*workload),
-            cleared=read.finite("cleared"),
-            acted=read.finite("acted"),
-            missed=read.finite("missed"),
-            n_positive=read.count("n_positive"),
-            n_negative=read.count("n_negative"),
-            data=read.text("data"),
-            unit=read.text("unit"),
-            note=read.text("note"),
-            lam=read.finite_by_name("lam"),
-            name=name,
-            calibration=None
-            if calibration is None
-            else calibration_from_json(calibration, f"{read.where}: 'calibration'"),
-            shift=read.finite("shift"),
-        )
+    if surface.n_lams == 1:
+        rows, index = sample_of(surface, surface.score(0), seed), 0
+    else:
+        choosing, certifying = parts(surface.labels, surface.samples.groups, None, confidence, seed)
+        index = select(surface.take(choosing), Objective(maximize="auc")).index
+        rows = sample_of(surface, surface.score(index), seed, certifying)
+    lower, threshold, certificate = two_cuts(rows, npv, precision, prevalence, confidence)
+    (fitted,) = calibrations(surface.at(index), AUTO)
+    point = OperatingPoint(
+        name=name,
+        lam=dict(surface.lams[index]),
+        threshold=threshold,
+        description=_described(certificate, prevalence),
+        metrics={},
+        n_positive=surface.n_positive,
+        n_negative=surface.n_negative,
+        calibration=fitted,
+        prevalence=prevalence,
+        shift=log_odds(prevalence) - log_odds(surface.prevalence),
+        certificate=certificate,
+        chosen_on=sketches(surface.labels, surface.score(index)),
+        lower=lower,
+    )
+    return replace(point, metrics=Figures(lambda: referral_figures(surface, point, seed)))
 
 
-def refer(rows: Sample, *, npv: float, precision: float, prevalence: float, confidence: float = 0.95) -> Referral:
-    """The smallest band of scores to refer that keeps NPV below and precision above, at a stated prevalence.
+def two_cuts(
+    rows: Sample, npv: float, precision: float, prevalence: float, confidence: float
+) -> tuple[float, float, Certificate]:
+    """Lower cut, threshold and certificate of the smallest band that keeps NPV below it and precision above it.
 
     All thresholds next to a score are looked at, and the pair taken that leaves least between, as estimated.
     """
@@ -148,8 +83,8 @@ def refer(rows: Sample, *, npv: float, precision: float, prevalence: float, conf
     # Just below a score and at it: clearing up to the next positive, acting from the last negative on.
     cuts = np.unique(np.concatenate([np.nextafter(scores, kind(-np.inf)), scores]))
     recall, fpr = (np.asarray(side, dtype=np.float64) for side in bands(rows, cuts, confidence))
-    seen = [1 - np.searchsorted(side, cuts, side="right") / side.size for side in (rows.positive, rows.negative)]
-    alerts = prevalence * seen[0] + (1 - prevalence) * seen[1]
+    observed = [1 - np.searchsorted(side, cuts, side="right") / side.size for side in (rows.positive, rows.negative)]
+    alerts = prevalence * observed[0] + (1 - prevalence) * observed[1]
     below = _share((1 - prevalence) * (1 - fpr), prevalence * (1 - recall))
     above = _share(prevalence * recall, (1 - prevalence) * fpr)
     # No threshold at all is legal at either end: clear none, act on none.
@@ -166,23 +101,27 @@ def refer(rows: Sample, *, npv: float, precision: float, prevalence: float, conf
     partner = highs[np.searchsorted(highs, lows)]
     best = int(np.argmin(accepted[lows + 1] - accepted[partner + 1]))
     i, j = int(lows[best]), int(partner[best])
-    return Referral(
-        low=-math.inf if i < 0 else float(cuts[i]),
-        high=math.inf if j == cuts.size else float(cuts[j]),
-        prevalence=prevalence,
-        confidence=confidence,
-        npv=1.0 if i < 0 else float(below[i]),
-        precision=1.0 if j == cuts.size else float(above[j]),
-        workload=_workload(rows, cuts, i, j, prevalence),
-        cleared=1 - float(accepted[i + 1]),
-        acted=float(accepted[j + 1]),
-        missed=0.0 if i < 0 else float(1 - seen[0][i]),
-        n_positive=rows.positive.size,
-        n_negative=rows.negative.size,
-        data=rows.data,
-        unit=rows.unit,
-        note=_note(i, j, cuts.size, below, above, (npv, precision)),
-    )
+    bounds, notes = [], []
+    if i < 0:
+        notes.append(f"npv >= {npv:g} cannot be certified (at most {below.max():.4g}), so none is cleared")
+    else:
+        bounds.append(Bound("npv", float(below[i]), True, 0, 0, 1 - confidence))
+    if j == cuts.size:
+        notes.append(f"precision >= {precision:g} cannot be certified (at most {above.max():.4g}), so none is acted on")
+    else:
+        bounds.append(Bound("precision", float(above[j]), True, 0, 0, 1 - confidence))
+    note = f"At prevalence {prevalence:g}, both at once.{''.join(f' {text}.' for text in notes)}"
+    n_positive, n_negative = rows.positive.size, rows.negative.size
+    certificate = Certificate(tuple(bounds), confidence, n_positive, n_negative, rows.data, rows.unit, note)
+    lower, threshold = (-math.inf if i < 0 else float(cuts[i])), (math.inf if j == cuts.size else float(cuts[j]))
+    return lower, threshold, certificate
+
+
+def _described(certificate: Certificate, prevalence: float) -> str:
+    npv, precision = certificate.bound("npv"), certificate.bound("precision")
+    below = "clear none" if npv is None else f"npv >= {npv:.4g} where cleared"
+    above = "act on none" if precision is None else f"precision >= {precision:.4g} where acted on"
+    return f"{below}, {above}, at prevalence {prevalence:g}"
 
 
 def _share(good: FloatArray, bad: FloatArray) -> FloatArray:
@@ -190,100 +129,40 @@ def _share(good: FloatArray, bad: FloatArray) -> FloatArray:
     return np.where(total > 0, good / np.where(total > 0, total, 1), 0)
 
 
-def _workload(rows: Sample, cuts: FloatArray, i: int, j: int, prevalence: float) -> Estimate:
-    """The share of cases between the two thresholds at a prevalence, with a 95 % interval from Jeffreys posteriors."""
-    low = -np.inf if i < 0 else cuts[i]
-    high = np.inf if j == cuts.size else cuts[j]
-    rng = np.random.default_rng(0)
-    value, drawn = 0.0, np.zeros(2000)
-    for share, side in ((prevalence, rows.positive), (1 - prevalence, rows.negative)):
-        count = int(np.count_nonzero((side > low) & (side <= high)))
-        value += share * count / side.size
-        drawn += share * rng.beta(count + 0.5, side.size - count + 0.5, drawn.size)
-    a, b = np.quantile(drawn, [0.025, 0.975])
-    return Estimate(value, min(float(a), value), max(float(b), value))
+def referral_figures(surface: Surface, point: OperatingPoint, seed: int = 0) -> Mapping[str, Estimate]:
+    """What a point with two cuts does on a surface, with 95 % intervals from Jeffreys posteriors.
 
-
-def _note(i: int, j: int, none: int, below: FloatArray, above: FloatArray, wanted: tuple[float, float]) -> str:
-    notes = []
-    if i < 0:
-        notes.append(f"npv >= {wanted[0]:g} cannot be certified (at most {below.max():.4g}), so none is cleared")
-    if j == none:
-        notes.append(f"precision >= {wanted[1]:g} cannot be certified (at most {above.max():.4g}), so none is acted on")
-    return f"{'; '.join(notes)}." if notes else ""
-
-
-_DRAWS = 4000
-
-
-@dataclass(frozen=True)
-class BandEvaluation:
-    """A band on the samples of a dial.
-
-    `counts` are positives and negatives of each action, as they are. The shares of cases that fall to each action, and
-    NPV and precision of the ends, are restated at the band's prevalence; an end that decides nothing has none.
+    The shares of cases that are cleared, referred and acted on, NPV of the cleared and precision of those acted on, at
+    the point's prevalence; and the share of positives that are missed. A figure without a denominator is NaN.
     """
-
-    band: Referral
-    counts: Mapping[str, tuple[float, float]]
-    shares: Mapping[str, Estimate]
-    npv: Estimate | None
-    precision: Estimate | None
-
-    @property
-    def name(self) -> str:
-        return self.band.name
-
-    def to_json(self) -> dict[str, Any]:
-        """A dict of JSON's own types."""
-        return {
-            "aim": self.band.objective,
-            "prevalence": self.band.prevalence,
-            "counts": {action: list(counts) for action, counts in self.counts.items()},
-            "shares": {action: _triple(share) for action, share in self.shares.items()},
-            "npv": None if self.npv is None else _triple(self.npv),
-            "precision": None if self.precision is None else _triple(self.precision),
-        }
-
-
-def evaluate_band(dial: "Dial", band: Referral, seed: int = 0) -> BandEvaluation:
-    """A band on the dial's samples, whose λ must be among the dial's; 95 % intervals from Jeffreys posteriors."""
-    surface = dial.surface
-    score = surface.score(surface.column(band.lam, f"band {band.name!r}"))
-    actions = band.predict(score)
-    ones = np.ones(score.size) if surface.weight is None else surface.weight
-    sides = (surface.labels, ~surface.labels)
-    counts = {a: tuple(float(ones[(actions == a) & side].sum()) for side in sides) for a in LABELS}
+    actions = point.triage(surface.score(surface.column(point.lam, f"point {point.name!r}")))
+    weight = np.ones(actions.size) if surface.weight is None else surface.weight
+    counts = np.stack(
+        [np.bincount(actions[side] + 1, weight[side], 3) for side in (surface.labels, ~surface.labels)]
+    )  # (2, 3): of either class, cleared, referred and acted on
+    rates = counts / counts.sum(axis=1, keepdims=True)
     rng = np.random.default_rng([seed, 12])
-    drawn = []
-    for k, n in enumerate(surface.samples.effective):
-        seen = np.array([counts[action][k] for action in LABELS])
-        drawn.append(rng.dirichlet(seen / seen.sum() * n + 0.5, _DRAWS))  # (draws, 3)
-    share = band.prevalence
+    drawn = [rng.dirichlet(rate * n + 0.5, _DRAWS) for rate, n in zip(rates, surface.samples.effective, strict=True)]
+    share = surface.prevalence if point.prevalence is None else point.prevalence
 
-    def mixed(positive: FloatArray, negative: FloatArray) -> dict[str, FloatArray]:
-        """Shares of cases by action, and the two promises, from the shares of either class (…, 3)."""
+    def figures(positive: FloatArray, negative: FloatArray) -> dict[str, FloatArray]:
+        """From the shares of either class (…, 3)."""
         ill, well = share * positive, (1 - share) * negative
         with np.errstate(invalid="ignore", divide="ignore"):
             npv, precision = well[..., 0] / (well + ill)[..., 0], ill[..., 2] / (well + ill)[..., 2]
-        return {action: (ill + well)[..., k] for k, action in enumerate(LABELS)} | {"npv": npv, "precision": precision}
+        cases = np.moveaxis(ill + well, -1, 0)
+        return dict(zip(("cleared", "referred", "acted"), cases, strict=True)) | {
+            "npv": npv,
+            "precision": precision,
+            "missed": positive[..., 0],
+        }
 
-    rates = [np.array([counts[a][k] for a in LABELS]) / total for k, total in enumerate(surface.samples.totals)]
-    value, spread = mixed(*rates), mixed(*drawn)
-    found = {name: _estimate(float(value[name]), spread[name]) for name in value}
-    return BandEvaluation(
-        band,
-        {action: (pair[0], pair[1]) for action, pair in counts.items()},
-        {action: found[action] for action in LABELS},
-        None if math.isnan(found["npv"].value) else found["npv"],
-        None if math.isnan(found["precision"].value) else found["precision"],
-    )
+    spread = figures(*drawn)
+    return {name: _estimate(float(value), spread[name]) for name, value in figures(*rates).items()}
 
 
 def _estimate(value: float, drawn: FloatArray) -> Estimate:
-    low, high = np.nanquantile(drawn, [0.025, 0.975])
+    if math.isnan(value):
+        return Estimate(value, value, value)
+    low, high = np.quantile(drawn, [0.025, 0.975])
     return Estimate(value, min(float(low), value), max(float(high), value))
-
-
-def _triple(estimate: Estimate) -> list[float]:
-    return [estimate.value, estimate.low, estimate.high]

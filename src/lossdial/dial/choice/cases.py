@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lossdial.base.errors import InputError
 from lossdial.dial.calibration import Calibration, calibrate
 from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_both_classes, require_finite
 from lossdial.dial.points import OperatingPoint
@@ -53,6 +54,8 @@ def worth_an_alert(
     point: OperatingPoint, score: ArrayLike, cost_fn: ArrayLike, cost_fp: ArrayLike
 ) -> NDArray[np.bool_]:
     """Which of the scores (n,) at a point's λ are worth an alert by its probabilities, given what each case costs."""
+    if point.lower is not None:
+        raise InputError("cost_fn", f"goes with one cut; {point.name!r} is a referral band")
     values = np.asarray(score)
     miss, alarm = amounts(cost_fn, values.size, "cost_fn"), amounts(cost_fp, values.size, "cost_fp")
     return np.asarray(point.margin(values.astype(np.float64)) > case_cut(miss, alarm))
@@ -113,12 +116,6 @@ def both_costs(cost_fn: ArrayLike | None, cost_fp: ArrayLike | None) -> tuple[Ar
     if cost_fn is None or cost_fp is None:
         raise ValueError("a threshold per case needs both cost_fn and cost_fp, each one number or one per case.")
     return cost_fn, cost_fp
-
-
-def no_costs(cost_fn: ArrayLike | None, cost_fp: ArrayLike | None, name: str) -> None:
-    """Stop where costs are given to a referral band."""
-    if cost_fn is not None or cost_fp is not None:
-        raise ValueError(f"cost_fn and cost_fp go with an operating point; {name!r} is a referral band.")
 
 
 def case_cut(cost_fn: FloatArray, cost_fp: FloatArray) -> FloatArray:

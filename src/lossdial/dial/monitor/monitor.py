@@ -331,9 +331,9 @@ class Monitor:
         tests = {
             name: SequentialTest.from_json(test, f"{where}: {name!r}") for name, test in read.mapping("bets").items()
         }
-        kept = ("seen", "made_on", "unwatched")
-        texts = {key: tuple(map(str, read.items(key))) if key in read.data else () for key in kept}
-        return cls(read.number("threshold"), read.finite("confidence"), tests, labels, **texts)
+        keys = ("seen", "made_on", "unwatched")
+        seen, made_on, unwatched = (tuple(map(str, read.items(key))) if key in read.data else () for key in keys)
+        return cls(read.number("threshold"), read.finite("confidence"), tests, labels, seen, made_on, unwatched)
 
     @staticmethod
     def file(run: str | Path, point: str) -> Path:

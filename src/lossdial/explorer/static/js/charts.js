@@ -97,8 +97,8 @@ export class ScoresChart extends Chart {
     };
     negative.forEach((value, k) => bar("bar-negative", k, positive ? -value : value));
     positive?.forEach((value, k) => bar("bar-positive", k, value));
-    const band = model.referral?.column === column ? model.referral : null;
-    if (band) {
+    const bands = model.referrals.filter((band) => band.column === column);
+    for (const band of bands) {
       const [from, to] = [Math.max(low, band.low), Math.min(high, band.high)].map((end) => plot.x(Math.min(high, Math.max(low, end))));
       const [top0, height] = [plot.y(top), plot.y(positive ? -top : 0) - plot.y(top)];
       plot.add(draw("rect", { class: "referred", x: from, y: top0, width: Math.max(1, to - from), height }));
@@ -110,7 +110,7 @@ export class ScoresChart extends Chart {
     legend(this.legend, [
       ...(positive ? [["bar-positive thick", `${names[1]} (up)`], ["bar-negative thick", `${names[0]} (down)`]] : [["bar-negative thick", "all rows"]]),
       ["limit", "threshold: an alarm to its right"],
-      ...(band ? [["referred thick", "referred to a person"]] : []),
+      ...(bands.length ? [["referred thick", "referred to a person"]] : []),
     ]);
   }
 }

@@ -42,7 +42,7 @@ export class Model {
       return { name, position: k, values };
     });
     const end = (text) => Number(String(text).replace("inf", "Infinity"));
-    if (this.referral) this.referral = { ...this.referral, low: end(this.referral.low), high: end(this.referral.high) };
+    this.referrals = payload.referrals.map((band) => ({ ...band, low: end(band.low), high: end(band.high) }));
     this.free = this.axes.filter((axis) => axis.values.length > 1);
   }
 

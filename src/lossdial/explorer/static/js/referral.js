@@ -1,6 +1,6 @@
-// Two thresholds given with the page: clear below, act above, a person looks at what lies between.
+// Points with two cuts, given with the page: clear below, act above, a person looks at what lies between.
 
-import { byId, node, write } from "./dom.js";
+import { byId, node } from "./dom.js";
 import { referred } from "./figures.js";
 import { general, percent, rounded } from "./format.js";
 import { sigmoid } from "./model.js";
@@ -10,17 +10,30 @@ const spelled = (threshold) => `${general(threshold, 4)} (the model's own probab
 
 export class Referral {
   constructor(model, onShow) {
-    Object.assign(this, { model, band: model.referral });
-    byId("referral").hidden = !this.band;
-    if (!this.band) return;
-    write(byId("referral-said"), `${this.band.text} What is certified holds at that prevalence; the table is what these rows show at yours.`);
-    byId("referral-show").addEventListener("click", () => onShow(this.band.column));
+    this.model = model;
+    this.shown = model.referrals.map((band) => {
+      const table = node("table", {});
+      const button = node("button", { type: "button", class: "quiet" }, "Show its λ");
+      button.addEventListener("click", () => onShow(band.column));
+      const text = `${band.text} What is certified holds at that prevalence; the table is what these rows show at yours.`;
+      const scroll = node("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": band.name }, table);
+      byId("referral-bands").append(node("div", { "data-band": band.name }, node("p", { class: "hint" }, text), scroll, button));
+      return { band, table, button };
+    });
+    byId("referral").hidden = this.shown.length === 0;
   }
 
   draw(view) {
-    if (!this.band) return;
-    const { model, band } = this;
+    const { model } = this;
     const { prevalence } = view.setting;
+    for (const { band, table, button } of this.shown) {
+      table.replaceChildren(...this.rows(band, prevalence));
+      button.hidden = model.size === 1 || view.state.column === band.column;
+    }
+  }
+
+  rows(band, prevalence) {
+    const { model } = this;
     const digits = peopleDigits(prevalence);
     const found = referred(band.above_low, band.above_high, model.sizes, prevalence);
     const ends = { clear: `score up to ${spelled(band.low)}`, refer: "in between", act: `score above ${spelled(band.high)}` };
@@ -30,7 +43,6 @@ export class Referral {
     const rows = Object.entries(ends).map(([kind, text]) => node("tr", {}, node("th", { scope: "row" }, `${kind}: ${text}`), cell(kind, "all"), cell(kind, "positive"), cell(kind, "negative")));
     const heads = ["", `of 1,000 ${model.noun}`, model.classes[1], model.classes[0]].map((text) => node("th", { scope: "col" }, text));
     const caption = node("caption", { class: "hint" }, `At a prevalence of ${percent(prevalence, 2)}`);
-    byId("referral-table").replaceChildren(caption, node("thead", {}, node("tr", {}, heads)), node("tbody", {}, rows));
-    byId("referral-show").hidden = model.size === 1 || view.state.column === band.column;
+    return [caption, node("thead", {}, node("tr", {}, heads)), node("tbody", {}, rows)];
   }
 }
