@@ -14,7 +14,7 @@ from PIL import Image
 from lossdial import Bundle
 from lossdial.base.codec import encode_float
 from lossdial.cli import main
-from lossdial.explorer.points import FORMAT
+from lossdial.explorer import POINTS_FORMAT as FORMAT
 
 
 def payload(path: Path) -> dict[str, Any]:

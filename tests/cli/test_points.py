@@ -7,7 +7,7 @@ import pytest
 
 from lossdial import Bundle
 from lossdial.cli import main
-from lossdial.explorer.points import FORMAT
+from lossdial.explorer import POINTS_FORMAT as FORMAT
 
 
 @pytest.fixture(scope="module")

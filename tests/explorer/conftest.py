@@ -12,8 +12,9 @@ import pytest
 from lossdial.dial import Dial
 from lossdial.dial.points import Estimate
 from lossdial.dial.uncertainty.estimate import rounded
-from lossdial.explorer import Unlabelled, assets, explore
+from lossdial.explorer import Unlabelled, explore
 from lossdial.explorer.figures import Setting, Sizes, adding_up, figures, people, printed
+from lossdial.explorer.page import bundle
 
 
 def dial_of(
@@ -165,7 +166,7 @@ def javascript(browser: Any) -> Iterator[Callable[..., Any]]:
     page = context.new_page()
 
     def run(module: str, expression: str, argument: Any = None) -> Any:
-        return page.evaluate(f"(given) => {{ {assets.bundle(module)}\nreturn {expression}; }}", argument)
+        return page.evaluate(f"(given) => {{ {bundle(module)}\nreturn {expression}; }}", argument)
 
     yield run
     context.close()

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lossdial.explorer.images import extremes, require_images, thumbnails, wanted
+from lossdial.base.errors import InputError
+from lossdial.explorer.images import extremes, most_shown, thumbnails
 
 LABELS = np.array([True, False, True, False, False])
 SCORE = np.array([0.1, 0.9, 0.7, 0.2, 0.8])
@@ -14,16 +15,15 @@ SCORE = np.array([0.1, 0.9, 0.7, 0.2, 0.8])
 
 def test_extremes_are_the_worst_mistakes() -> None:
     found = extremes(SCORE, LABELS, 2)
-    assert found.alarms.tolist() == [1, 4]
+    assert found.alarm.tolist() == [1, 4]
     assert found.alarm_scores.tolist() == [0.9, 0.8]
     assert found.missed.tolist() == [0, 2]
-    assert found.numbered(np.arange(10, 15)).alarms.tolist() == [11, 14]
 
 
 def test_those_shown_most_often_come_first() -> None:
     many = [extremes(SCORE, LABELS, 1)] * 3 + [extremes(-SCORE, LABELS, 1)]
-    assert wanted(many) == [0, 1, 2, 3]
-    assert wanted(many, 2) == [0, 1]
+    assert most_shown(many, np.arange(10, 15)) == [10, 11, 12, 13]
+    assert most_shown(many, np.arange(10, 15), 2) == [10, 11]
 
 
 def test_pictures_of_every_kind_become_small_jpegs(tmp_path: Path) -> None:
@@ -49,12 +49,8 @@ def test_pictures_of_every_kind_become_small_jpegs(tmp_path: Path) -> None:
         assert picture.size == (64, 96)
 
 
-def test_what_is_no_picture_is_said() -> None:
-    with pytest.raises(ValueError, match=r"bytes \(uint8, 0 to 255\); got float64"):
-        list(thumbnails([np.zeros((4, 4))], [0]))
-    with pytest.raises(ValueError, match=r"shape \(height, width\).*got \(4,\)"):
-        list(thumbnails([np.zeros(4, dtype=np.uint8)], [0]))
-    with pytest.raises(ValueError, match="one picture for each of the 5 samples; got 2"):
-        require_images([1, 2], 5)
-    with pytest.raises(ValueError, match="sequence of 5 pictures"):
-        require_images(7, 5)
+@pytest.mark.parametrize(("image", "got"), [(np.zeros((4, 4)), "'float64'"), (np.zeros(4, dtype=np.uint8), "(4,)")])
+def test_what_is_no_picture_is_refused(image: np.ndarray, got: str) -> None:
+    with pytest.raises(InputError) as raised:
+        list(thumbnails([image], [0]))
+    assert (raised.value.argument, raised.value.got) == ("images", got)

@@ -4,15 +4,21 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from lossdial.base.errors import InputError
 from lossdial.dial import Dial
-from lossdial.explorer import Unlabelled, explore
+from lossdial.explorer import POINTS_FORMAT as FORMAT
+from lossdial.explorer import Unlabelled, explore, read_points
+from lossdial.explorer import page as page_module
 from lossdial.explorer.page import as_script_data
+from lossdial.explorer.payload import _entry
 
 NASTY = "</script><script>alert(1)</script><!-- <img src=x onerror=alert(2)> & \u2028 {{script}}"
 
@@ -82,14 +88,22 @@ def test_the_dials_points_and_given_ones_are_there_once(make_dial: Callable[...,
 
 
 def test_bad_input_is_named(make_dial: Callable[..., Dial]) -> None:
-    with pytest.raises(ValueError, match=r"dial must be a Dial.*got ndarray.*Dial.of"):
-        explore(np.zeros(3))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="classes must be two names"):
-        explore(make_dial(), classes=("a",))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="one picture for each of the 400 samples; got 3"):
-        explore(make_dial(), images=[1, 2, 3])
-    with pytest.raises(ValueError, match="need labels"):
-        explore(Unlabelled([1.0, 2.0]), images=[1, 2])
+    dial, unlabelled = make_dial(), Unlabelled([1.0, 2.0])
+    elsewhere = dial.tune(maximize="f1", name="elsewhere")
+    for call, argument, got in (
+        (lambda: explore(np.zeros(3)), "dial", "'ndarray'"),  # type: ignore[arg-type]
+        (lambda: explore(dial, classes=("a",)), "classes", "('a',)"),  # type: ignore[arg-type]
+        (lambda: explore(dial, images=[1, 2, 3]), "images", "3"),
+        (lambda: explore(dial, images=7), "images", "'int'"),
+        (lambda: explore(unlabelled, images=[1, 2]), "images", None),
+        (lambda: explore(unlabelled, points=[elsewhere]), "points", None),
+        (lambda: Unlabelled([1.0, 2.0, 3.0], [{"a": 0}, {"a": 1}]), "scores", "(3,)"),
+        (lambda: Unlabelled([]), "scores", "(0,)"),
+        (lambda: Unlabelled(np.zeros((3, 2)), [{"a": 0}, {"b": 1}]), "lams", "[('a',), ('b',)]"),
+    ):
+        with pytest.raises(InputError) as raised:
+            call()
+        assert (raised.value.argument, raised.value.got) == (argument, got)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -102,21 +116,6 @@ def test_scores_that_are_not_finite_are_named(bad: float) -> None:
         explore(Unlabelled(scores))
 
 
-def test_unlabelled_scores_must_fit_their_lams() -> None:
-    with pytest.raises(ValueError, match=r"each of the 2 lams.*got \(3,\)"):
-        Unlabelled([1.0, 2.0, 3.0], [{"a": 0}, {"a": 1}])
-    with pytest.raises(ValueError, match="same names"):
-        Unlabelled(np.zeros((3, 2)), [{"a": 0}, {"b": 1}])
-    with pytest.raises(ValueError, match="n > 0"):
-        Unlabelled([])
-
-
-def test_a_point_whose_lam_the_unlabelled_scores_lack_is_refused(make_dial: Callable[..., Dial]) -> None:
-    point = make_dial().tune(maximize="f1", name="elsewhere")
-    with pytest.raises(ValueError, match="point 'elsewhere' has λ"):
-        explore(Unlabelled([1.0, 2.0]), points=[point])
-
-
 def test_evidence_changes_with_the_data(make_dial: Callable[..., Dial]) -> None:
     pages = [payload(explore(make_dial(seed=seed)).html)["evidence"] for seed in (0, 0, 1)]
     assert pages[0] == pages[1] != pages[2]
@@ -127,3 +126,118 @@ def test_it_loads_no_torch() -> None:
     code = f"import sys, lossdial.explorer; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_an_entry_knows_what_the_point_accepts(make_dial: Callable[..., Dial]) -> None:
+    dial = make_dial()
+    point = dial.tune(maximize="f1")
+    found = _entry(point, dial.surface)
+    accepted = point.predict(dial.surface.score(found["column"]))
+    assert found["tp"] == np.count_nonzero(accepted & dial.surface.labels)
+    assert found["fp"] == np.count_nonzero(accepted & ~dial.surface.labels)
+    assert dial.lams[found["column"]] == point.lam
+
+
+def test_a_point_of_another_lam_is_refused(make_dial: Callable[..., Dial]) -> None:
+    point = make_dial(shape=(2, 2)).tune(maximize="f1", name="elsewhere")
+    with pytest.raises(ValueError, match="point 'elsewhere' has λ"):
+        _entry(point, make_dial(shape=(3, 5)).surface.at(7))
+
+
+def test_points_come_back(tmp_path: Path, make_dial: Callable[..., Dial]) -> None:
+    dial = make_dial()
+    point = dial.tune(maximize="f1")
+    path = tmp_path / "points.json"
+    path.write_text(json.dumps({"format": FORMAT, "points": [point.to_json()]}))
+    (found,) = read_points(path)
+    assert found.to_json() == point.to_json()
+
+
+def test_no_point_is_certified_by_being_read(tmp_path: Path, make_dial: Callable[..., Dial]) -> None:
+    point = make_dial().tune(maximize="precision", subject_to={"recall": 0.5}, confidence=0.8)
+    assert point.certificate is not None
+    path = tmp_path / "points.json"
+    path.write_text(json.dumps({"format": FORMAT, "points": [point.to_json()]}))
+    assert read_points(path)[0].certificate is None
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "does not hold points"),
+        ("[]", "does not hold points"),
+        ("{}", "'format'"),
+        ('{"format": "lossdial points 7", "points": []}', "its format is 'lossdial points 7'"),
+        (json.dumps({"format": FORMAT, "points": [{"name": "a"}]}), "does not hold points"),
+        (json.dumps({"format": FORMAT, "points": 3}), "does not hold points"),
+    ],
+)
+def test_another_file_is_refused_with_the_remedy(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "points.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=message) as caught:
+        read_points(path)
+    assert "Save it again" in str(caught.value)
+
+
+def test_a_name_twice_is_refused(tmp_path: Path, make_dial: Callable[..., Dial]) -> None:
+    point = make_dial().tune(maximize="f1").to_json()
+    path = tmp_path / "points.json"
+    path.write_text(json.dumps({"format": FORMAT, "points": [point, point]}))
+    with pytest.raises(ValueError, match="the name 'default' twice"):
+        read_points(path)
+
+
+STATIC = files("lossdial.explorer") / "static"
+MODULES = sorted(path.name for path in (STATIC / "js").iterdir())
+
+
+def test_no_name_is_declared_twice() -> None:
+    declared = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", page_module.bundle("main"), re.MULTILINE)
+    declared += [
+        name
+        for names in re.findall(r"^const \[([^\]]+)\] =", page_module.bundle("main"), re.MULTILINE)
+        for name in names.split(", ")
+    ]
+    assert len(declared) > 100
+    assert [name for name, count in Counter(declared).items() if count > 1] == []
+
+
+def test_every_module_is_in_the_page_and_none_is_long() -> None:
+    script = page_module.script()
+    for name in MODULES:
+        source = page_module._text(f"js/{name}")
+        assert source.count("\n") <= 300, name
+        comment = source.split("\n", 1)[0]
+        assert comment.startswith("// "), name
+        assert comment in script, f"{name} is imported by none"
+    assert not re.search(r"^(import|export) ", script, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "fetch(",
+        "XMLHttpRequest",
+        "WebSocket",
+        "http://",
+        "https://",
+    ],
+)
+def test_the_page_neither_writes_markup_nor_asks_a_network(word: str) -> None:
+    script = page_module.script().replace('"http://www.w3.org/2000/svg"', "")  # a name, not an address
+    assert word not in script + page_module.style() + page_module._text("page.html")
+
+
+def test_a_circle_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = {"js/a.js": 'import { b } from "./b.js";\n', "js/b.js": 'import { a } from "./a.js";\n'}
+    monkeypatch.setattr(page_module, "_text", sources.__getitem__)
+    page_module.bundle.cache_clear()
+    with pytest.raises(ValueError, match="a -> b -> a"):
+        page_module.bundle("a")
+    page_module.bundle.cache_clear()

@@ -7,7 +7,6 @@ zero, and deflate folds them away. `static/js/codec.js` reads it.
 
 import base64
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -22,7 +21,7 @@ Steps = Literal["none", "rising", "falling"]
 
 
 def ordered(values: FloatArray) -> UintArray:
-    """Floats as unsigned integers of their width in the same order; `unordered` is the inverse.
+    """Floats as unsigned integers of their width in the same order.
 
     >>> ordered(np.float32([-1.0, 0.0, 2.0])).tolist()
     [1082130431, 2147483648, 3221225472]
@@ -31,14 +30,6 @@ def ordered(values: FloatArray) -> UintArray:
     top = kind(1) << kind(8 * kind(0).nbytes - 1)
     bits = np.ascontiguousarray(values + values.dtype.type(0)).view(kind)  # -0.0 + 0.0 is 0.0, which equals it
     return np.asarray(np.where(bits & top, ~bits, bits | top))
-
-
-def unordered(codes: UintArray) -> FloatArray:
-    """The floats whose `ordered` codes these are."""
-    kind: Any = codes.dtype.type
-    top = kind(1) << kind(8 * kind(0).nbytes - 1)
-    bits = np.where(codes & top, codes & ~top, ~codes)
-    return np.ascontiguousarray(bits).view(np.float32 if kind is np.uint32 else np.float64)
 
 
 @dataclass(frozen=True)
@@ -74,23 +65,3 @@ class Streams:
         packed = zlib.compressobj(6, zlib.DEFLATED, -15)
         data = packed.compress(b"".join(self.parts)) + packed.flush()
         return {"index": self.index, "data": base64.b64encode(data).decode()}
-
-
-def decode(content: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """What `Streams.to_json` wrote: name -> integers or floats (n,)."""
-    data = zlib.decompress(base64.b64decode(content["data"]), -15)
-    result: dict[str, NDArray[Any]] = {}
-    at = 0
-    for entry in content["index"]:
-        width, size = entry["width"], entry["size"]
-        planes = np.frombuffer(data, dtype=np.uint8, count=width * size, offset=at).reshape(width, size)
-        at += width * size
-        kind: Any = np.uint32 if entry["kind"] == "float32" else np.uint64
-        codes = np.zeros(size, dtype=kind)
-        for k in range(width):
-            codes |= planes[k].astype(kind) << kind(8 * k)
-        if entry["steps"] != "none":
-            codes = np.cumsum(codes if entry["steps"] == "rising" else np.negative(codes), dtype=kind)
-            codes &= kind(2 ** (8 * width) - 1)
-        result[entry["name"]] = codes if entry["kind"] == "count" else unordered(codes)
-    return result

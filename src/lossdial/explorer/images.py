@@ -3,13 +3,14 @@
 import base64
 import io
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lossdial.base.errors import InputError
 from lossdial.dial.checks import BoolArray, FloatArray
 
 SHOWN = 12
@@ -22,14 +23,10 @@ SIDE = 96
 class Extremes:
     """Of one λ: the negatives with the highest scores, highest first; the positives with the lowest, lowest first."""
 
-    alarms: NDArray[np.intp]
+    alarm: NDArray[np.intp]
     alarm_scores: FloatArray
     missed: NDArray[np.intp]
     missed_scores: FloatArray
-
-    def numbered(self, numbers: NDArray[np.intp]) -> "Extremes":
-        """The same samples by other numbers (n,)."""
-        return replace(self, alarms=numbers[self.alarms], missed=numbers[self.missed])
 
 
 def extremes(score: FloatArray, labels: BoolArray, shown: int = SHOWN) -> Extremes:
@@ -41,18 +38,19 @@ def extremes(score: FloatArray, labels: BoolArray, shown: int = SHOWN) -> Extrem
 
 
 def require_images(images: Any, n: int) -> None:
+    """Refuse what is not a sequence of n pictures."""
     if not hasattr(images, "__getitem__") or not hasattr(images, "__len__"):
-        raise ValueError(
-            f"images must be a sequence of {n} pictures (arrays, PIL images or paths); got {type(images).__name__}."
+        raise InputError(
+            "images", f"must be a sequence of {n} pictures (arrays, PIL images or paths)", got=type(images).__name__
         )
     if len(images) != n:
-        raise ValueError(f"images must hold one picture for each of the {n} samples; got {len(images)}.")
+        raise InputError("images", f"must hold one picture for each of the {n} samples", got=len(images))
 
 
-def wanted(found: Iterable[Extremes], most: int = MOST) -> list[int]:
-    """The samples of many λ, each once, those that the most λ show first, at most so many."""
-    shown = [index for part in found for index in (*part.alarms.tolist(), *part.missed.tolist())]
-    values, counts = np.unique(np.array(shown, dtype=np.intp), return_counts=True)
+def most_shown(by_lam: Iterable[Extremes], numbers: NDArray[np.intp], most: int = MOST) -> list[int]:
+    """The numbers of the samples that the most λ show, each once, at most so many."""
+    shown = np.concatenate([numbers[side] for each in by_lam for side in (each.alarm, each.missed)])
+    values, counts = np.unique(shown, return_counts=True)
     return sorted(int(v) for v in values[np.argsort(-counts, kind="stable")][:most])
 
 
@@ -85,7 +83,8 @@ def _open(image: Any) -> Any:
     if array.ndim == 3 and array.shape[-1] == 1:
         array = array[..., 0]
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[-1] not in (3, 4)):
-        raise ValueError(f"an image must have shape (height, width) or (height, width, 3); got {array.shape}.")
+        raise InputError("images", "must have shape (height, width) or (height, width, 3)", got=array.shape)
     if array.dtype != np.uint8:
-        raise ValueError(f"an image must hold bytes (uint8, 0 to 255); got {array.dtype}. Scale it, then convert.")
+        remedy = "Scale them, then convert."
+        raise InputError("images", "must hold bytes (uint8, 0 to 255)", got=str(array.dtype), remedy=remedy)
     return Image.fromarray(array)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lossdial.dial.checks import BoolArray, FloatArray
+from lossdial.dial.checks import FloatArray
 from lossdial.dial.metrics.registry import SAME, as_metric, of_probabilities
 from lossdial.dial.surface import Samples, Surface
 from lossdial.dial.uncertainty.bootstrap import bootstrap, resample
@@ -38,11 +38,6 @@ class Graded:
     best: int
     deviation: FloatArray
     reach: float
-
-    @property
-    def alike(self) -> BoolArray:
-        """Which λ (m,) these samples cannot tell from the best."""
-        return np.asarray(np.abs(self.values - self.values[self.best]) <= self.reach * self.deviation)
 
 
 @dataclass(frozen=True)

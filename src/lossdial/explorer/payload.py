@@ -1,25 +1,79 @@
 """What a page knows: not the scores, but what decisions need of them."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from lossdial.base.codec import encode_float
+from lossdial.base.errors import InputError
 from lossdial.dial.calibration import AUTO, calibration_to_json, calibrations, stated
-from lossdial.dial.checks import FEW_POSITIVES, BoolArray
+from lossdial.dial.checks import FEW_POSITIVES, BoolArray, FloatArray, require_finite
 from lossdial.dial.dial import Dial
 from lossdial.dial.points import OperatingPoint
-from lossdial.dial.surface import Samples, by_plainness
-from lossdial.explorer import cells, images
-from lossdial.explorer.certifying import Split, split
-from lossdial.explorer.columns import write_columns
-from lossdial.explorer.cuts import most_cuts, quantile_cuts
+from lossdial.dial.surface import Samples, Surface, by_plainness
+from lossdial.explorer import images
+from lossdial.explorer.columns import Split, scores_by_lam, split, write_columns
 from lossdial.explorer.encoding import Streams
 from lossdial.explorer.noise import grade
-from lossdial.explorer.points import FORMAT, band_entry, entry
-from lossdial.explorer.unlabelled import Unlabelled
+from lossdial.explorer.summaries import (
+    GRID,
+    HISTOGRAM_BINS,
+    RELIABILITY_BINS,
+    histogram,
+    most_cuts,
+    quantile_cuts,
+)
+
+FORMAT = "lossdial points 1"
+
+
+@dataclass(frozen=True, eq=False)
+class Unlabelled:
+    """Scores whose outcomes nobody knows yet: a page shows the alerts that each threshold raises, and no more.
+
+    Parameters
+    ----------
+    scores : array_like of shape (n,) or (n, m)
+        The scores of n samples, at m values of λ.
+    lams : sequence of mappings, optional
+        Those values, as names and numbers.
+
+    Examples
+    --------
+    >>> Unlabelled([0.1, 0.7, -2.0]).shape
+    (3, 1)
+    """
+
+    scores: ArrayLike
+    lams: Sequence[Mapping[str, float]] | None = None
+
+    def __post_init__(self) -> None:
+        scores = np.asarray(self.scores)
+        scores = scores if scores.dtype in (np.float32, np.float64) else scores.astype(np.float64)
+        scores = scores[:, None] if scores.ndim == 1 else scores
+        lams = ({},) if self.lams is None else tuple({k: float(v) for k, v in lam.items()} for lam in self.lams)
+        if scores.ndim != 2 or scores.shape[0] == 0 or scores.shape[1] != len(lams):
+            shape = f"must have shape (n,), or (n, m) with one column for each of the {len(lams)} lams, and n > 0"
+            raise InputError("scores", shape, got=np.shape(self.scores))
+        if any(set(lam) != set(lams[0]) for lam in lams):
+            raise InputError("lams", "must all have the same names", got=sorted({tuple(lam) for lam in lams}))
+        require_finite(scores.T)
+        object.__setattr__(self, "scores", scores)
+        object.__setattr__(self, "lams", lams)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Samples and values of λ."""
+        n, m = np.shape(self.scores)
+        return n, m
+
+    def columns(self) -> Iterator[FloatArray]:
+        """Scores (n,) of each λ."""
+        yield from np.ascontiguousarray(np.asarray(self.scores).T)
 
 
 def labelled_payload(dial: Dial, points: Sequence[OperatingPoint], pictures: Any = None) -> dict[str, Any]:
@@ -30,35 +84,31 @@ def labelled_payload(dial: Dial, points: Sequence[OperatingPoint], pictures: Any
     maps = calibrations(surface, AUTO)
     streams = Streams()
     hashed = hashlib.sha256(surface.y.tobytes())
-    extremes = write_columns(streams, surface, held, maps, hashed, pictures is not None)
+    write_columns(streams, surface, held, maps, hashed)
     graded = grade(surface, stated(surface, maps))
     for metric in graded:
         streams.floats(f"metric {metric.name}", metric.values)
         streams.floats(f"noise {metric.name}", metric.deviation)
+    sizes = ("positive", "negative", "effective_positive", "effective_negative")
     content = {
         **_common(surface.lams, surface.by_plainness),
         "mode": "labelled",
         "rows": {"positive": samples.n_positive, "negative": samples.n_negative, "all": samples.size},
-        "sizes": _sizes(samples),
+        "sizes": dict(zip(sizes, (*samples.totals, *samples.effective), strict=True)),
         "groups": None if samples.groups is None else int(np.unique(samples.groups).size),
         "weighted": samples.weight is not None,
         "notes": _notes(samples, surface.n_lams),
         "metrics": [{"name": m.name, "greater": m.greater_is_better, "best": m.best, "reach": m.reach} for m in graded],
         "certify": _certify(samples, held),
-        "calibrations": [None if found is None else calibration_to_json(found) for found in maps],
-        "grid": cells.GRID.tolist(),
-        "bins": {"histogram": cells.HISTOGRAM_BINS, "reliability": min(cells.RELIABILITY_BINS, samples.size)},
-        "points": [entry(point, surface) for point in points if point.lower is None],
-        "referrals": [band_entry(point, surface) for point in points if point.lower is not None],
+        "calibrations": [None if each is None else calibration_to_json(each) for each in maps],
+        "grid": GRID.tolist(),
+        "bins": {"histogram": HISTOGRAM_BINS, "reliability": min(RELIABILITY_BINS, samples.size)},
+        "points": [_entry(point, surface) for point in points if point.lower is None],
+        "referrals": [_band_entry(point, surface) for point in points if point.lower is not None],
         "evidence": hashed.hexdigest(),
     }
     if pictures is not None:
-        # Rows of no weight are not among the samples; pictures are numbered as the rows that came in.
-        weight = dial.sample_weight
-        numbers = np.arange(samples.size) if weight is None else np.flatnonzero(weight)
-        numbered = [part.numbered(numbers) for part in extremes]
-        _add_extremes(streams, numbered)
-        content["pictures"] = dict(images.thumbnails(pictures, images.wanted(numbered)))
+        content["pictures"] = _pictures(streams, dial, pictures)
     return {**content, "streams": streams.to_json()}
 
 
@@ -66,23 +116,23 @@ def unlabelled_payload(scores: Unlabelled, points: Sequence[OperatingPoint]) -> 
     """The content of a page of scores alone."""
     n, _ = scores.shape
     lams = list(scores.lams or ())
-    found = [quantile_cuts(score) for score in scores.columns()]
+    cuts = [quantile_cuts(score) for score in scores.columns()]
     nobody = np.zeros(n, dtype=np.bool_)
-    counted = [cells.histogram(score, nobody) for score in scores.columns()]
+    counted = [histogram(score, nobody) for score in scores.columns()]
     streams = Streams()
-    streams.counts("lengths", [len(thresholds) for thresholds, _ in found])
-    streams.floats("thresholds", np.concatenate([thresholds for thresholds, _ in found]), "rising")
-    streams.counts("fp", np.concatenate([count for _, count in found]), "falling")
+    streams.counts("lengths", [len(thresholds) for thresholds, _ in cuts])
+    streams.floats("thresholds", np.concatenate([thresholds for thresholds, _ in cuts]), "rising")
+    streams.counts("fp", np.concatenate([count for _, count in cuts]), "falling")
     streams.floats("histogram ends", [(h.low, h.high) for h in counted])
     streams.counts("histogram negative", [h.negative for h in counted])
     entries = []
     for point in points:
         if point.lower is not None:
-            raise ValueError(
-                f"{point.name!r} is a referral band, which is shown by class; leave it out, or give a Dial."
-            )
+            problem = f"hold the referral band {point.name!r}, which is shown by class"
+            raise InputError("points", problem, remedy="Leave it out, or give a Dial.")
         if dict(point.lam) not in lams:
-            raise ValueError(f"point {point.name!r} has λ = {dict(point.lam)}, which is not among the scores' λ.")
+            problem = f"hold {point.name!r}, whose λ = {dict(point.lam)} is not among the scores' λ"
+            raise InputError("points", problem)
         column = lams.index(dict(point.lam))
         alerts = float(np.count_nonzero(point.predict(np.asarray(scores.scores)[:, column])))
         entries.append({"point": point.to_json(), "column": column, "tp": 0.0, "fp": alerts, "certificate": ""})
@@ -94,7 +144,7 @@ def unlabelled_payload(scores: Unlabelled, points: Sequence[OperatingPoint]) -> 
             "These rows have no labels. The page can show how many alerts every threshold raises and how the scores "
             "are spread; recall, precision, cost and calibration need rows whose outcome is known."
         ],
-        "bins": {"histogram": cells.HISTOGRAM_BINS},
+        "bins": {"histogram": HISTOGRAM_BINS},
         "metrics": [],
         "points": entries,
         "referrals": [],
@@ -112,21 +162,48 @@ def _common(lams: Sequence[Any], order: NDArray[np.intp]) -> dict[str, Any]:
     }
 
 
-def _add_extremes(streams: Streams, found: Sequence[images.Extremes]) -> None:
-    streams.counts("alarm rows", [part.alarms for part in found])
-    streams.floats("alarm scores", [part.alarm_scores for part in found])
-    streams.counts("missed rows", [part.missed for part in found])
-    streams.floats("missed scores", [part.missed_scores for part in found])
-
-
-def _sizes(samples: Samples) -> dict[str, float]:
-    (positive, negative), (effective_positive, effective_negative) = samples.totals, samples.effective
+def _entry(point: OperatingPoint, surface: Surface) -> dict[str, Any]:
+    """A point as JSON, with its column of the surface and what it accepts there."""
+    column = surface.column(point.lam, f"point {point.name!r}")
     return {
-        "positive": positive,
-        "negative": negative,
-        "effective_positive": effective_positive,
-        "effective_negative": effective_negative,
+        "point": point.to_json(),
+        "column": column,
+        **_above(surface, point.predict(surface.score(column))),
+        "certificate": "" if point.certificate is None else str(point.certificate),
     }
+
+
+def _band_entry(point: OperatingPoint, surface: Surface) -> dict[str, Any]:
+    """A point with two cuts as JSON, and the weight of either class above each cut."""
+    column = surface.column(point.lam, f"point {point.name!r}")
+    actions = point.triage(surface.score(column))
+    return {
+        "name": point.name,
+        "low": encode_float(float("-inf") if point.lower is None else point.lower),
+        "high": encode_float(point.threshold),
+        "column": column,
+        "text": str(point),
+        "above_low": _above(surface, actions > -1),
+        "above_high": _above(surface, actions > 0),
+    }
+
+
+def _above(surface: Surface, accepted: NDArray[np.bool_]) -> dict[str, float]:
+    """The weight of positives and of negatives among the accepted (n,)."""
+    ones = np.ones(accepted.size) if surface.weight is None else surface.weight
+    return {"tp": float(ones[accepted & surface.labels].sum()), "fp": float(ones[accepted & ~surface.labels].sum())}
+
+
+def _pictures(streams: Streams, dial: Dial, pictures: Any) -> dict[int, str]:
+    """Write which samples each λ shows; and the thumbnails of these."""
+    # Rows of no weight are not among the samples; pictures are numbered as the rows that came in.
+    weight = dial.sample_weight
+    numbers = np.arange(dial.surface.samples.size) if weight is None else np.flatnonzero(weight)
+    shown = [images.extremes(score, dial.surface.labels) for score in scores_by_lam(dial.surface)]
+    for name in ("alarm", "missed"):
+        streams.counts(f"{name} rows", [numbers[getattr(each, name)] for each in shown])
+        streams.floats(f"{name} scores", [getattr(each, f"{name}_scores") for each in shown])
+    return dict(images.thumbnails(pictures, images.most_shown(shown, numbers)))
 
 
 def _certify(samples: Samples, held: Split) -> dict[str, Any]:

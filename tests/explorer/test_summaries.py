@@ -2,7 +2,25 @@ import numpy as np
 import pytest
 
 from lossdial.dial.metrics.ranking import threshold_below
-from lossdial.explorer.cuts import cuts, most_cuts, parts, places, quantile_cuts, use_short
+from lossdial.dial.metrics.registry import sigmoid
+from lossdial.dial.surface import Samples
+from lossdial.explorer.summaries import (
+    GRID,
+    along_grid,
+    cuts,
+    histogram,
+    most_cuts,
+    places,
+    quantile_cuts,
+    reliability,
+    split_counts,
+    use_short,
+)
+
+RNG = np.random.default_rng(0)
+LABELS = RNG.random(997) < 0.2
+SCORE = (RNG.normal(size=997) * 2 + LABELS).astype(np.float32)
+WEIGHT = RNG.integers(1, 4, 997).astype(float)
 
 
 @pytest.fixture(params=[np.float32, np.float64])
@@ -36,7 +54,7 @@ def test_counts_are_those_above(scored: tuple[np.ndarray, np.ndarray]) -> None:
 def test_parts_and_places_count_the_same_cuts(scored: tuple[np.ndarray, np.ndarray]) -> None:
     labels, score = scored
     choosing = np.arange(score.size) % 2 == 0
-    found, shares = cuts(labels, score), parts(labels, score, choosing, ~choosing)
+    found, shares = cuts(labels, score), split_counts(labels, score, choosing, ~choosing)
     index = np.array([0, 5, 17, 250])
     rank = places(labels, score, index)
     for k, threshold in enumerate(found.thresholds):
@@ -75,7 +93,7 @@ def test_fewer_stops_are_as_exact() -> None:
     rank = places(labels, score, index, most=100)
     for k, threshold in enumerate(few.thresholds):
         np.testing.assert_array_equal(rank > k, score[index] > threshold)
-    assert parts(labels, score, labels, labels, most=100).certifying_tp.tolist() == few.tp.tolist()
+    assert split_counts(labels, score, labels, labels, most=100).certifying_tp.tolist() == few.tp.tolist()
     assert most_cuts(441) > 3000
 
 
@@ -93,3 +111,38 @@ def test_quantile_cuts_count_alerts() -> None:
     assert thresholds.size <= 100
     assert counts.tolist() == [np.count_nonzero(score > t) for t in thresholds]
     assert counts[0] == 3000
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT])
+def test_every_sample_is_in_a_bin(weight: np.ndarray | None) -> None:
+    found = histogram(SCORE, LABELS, weight)
+    ones = np.ones(997) if weight is None else weight
+    assert found.positive.sum() == ones[LABELS].sum()
+    assert found.negative.sum() == ones[~LABELS].sum()
+    assert found.low < np.median(SCORE) < found.high
+
+
+def test_equal_scores_have_a_histogram() -> None:
+    found = histogram(np.zeros(4), np.array([True, False, True, False]))
+    assert found.low < 0 < found.high
+    assert found.positive.sum() == 2
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT])
+def test_reliability_is_the_mean_of_each_tenth(weight: np.ndarray | None) -> None:
+    samples = Samples.of(LABELS, weight)[0]
+    calibrated = SCORE.astype(float) / 2 - 1
+    found = reliability(SCORE, calibrated, samples)
+    ones = np.ones(997) if weight is None else weight
+    for k, part in enumerate(np.array_split(np.argsort(SCORE, kind="stable"), 10)):
+        assert found.size[k] == ones[part].sum()
+        assert found.hits[k] == ones[part] @ LABELS[part]
+        assert found.raw[k] == pytest.approx(np.average(sigmoid(SCORE[part].astype(float)), weights=ones[part]))
+        assert found.calibrated[k] == pytest.approx(np.average(sigmoid(calibrated[part]), weights=ones[part]))
+
+
+def test_the_grid_counts_what_exceeds_it() -> None:
+    margin = np.round(SCORE.astype(float), 1)  # some lie on the grid
+    positive, negative = along_grid(margin, Samples.of(LABELS)[0])
+    assert positive.tolist() == [np.count_nonzero(margin[LABELS] > g) for g in GRID]
+    assert negative.tolist() == [np.count_nonzero(margin[~LABELS] > g) for g in GRID]
