@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lossdial.data.encoder.rows import RowCoder
+from lossdial.data.encoder.table import TableCoder
 from lossdial.serve import app
 from tests.serve.conftest import HTML, Client, as_json, inputs
 
@@ -184,13 +184,13 @@ def test_what_is_large_is_answered_in_little(client: Client, path: str, body: An
 
 def test_large_bodies_are_read_off_the_event_loop(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     threads = []
-    parse, encode = app._parsed, RowCoder.encode
+    parse, encode = app._parsed, TableCoder.encode_rows
 
     def here() -> None:
         threads.append(threading.current_thread().name.partition("_")[0])
 
     monkeypatch.setattr(app, "_parsed", lambda body: (here(), parse(body))[1])
-    monkeypatch.setattr(RowCoder, "encode", lambda *what: (here(), encode(*what))[1])
+    monkeypatch.setattr(TableCoder, "encode_rows", lambda *what: (here(), encode(*what))[1])
     assert client.post("/predict", {"rows": [ROW | {"town": "x" * 100_000}]}).status == 200
     assert threads == ["reading", "scoring"]
 

@@ -147,16 +147,14 @@ def numbers(column: pd.Series[Any], option: str) -> NDArray[np.float64]:
     import numpy as np
     import pandas as pd
 
-    from lossdial.data.encoder.numbers import choose_format, split_cell
+    from lossdial.data.encoder.cells import number_format
 
     found = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
     if not np.isfinite(found).all() and column.dtype.kind not in "biuf":
-        texts = column.astype(str)
-        cells = [split_cell(text) for text in texts]
-        known = [cell for cell in cells if cell is not None]
-        chosen = choose_format(known) if len(known) == len(cells) else None
+        texts = column.astype(str).tolist()
+        chosen = number_format(texts)
         if chosen is not None:
-            read = [chosen[0].value(cell) for cell in known]
+            read = [chosen[0].read(text) for text in texts]
             found = np.array([np.nan if value is None else value for value in read], dtype=np.float64)
     if not np.isfinite(found).all():
         row = int((~np.isfinite(found)).argmax())

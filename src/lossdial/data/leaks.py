@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lossdial.base.errors import warn
 from lossdial.base.files import file_sha256
-from lossdial.data.encoder.columns import cells_of, is_numeric
+from lossdial.data.encoder.columns import cells_of, has_numbers
 from lossdial.data.encoder.inference import is_identifier
 from lossdial.data.splits import CoarseGroups, grouped_split
 
@@ -292,7 +292,7 @@ def _warn_of_copies(train: NDArray[np.uint64], other: NDArray[np.uint64], what: 
 
 
 def _bits(column: pd.Series[Any]) -> NDArray[np.uint64]:
-    if is_numeric(column):
+    if has_numbers(column):
         return _float_bits(column.to_numpy(dtype=np.float64, na_value=np.nan))
     codes, cells = cells_of(column)
     digests = [hashlib.blake2b(str(cell).encode(), digest_size=8).digest() for cell in cells]

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-import narwhals as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lossdial.data.encoder.table import TableCoder
+from lossdial.data.encoder.table import TableCoder, as_pandas
 from lossdial.data.leaks import row_digests, row_numbers
 from lossdial.data.readers.decoding import WHITE, Decoded, decode_bytes, decode_images, machine_memory
 
@@ -203,15 +202,6 @@ class ImageSchema(Schema):
         sizes = {"channels": self.channels, "height": self.height, "width": self.width}
         known = {} if self.path_column is None else {"path_column": self.path_column}
         return {"kind": self.kind, **sizes, "features": self.features, "white": self.white, **known}
-
-
-def as_pandas(X: Any) -> Any:
-    """Any data frame, of polars or Arrow, lazy or not, as one of pandas; all else as it is."""
-    if isinstance(X, pd.DataFrame):
-        return X
-    frame = nw.from_native(X, pass_through=True)
-    frame = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
-    return frame.to_pandas() if isinstance(frame, nw.DataFrame) else X
 
 
 def as_dense(X: Any) -> Any:

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lossdial.data.encoder.columns import DAYS, CategoryColumn, Column, DateColumn, text
-from lossdial.data.encoder.numbers import NumberFormat
+from lossdial.data.encoder.cells import NumberFormat
+from lossdial.data.encoder.columns import DAYS, CategoryColumn, Column, DateColumn, as_text
 from lossdial.data.encoder.table import TableCoder
 from lossdial.export.nodes import Nodes
 
@@ -42,7 +42,7 @@ class GraphColumn:
     def feed(self, given: pd.Series[Any]) -> NDArray[Any]:
         """The cells of a column (n,) as the graph takes them, whatever its type: read as in training."""
         if isinstance(self.column, CategoryColumn):
-            written = text(given)
+            written = as_text(given)
             written[given.isna().to_numpy()] = self.gap
             return written
         days = self.column.read(given).values

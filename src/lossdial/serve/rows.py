@@ -16,7 +16,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from lossdial.base.errors import InputWarning, closest, warn
 from lossdial.bundle.predictor import Predictor
-from lossdial.data.encoder.rows import RowCoder
+from lossdial.data.encoder.table import TableCoder
 from lossdial.data.readers.tables import read_csv
 from lossdial.data.schema import ImageSchema, TableSchema
 from lossdial.serve.guard import Limits, Refused
@@ -54,9 +54,13 @@ class RowReader:
     def __init__(self, predictor: Predictor, target: str | None, limits: Limits) -> None:
         schema = predictor.schema
         self._schema, self._limits = schema, limits
-        self.coder = RowCoder(schema.encoder) if isinstance(schema, TableSchema) else None
+        self.coder = schema.encoder if isinstance(schema, TableSchema) else None
         #: columns that may come along
-        self._known = frozenset() if self.coder is None else self.coder.known | ({target} if target else set())
+        self._known = (
+            frozenset()
+            if self.coder is None
+            else frozenset(map(str, self.coder.feature_names_in_)) | ({target} if target else set())
+        )
 
     @property
     def kind(self) -> str:
@@ -97,7 +101,7 @@ class RowReader:
         if n > self._limits.rows:
             raise Refused(413, f"{n:,} {what} are too many; at most {self._limits.rows:,} are taken at once.")
 
-    def _table(self, coder: RowCoder, rows: list[Any]) -> Encoded:
+    def _table(self, coder: TableCoder, rows: list[Any]) -> Encoded:
         known = self._known
         for i, row in enumerate(rows):
             if not isinstance(row, dict):
@@ -112,8 +116,8 @@ class RowReader:
                         f"rows[{i}], column {name!r:.60}: a cell is a number, a text, true, false or null; "
                         f"got {shown(cell)}.",
                     )
-        encoded = coder.encode(rows)
-        return Encoded(encoded.matrix, encoded.notes)
+        matrix, remarks = coder.encode_rows(rows)
+        return Encoded(matrix, tuple(remarks))
 
     def _array(self, rows: list[Any]) -> Encoded:
         if not all(isinstance(row, list) for row in rows):

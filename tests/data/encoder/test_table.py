@@ -1,24 +1,32 @@
-"""TableEncoder against scikit-learn's own encoders, its JSON state, and bad tables."""
+"""The encoder against scikit-learn's own; frames of other libraries, rows of JSON, its state, and bad tables."""
 
+import copy
 import json
 import os
 import time
+import tracemalloc
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
+from lossdial.base.errors import InputError
 from lossdial.data import TableEncoder
+from lossdial.data.encoder.table import TableCoder
 from lossdial.data.readers.tables import read_table, split_target
 
 numbers = st.none() | st.floats(-1e6, 1e6, width=32)
@@ -151,7 +159,7 @@ def test_empty_column_is_left_out_with_a_warning() -> None:
     assert encoder.get_feature_names_out().tolist() == ["a"]
     with (
         pytest.warns(UserWarning, match="'b' is left out"),
-        pytest.raises(ValueError, match=r"no usable column is left of \['b'\]"),
+        pytest.raises(InputError, match="X has no column that can be used"),
     ):
         TableEncoder().fit(pd.DataFrame({"b": [None]}))
 
@@ -178,9 +186,9 @@ def test_transform_names_absent_columns_and_the_closest() -> None:
     ("frame", "message"),
     [
         (pd.DataFrame({"c": [1j]}), "'c' has type complex128"),
-        (pd.DataFrame({"a": []}), r"shape \(0, 1\)"),
+        (pd.DataFrame({"a": []}), r"got \(0, 1\)"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), r"same name: \['a'\]. Rename them, or keep the first"),
-        (np.ones(3), r"shape \(3,\)"),
+        (np.ones(3), r"got \(3,\)"),
     ],
 )
 def test_fit_refuses(frame: Any, message: str) -> None:
@@ -260,3 +268,215 @@ def test_whole_percentages_of_training_have_decimals_later() -> None:
             assert np.asarray(either.transform(new))[:, 0].tolist() == [100.5, 100.5, 20.0]
     with pytest.warns(UserWarning, match="cannot be understood"):  # a thousand and more, or one and a bit?
         assert np.asarray(encoder.transform(new.assign(share="1.234%")))[0, 0] == 15.0
+
+
+@pytest.mark.parametrize("kind", [pl.from_pandas, lambda f: pl.from_pandas(f).lazy(), pa.Table.from_pandas])
+def test_frames_of_other_libraries(kind: Callable[[pd.DataFrame], Any]) -> None:
+    frame = pd.DataFrame({"a": [1.0, None, 3.0], "w": ["x", None, "y"], "d": ["2020-01-01", "2020-01-03", None]})
+    with pytest.warns(UserWarning, match="turned into numbers"):
+        encoder = TableEncoder().fit(kind(frame))
+    assert encoder.feature_names_in_.tolist() == ["a", "w", "d"]
+    np.testing.assert_array_equal(encoder.transform(kind(frame)), encoder.transform(frame))
+
+
+# Rows of JSON
+
+
+@pytest.fixture(scope="module")
+def coder() -> TableCoder:
+    rng = np.random.default_rng(0)
+    n = 400
+    frame = pd.DataFrame(
+        {
+            "age": rng.normal(50, 9, n).round(2),
+            "dose": np.where(rng.random(n) < 0.1, np.nan, rng.random(n)),
+            "price": [f"{v:.2f} €".replace(".", ",") for v in rng.uniform(1, 99, n)],
+            "smoker": rng.random(n) < 0.5,
+            "town": rng.choice(["Ulm", "Bern", "Rom", None], n),
+            "code": rng.choice([1, 2, 3, 7], n),
+            "since": (pd.Timestamp("2024-03-01") + pd.to_timedelta(rng.integers(0, 90, n), "D")).strftime("%d.%m.%Y"),
+        }
+    )
+    with warnings.catch_warnings(action="ignore"):
+        return TableCoder(text=["code"], max_categories=2).fit(frame)
+
+
+NUMBERS = st.one_of(st.integers(-(10**9), 10**9), st.floats(-1e30, 1e30), st.booleans(), st.none())
+CELLS = {
+    "age": st.one_of(NUMBERS, st.sampled_from(["12", "n/a", "x", "1,5", ""])),
+    "dose": st.one_of(NUMBERS, st.sampled_from(["0.5", "unknown"])),
+    "price": st.one_of(NUMBERS, st.sampled_from(["12,50 €", "12.50 €", "?"])),
+    "smoker": st.one_of(st.booleans(), st.none(), st.sampled_from(["true", "no", "perhaps"])),
+    "town": st.one_of(
+        st.sampled_from(["Ulm", "Bern", "Rom", "Köln", "<b>"]), st.none(), st.booleans(), st.floats(0, 3)
+    ),
+    "code": st.one_of(st.integers(0, 9), st.sampled_from([1.0, 2.5, "3"]), st.none()),
+    "since": st.one_of(st.sampled_from(["03.04.2024", "2024-05-01", "soon", "-"]), st.none(), st.integers(0, 9)),
+}
+
+
+def both(coder: TableCoder, rows: list[dict[str, Any]]) -> list[Any]:
+    """What rows give by themselves, and as a frame: matrix and remarks, or the error."""
+    answers: list[Any] = []
+    for encode, data in ((coder.encode_rows, rows), (coder.encode, pd.DataFrame(rows, dtype=object))):
+        try:
+            answers.append(encode(data))
+        except InputError as error:
+            answers.append(str(error))
+    return answers
+
+
+@settings(max_examples=150, deadline=None)
+@given(rows=st.lists(st.fixed_dictionaries(CELLS), min_size=1, max_size=30))
+def test_rows_are_encoded_as_a_frame_is(coder: TableCoder, rows: list[dict[str, Any]]) -> None:
+    by_rows, by_frame = both(coder, rows)
+    if isinstance(by_frame, str):
+        assert by_rows == by_frame
+        return
+    np.testing.assert_array_equal(by_rows[0], by_frame[0])
+    assert by_rows[0].dtype == np.float32
+    assert by_rows[1] == by_frame[1]
+
+
+ROW = {"age": 50, "dose": None, "price": "1,00 €", "smoker": True, "town": "Ulm", "code": 1, "since": "01.04.2024"}
+
+
+def test_a_column_that_cannot_be_read_is_the_same_error(coder: TableCoder) -> None:
+    by_rows, by_frame = both(coder, [ROW | {"age": "old"}] * 30)
+    assert by_rows == by_frame
+    assert "cannot be read as in training in 30 of 30 rows" in by_rows
+
+
+@pytest.mark.parametrize("huge", [1e39, float("inf"), 10**400])
+def test_numbers_that_no_network_takes_are_refused(coder: TableCoder, huge: float) -> None:
+    with pytest.raises(ValueError, match="column 'age' is infinite, or too large for float32, in 1 of 2 rows"):
+        coder.encode_rows([ROW, ROW | {"age": huge}])
+
+
+def test_a_row_that_lacks_a_column_is_named(coder: TableCoder) -> None:
+    short = {("agee" if k == "age" else k): v for k, v in ROW.items()}
+    with pytest.raises(ValueError, match=r"row 2 lacks 1 column\(s\) seen in training, 'age'; did you mean 'agee'\?"):
+        coder.encode_rows([ROW, short])
+
+
+def test_a_row_does_not_depend_on_its_neighbours(coder: TableCoder) -> None:
+    rows = [ROW, ROW | {"code": 2.5, "age": "x"}, ROW | {"code": None, "age": None, "town": "Oslo"}]
+    together = coder.encode_rows(rows)[0]
+    for i, row in enumerate(rows):
+        np.testing.assert_array_equal(coder.encode_rows([row])[0][0], together[i])
+
+
+@pytest.mark.parametrize("name", ["age", "price", "smoker", "since"])
+def test_long_text_is_not_looked_into_nor_kept(coder: TableCoder, name: str) -> None:
+    expected, _ = coder.encode_rows([ROW | {name: None}])
+    tracemalloc.start()
+    for i in range(20):
+        matrix, remarks = coder.encode_rows([ROW | {name: f"{i:03d}" + "may " * 250_000}])  # a megabyte each
+        np.testing.assert_array_equal(matrix, expected)
+        assert all(len(remark) < 600 for remark in remarks)
+    kept = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert kept < 500_000
+
+
+# The state as JSON
+
+
+FRAME = pd.DataFrame(
+    {
+        "n": [1.0, None, 3.0],
+        "price": ["1.234,5 €", "7 €", "?"],
+        "day": ["31.12.2020", "1.1.2021", None],
+        "town": ["Ulm", None, "Bern"],
+        "flag": [True, False, True],
+        "empty": [None] * 3,
+    }
+)
+
+
+@pytest.fixture
+def state() -> dict[str, Any]:
+    with pytest.warns(UserWarning, match="turned into numbers"):
+        encoder = TableEncoder(max_categories=1).fit(FRAME)
+    written: dict[str, Any] = json.loads(json.dumps(encoder.to_json()))
+    return written
+
+
+def test_round_trip(state: dict[str, Any]) -> None:
+    again = TableEncoder.from_json(state)
+    with pytest.warns(UserWarning, match="turned into numbers"):
+        encoder = TableEncoder(max_categories=1).fit(FRAME)
+    assert again.transform(FRAME).tobytes() == encoder.transform(FRAME).tobytes()
+    assert again.report_ == encoder.report_
+    assert again.columns_ == encoder.columns_
+    assert again.dropped_ == ("empty",)
+    assert again.get_feature_names_out().tolist() == encoder.get_feature_names_out().tolist()
+    assert again.feature_names_in_.tolist() == list(FRAME.columns)
+    assert json.loads(json.dumps(again.to_json())) == state
+    np.testing.assert_array_equal(again.transform(FRAME)[:, 2], [1234.5, 7, 620.75])
+
+
+def test_unfitted_has_no_state() -> None:
+    with pytest.raises(NotFittedError):
+        TableEncoder().to_json()
+
+
+def _without(*path: Any) -> Callable[[Any], None]:
+    def change(state: Any) -> None:
+        for key in path[:-1]:
+            state = state[key]
+        del state[path[-1]]
+
+    return change
+
+
+def _with(value: Any, *path: Any) -> Callable[[Any], None]:
+    def change(state: Any) -> None:
+        for key in path[:-1]:
+            state = state[key]
+        state[path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (_with("2", "format"), "table encoder: 'format' must be a whole number, 0 or more"),
+        (_with(1, "format"), "table encoder has format 1; this version reads 2"),
+        (_without("columns"), "table encoder: 'columns' is missing; there are 'format'"),
+        (_with({}, "columns"), "table encoder: 'columns' must be a list"),
+        (_with(None, "max_unique"), "table encoder: 'max_unique' must be a number"),
+        (_with([3], "text"), "table encoder: 'text' must be a text"),
+        (_with(7, "columns", 0), "table encoder: 'columns', entry 0 must be an object of names and values"),
+        (_without("columns", 0, "name"), "table encoder: 'columns', entry 0: 'name' is missing"),
+        (_with("colour", "columns", 0, "kind"), "table encoder: column 'n': 'kind' must be one of numeric, date"),
+        (_with(float("nan"), "columns", 0, "median"), "table encoder: column 'n': 'median' must be a number"),
+        (_with(float("inf"), "columns", 0, "median"), "table encoder: column 'n': 'median' must be finite"),
+        (_with(True, "columns", 0, "median"), "table encoder: column 'n': 'median' must be a number"),
+        (_with(1, "columns", 0, "missing"), "table encoder: column 'n': 'missing' must be true or false"),
+        (_with("x", "columns", 0, "colour"), "table encoder: column 'n' has no field 'colour'"),
+        (_with([], "columns", 1, "format"), "table encoder: column 'price': 'format' must be an object"),
+        (
+            _with(";", "columns", 1, "format", "decimal"),
+            "table encoder: column 'price': 'format': decimal and thousands",
+        ),
+        (_with("today", "columns", 2, "origin"), "table encoder: column 'day': origin must be a date"),
+        (_with([1], "columns", 3, "categories"), "table encoder: column 'town': 'categories' must be a text"),
+        (_with("gone", "report", 0, "role"), "table encoder: 'report': 'role' must be one of 'used', 'coerced'"),
+        (_without("report", 0), "table encoder: 'columns' must be those that 'report' lists"),
+        (_without("columns", 0), "table encoder: 'columns' must be those that 'report' lists"),
+    ],
+)
+def test_each_fault_of_a_state_is_named(state: dict[str, Any], change: Callable[[Any], None], problem: str) -> None:
+    damaged = copy.deepcopy(state)
+    change(damaged)
+    with pytest.raises(InputError) as raised:
+        TableEncoder.from_json(damaged)
+    assert raised.value.problem.startswith(problem)
+
+
+@pytest.mark.parametrize("state", [None, [], "x", 3])
+def test_a_state_is_an_object(state: Any) -> None:
+    with pytest.raises(InputError, match="table encoder must be an object"):
+        TableEncoder.from_json(state)

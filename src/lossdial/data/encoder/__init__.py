@@ -8,8 +8,11 @@ from lossdial.base.imports import lazily
 
 if TYPE_CHECKING:
     from lossdial.data.encoder.inference import ColumnReport
-    from lossdial.data.encoder.table import TableCoder, TableEncoder
+    from lossdial.data.encoder.table import TableCoder
+    from lossdial.data.encoder.transformer import TableEncoder
 
 __all__ = ["ColumnReport", "TableCoder", "TableEncoder"]
 
-__getattr__, __dir__ = lazily(__name__, {"inference": "ColumnReport", "table": "TableCoder TableEncoder"})
+__getattr__, __dir__ = lazily(
+    __name__, {"inference": "ColumnReport", "table": "TableCoder", "transformer": "TableEncoder"}
+)

@@ -2,144 +2,60 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
-from datetime import date
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, Self
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
 
-from lossdial.base.errors import closest, warn
-from lossdial.data.encoder.columns import CategoryColumn, Column, DateColumn, NumericColumn, Reading
+from lossdial.base.codec import Reader, decode, to_json
+from lossdial.base.errors import InputError, closest, shown, warn
+from lossdial.data.encoder.columns import CategoryColumn, Column, DateColumn, NumericColumn
 from lossdial.data.encoder.inference import ColumnReport, decide, has_decimal_commas
-from lossdial.data.encoder.numbers import NumberFormat
 
-__all__ = [
-    "TableCoder",
-    "TableEncoder",
-    "about_absent",
-    "about_gaps",
-    "about_new",
-    "about_odd",
-    "column_from_json",
-    "column_to_json",
-    "entry",
-    "report_from_json",
-    "require_readable",
-    "texts",
-]
-
-_KINDS: Final[dict[type, str]] = {NumericColumn: "numeric", DateColumn: "date", CategoryColumn: "category"}
-_NAMES: Final[dict[type, str]] = {
-    str: "text",
-    int: "a whole number",
-    float: "a finite number",
-    bool: "true or false",
-    list: "a list",
-    dict: "an object",
-}
-
-
-def entry(state: object, key: str, kind: type, where: str) -> Any:
-    """`state[key]`, which must be there and of that kind."""
-    if not isinstance(state, Mapping):
-        raise ValueError(f"table encoder state: {where} must be an object; got {_shown(state)}")
-    if key not in state:
-        raise ValueError(
-            f"table encoder state: {where} lacks {key!r}; it has {', '.join(map(repr, state)) or 'nothing'}"
-        )
-    value = state[key]
-    accepted: tuple[type, ...] = (int, float) if kind is float else (kind,)
-    wrong = not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool)
-    if wrong or (kind is float and not math.isfinite(value)):
-        raise ValueError(f"table encoder state: {key!r} of {where} must be {_NAMES[kind]}; got {_shown(value)}")
-    return float(value) if kind is float else value
-
-
-def texts(state: object, key: str, where: str) -> tuple[str, ...]:
-    """A list of text."""
-    values = entry(state, key, list, where)
-    wrong = [value for value in values if not isinstance(value, str)]
-    if wrong:
-        raise ValueError(f"table encoder state: {key!r} of {where} must hold text alone; got {_shown(wrong[0])}")
-    return tuple(values)
-
-
-def column_to_json(column: Column) -> dict[str, Any]:
-    """A column in JSON's own types."""
-    listed = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(column).items()}
-    return {"kind": _KINDS[type(column)], **listed}
-
-
-def column_from_json(state: object, position: int) -> Column:
-    """The column that `column_to_json` described."""
-    where = f"column {position}"
-    kind, name = entry(state, "kind", str, where), entry(state, "name", str, where)
-    where = f"column {name!r}"
-    missing = entry(state, "missing", bool, where)
-    if kind == "numeric":
-        median, boolean = entry(state, "median", float, where), entry(state, "boolean", bool, where)
-        return NumericColumn(name, median, missing, boolean, _format(entry(state, "format", dict, where), where))
-    if kind == "date":
-        origin, median = entry(state, "origin", str, where), entry(state, "median", float, where)
-        try:
-            date.fromisoformat(origin)
-        except ValueError as error:
-            raise ValueError(f"table encoder state: 'origin' of {where} must be YYYY-MM-DD; got {origin!r}") from error
-        return DateColumn(name, origin, median, missing, entry(state, "format", str, where))
-    if kind == "category":
-        return CategoryColumn(name, texts(state, "categories", where), texts(state, "infrequent", where), missing)
-    raise ValueError(f"table encoder state: {where} is of kind {kind!r}; {', '.join(_KINDS.values())} are known")
-
-
-def report_from_json(state: object, position: int) -> ColumnReport:
-    """What became of a column, as it was reported."""
-    where = f"report {position}"
-    role = entry(state, "role", str, where)
-    if role not in ("used", "coerced", "left out"):
-        raise ValueError(f"table encoder state: 'role' of {where} must be used, coerced or left out; got {role!r}")
-    return ColumnReport(entry(state, "name", str, where), role, entry(state, "note", str, where))
-
-
-def _format(state: Mapping[str, Any], where: str) -> NumberFormat:
-    where = f"'format' of {where}"
-    decimal, thousands = entry(state, "decimal", str, where), entry(state, "thousands", str, where)
-    if decimal not in (".", ",", ",.") or thousands not in ("", ",", ".", " ", "'") or decimal == thousands:
-        raise ValueError(f"table encoder state: {where} has decimal {decimal!r} and thousands {thousands!r}")
-    return NumberFormat(decimal, thousands, entry(state, "prefix", str, where), entry(state, "suffix", str, where))
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
-
+__all__ = ["TableCoder", "as_pandas", "require_readable"]
 
 FORMAT: Final = 2
-_MANY: Final = 0.1  # share of unseen text beyond which something is amiss: another spelling, another column
-_SEVERAL = 20  # unreadable cells that are no slip of the pen
+_KINDS: Final = {kind.kind: kind for kind in (NumericColumn, DateColumn, CategoryColumn)}
+_FEW: Final = 64  # rows that are encoded sooner cell by cell than as a data frame
 _SEVERAL_VALUES: Final = (list, dict, set, np.ndarray)
-_SHOWN: Final = 3  # examples in a message
+
+Frame = Any  # of pandas, polars or Arrow
+Matrix = NDArray[np.float32]
 
 
 class TableCoder:
-    """Data frame (n rows) to float32 matrix (n, d); `TableEncoder` is the same as a scikit-learn transformer.
+    """Turn a data frame (n rows) into a float32 matrix (n, d).
 
-    Numbers and booleans pass with gaps filled by the training median, plus an indicator column where training had
-    gaps; dates become days; text becomes one-hot columns. Text that clearly means numbers ('1,5', '$12.50', '12 %',
-    'unknown' among numbers) is read as such, and `report_` says of every column what became of it. A column that is
-    mostly numbers but cannot be read as a whole is an error. Values are not scaled: the network standardises its own
-    input.
+    Numbers and booleans pass with gaps filled by the training median, and a column that marks gaps where training had
+    any; dates become days; text becomes a column of 0 and 1 for each category. Text that clearly means numbers ('1,5',
+    '$12.50', '12 %', 'unknown' among numbers) is read as such, and `report_` says of every column what became of it. A
+    column that is mostly numbers but cannot be read as a whole is an error. Values are not scaled: the network
+    standardises its own input. :class:`lossdial.data.TableEncoder` is the same as a scikit-learn transformer.
 
     Parameters
     ----------
-    max_categories : the most frequent categories kept per text column; rarer ones share one column.
-    max_unique : a text column with more than this share of distinct values is an identifier and is left out.
-    text : columns to take as text, whatever they look like: codes made of digits.
+    max_categories : int, default=100
+        How many categories of a text column have a column each; rarer ones share one.
+    max_unique : float, default=0.5
+        A text column with more than this share of distinct values is an identifier, and is left out.
+    text : sequence of str, default=()
+        Columns to take as text, whatever they look like: codes made of digits.
 
+    Attributes
+    ----------
+    columns_ : tuple of Column
+        The columns that are used, and how.
+    report_ : tuple of ColumnReport
+        What became of every column.
+    dropped_ : tuple of str
+        The columns that were left out.
+
+    Examples
+    --------
     >>> frame = pd.DataFrame({"age": ["30", "unknown", "50"], "town": ["Ulm", "Bern", "Ulm"]})
     >>> import warnings
     >>> with warnings.catch_warnings(action="ignore"):
@@ -165,17 +81,35 @@ class TableCoder:
         self.max_unique = max_unique
         self.text = text
 
-    def fit(self, X: pd.DataFrame | ArrayLike, y: object = None) -> Self:  # noqa: ARG002 (scikit-learn's signature)
+    def fit(self, X: Frame | ArrayLike, y: object = None) -> Self:  # noqa: ARG002 (scikit-learn's signature)
+        """Learn what each column is.
+
+        Parameters
+        ----------
+        X : data frame of pandas, polars or Arrow, or array-like of shape (n, d)
+            The training rows.
+        y : ignored
+
+        Returns
+        -------
+        TableCoder
+            The encoder itself.
+
+        Raises
+        ------
+        InputError
+            If a column cannot be read, or none is left.
+        """
         frame = _frame(X)
         if self.max_categories < 1:
-            raise ValueError(f"max_categories must be at least 1; got {self.max_categories}")
+            raise InputError("max_categories", "must be at least 1", got=self.max_categories)
         if frame.empty:
-            raise ValueError(f"X has shape {frame.shape}; at least one row and one column are needed")
+            raise InputError("X", "must have at least one row and one column", got=frame.shape)
         for name in self.text:
             if name not in frame.columns:
-                raise ValueError(f"text names column {name!r}, which X lacks; {closest(name, frame.columns)}")
-        inferred = {name: frame[name].infer_objects() for name in frame.columns}
-        comma = any(has_decimal_commas(column) for name, column in inferred.items() if name not in self.text)
+                raise InputError("text", f"names column {shown(name)}, which X lacks; {closest(name, frame.columns)}")
+        columns = {name: frame[name].infer_objects() for name in frame.columns}
+        comma = any(has_decimal_commas(column) for name, column in columns.items() if name not in self.text)
         decisions = [
             decide(
                 name,
@@ -185,73 +119,119 @@ class TableCoder:
                 as_text=name in self.text,
                 comma=comma,
             )
-            for name, column in inferred.items()
+            for name, column in columns.items()
         ]
         for decision in decisions:
             if decision.warning is not None:
                 warn(decision.warning)
         coerced = [d.report for d in decisions if d.report.role == "coerced"]
         if coerced:
-            shown = "; ".join(f"{report.name!r}: {report.note}" for report in coerced)
-            warn(f"{len(coerced)} column(s) were turned into numbers. {shown}")
-        kept = tuple(d.column for d in decisions if d.column is not None)
-        if not kept:
-            raise ValueError(f"no usable column is left of {list(frame.columns)}")
-        return self._restore(kept, tuple(d.report for d in decisions))
+            notes = "; ".join(f"{report.name!r}: {report.note}" for report in coerced)
+            warn(f"{len(coerced)} column(s) were turned into numbers. {notes}")
+        used = tuple(d.column for d in decisions if d.column is not None)
+        if not used:
+            raise InputError("X", "has no column that can be used", got=list(frame.columns))
+        return self._restore(used, tuple(d.report for d in decisions))
 
-    def transform(self, X: pd.DataFrame | ArrayLike) -> NDArray[np.float32]:
+    def transform(self, X: Frame | ArrayLike) -> Matrix:
+        """Encode rows as those of training were; what differs from training is a warning.
+
+        Parameters
+        ----------
+        X : data frame of pandas, polars or Arrow, or array-like of shape (n, d)
+            Rows with at least the columns that are used, in any order.
+
+        Returns
+        -------
+        ndarray of shape (n, d'), float32
+            The encoded rows.
+
+        Raises
+        ------
+        InputError
+            If a column is missing, or most of its cells cannot be read as in training.
+        """
+        matrix, remarks = self.encode(X)
+        for remark in remarks:
+            warn(remark)
+        return matrix
+
+    def encode(self, X: Frame | ArrayLike) -> tuple[Matrix, list[str]]:
+        """What :meth:`transform` gives, with its warnings as a list."""
         self._check_fitted()
         frame = _frame(X)
-        absent = [c.name for c in self.columns_ if c.name not in frame.columns]
-        if absent:
-            raise ValueError(f"the data lack {about_absent(absent, frame.columns)}")
+        if absent := [c.name for c in self.columns_ if c.name not in frame.columns]:
+            raise InputError("", f"the data lack {_absent(absent, frame.columns)}")
         matrix = np.empty((len(frame), len(self.get_feature_names_out())), dtype=np.float32)
+        notes = {report.name: report.note for report in self.report_}
+        remarks: list[str] = []
         start = 0
         for column in self.columns_:
             stop = start + len(column.names())
-            given, out = frame[column.name].infer_objects(), matrix[:, start:stop]
-            if isinstance(column, CategoryColumn):
-                _warn_of_new(column, given, column.write_text(given, out))
-            else:
-                reading = column.read(given)
-                _warn_of_odd(column.name, self.note(column.name), given, reading)
-                _warn_of_gaps(column, reading)
-                column.write(reading, out)
+            remarks += column.write(frame[column.name].infer_objects(), matrix[:, start:stop], notes[column.name])
             start = stop
-        return matrix
+        return matrix, remarks
+
+    def encode_rows(self, rows: Sequence[Mapping[str, object]]) -> tuple[Matrix, list[str]]:
+        """What :meth:`encode` gives for rows of JSON, ``[{"age": 30, "town": "Ulm"}, …]``, in which a gap is None.
+
+        To make a data frame takes longer than to encode a row: a few rows of plain cells are encoded cell by cell.
+
+        >>> encoder = TableCoder().fit(pd.DataFrame({"age": [30.0, 40.0, 50.0], "town": ["Ulm", "Bern", "Ulm"]}))
+        >>> encoder.encode_rows([{"town": "Bern", "age": 41}])
+        (array([[41.,  1.,  0.]], dtype=float32), [])
+        """
+        try:
+            if len(rows) <= _FEW:
+                encoded = [[column.encode(row[column.name]) for column in self.columns_] for row in rows]
+                if not any(None in row for row in encoded):
+                    plain: list[Any] = [list(chain.from_iterable(row)) for row in encoded]  # type: ignore[arg-type]
+                    return np.array(plain, dtype=np.float32), []
+            cells = {column.name: [row[column.name] for row in rows] for column in self.columns_}
+        except KeyError:
+            names = [column.name for column in self.columns_]
+            i, row = next((i, row) for i, row in enumerate(rows, 1) if any(name not in row for name in names))
+            absent, others = [name for name in names if name not in row], [name for name in row if name not in names]
+            raise InputError(
+                "", f"row {i} lacks {_absent(absent, others or list(row))}", remedy="An empty cell is null."
+            ) from None
+        return self.encode(pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in cells.items()}))
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:  # noqa: ARG002 (as above)
+        """The names (d',) of the encoded columns."""
         self._check_fitted()
         return np.array([name for column in self.columns_ for name in column.names()], dtype=object)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything `transform` needs, and the report, in JSON's own types; floats survive exactly."""
+        """Everything that `transform` needs, and the report, in JSON's own types; floats survive exactly."""
         self._check_fitted()
         return {
             "format": FORMAT,
             "max_categories": self.max_categories,
             "max_unique": self.max_unique,
             "text": list(self.text),
-            "report": [asdict(report) for report in self.report_],
-            "columns": [column_to_json(column) for column in self.columns_],
+            "report": to_json(self.report_, tagged=False),
+            "columns": [{"kind": column.kind, **to_json(column, tagged=False)} for column in self.columns_],
         }
 
     @classmethod
     def from_json(cls, state: Mapping[str, Any]) -> Self:
-        """The fitted encoder that `to_json` described."""
-        found = entry(state, "format", int, "the whole")
-        if found != FORMAT:
-            raise ValueError(f"table encoder has format {found}; this version reads format {FORMAT}. Train again")
+        """The fitted encoder that :meth:`to_json` described; what is wrong with the state is an InputError."""
+        read = Reader(state, "table encoder")
+        if (version := read.count("format")) != FORMAT:
+            raise InputError(
+                "", f"table encoder has format {version}; this version reads {FORMAT}", remedy="Train again."
+            )
         encoder = cls(
-            max_categories=entry(state, "max_categories", int, "the whole"),
-            max_unique=entry(state, "max_unique", float, "the whole"),
-            text=texts(state, "text", "the whole"),
+            max_categories=read.count("max_categories"),
+            max_unique=read.finite("max_unique"),
+            text=read.read("text", tuple[str, ...]),
         )
-        columns = tuple(column_from_json(c, i) for i, c in enumerate(entry(state, "columns", list, "the whole")))
-        report = tuple(report_from_json(r, i) for i, r in enumerate(entry(state, "report", list, "the whole")))
-        names, kept = [r.name for r in report], [c.name for c in columns]
-        if len(set(names)) < len(names) or kept != [r.name for r in report if r.role != "left out"] or not kept:
-            raise ValueError("table encoder state: the columns are not those that the report lists as used or coerced")
+        columns = tuple(_column(part) for part in read.parts("columns"))
+        report: tuple[ColumnReport, ...] = read.read("report", tuple[ColumnReport, ...])
+        names, used = [r.name for r in report], [c.name for c in columns]
+        if len(set(names)) < len(names) or used != [r.name for r in report if r.role != "left out"] or not used:
+            raise InputError("", "table encoder: 'columns' must be those that 'report' lists as used or coerced")
         return encoder._restore(columns, report)
 
     def _restore(self, columns: tuple[Column, ...], report: tuple[ColumnReport, ...]) -> Self:
@@ -268,104 +248,63 @@ class TableCoder:
 
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
 
-    def note(self, name: str) -> str:
-        """What became of a column in training."""
-        return next(report.note for report in self.report_ if report.name == name)
+
+def as_pandas(X: Any) -> Any:
+    """Any data frame, of polars or Arrow, lazy or not, as one of pandas; all else as it is.
+
+    >>> import pyarrow
+    >>> as_pandas(pyarrow.table({"town": ["Ulm", None]}))["town"].isna().tolist()
+    [False, True]
+    """
+    if isinstance(X, pd.DataFrame):
+        return X
+    frame = nw.from_native(X, pass_through=True)
+    frame = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+    return frame.to_pandas() if isinstance(frame, nw.DataFrame) else X
 
 
-def _frame(x: pd.DataFrame | ArrayLike) -> pd.DataFrame:
-    if not isinstance(x, pd.DataFrame):
-        array = np.asarray(x)
-        if array.ndim != 2:
-            raise ValueError(f"X has shape {array.shape}; a table needs (n, d)")
-        return pd.DataFrame(array, columns=[f"x{i}" for i in range(array.shape[1])])
-    require_readable(x)
-    return x.set_axis(x.columns.map(str), axis=1)
-
-
-def require_readable(x: pd.DataFrame) -> None:
+def require_readable(X: pd.DataFrame) -> None:
     """Refuse columns of one name, as text (1 and '1' are one), and cells that hold several values."""
-    names = x.columns.map(str)
+    names = X.columns.map(str)
     if not names.is_unique:
-        raise ValueError(
-            f"X has columns of the same name: {sorted(set(names[names.duplicated()]))}. Rename them, or keep the first "
-            "of each: X.loc[:, ~X.columns.map(str).duplicated()]."
+        raise InputError(
+            "X",
+            f"has columns of the same name: {sorted(set(names[names.duplicated()]))}",
+            remedy="Rename them, or keep the first of each: X.loc[:, ~X.columns.map(str).duplicated()].",
         )
-    for name in (name for name, dtype in x.dtypes.items() if pd.api.types.is_object_dtype(dtype)):
-        row = next((i for i, cell in enumerate(x[name]) if isinstance(cell, _SEVERAL_VALUES)), None)
+    for name in (name for name, dtype in X.dtypes.items() if pd.api.types.is_object_dtype(dtype)):
+        row = next((i for i, cell in enumerate(X[name]) if isinstance(cell, _SEVERAL_VALUES)), None)
         if row is not None:
-            cell = x[name].iloc[row]
-            raise ValueError(
-                f"column {name!r} holds a {type(cell).__name__} in row {row + 1}: {cell!s:.40}. A cell must be one "
-                "number, text or date: give each part a column of its own, join them to one text, or leave the column "
-                "out."
+            cell = X[name].iloc[row]
+            raise InputError(
+                "",
+                f"column {shown(name)} holds a {type(cell).__name__} in row {row + 1}",
+                got=cell,
+                remedy="A cell must be one number, text or date: give each of its values a column of its own, join "
+                "them to one text, or leave the column out.",
             )
 
 
-def _warn(text: str | None) -> None:
-    if text is not None:
-        warn(text)
+def _frame(X: Any) -> pd.DataFrame:
+    X = as_pandas(X)
+    if not isinstance(X, pd.DataFrame):
+        array = np.asarray(X)
+        if array.ndim != 2:
+            raise InputError("X", "must be a table of shape (n, d)", got=array.shape)
+        return pd.DataFrame(array, columns=[f"x{i}" for i in range(array.shape[1])])
+    require_readable(X)
+    return X.set_axis(X.columns.map(str), axis=1)
 
 
-def _warn_of_odd(name: str, note: str, given: pd.Series[Any], reading: Reading) -> None:
-    if reading.odd.any():
-        shown = given[reading.odd].unique()[:_SHOWN].tolist()
-        _warn(about_odd(name, note, int(reading.odd.sum()), int(given.notna().sum()), len(given), shown))
+def _absent(absent: Sequence[str], known: Sequence[object] | pd.Index[Any]) -> str:
+    names = ", ".join(shown(name) for name in absent[:5]) + (", …" if len(absent) > 5 else "")
+    return f"{len(absent)} column(s) seen in training, {names}; {closest(absent[0], known)}"
 
 
-def _warn_of_gaps(column: Column, reading: Reading) -> None:
-    _warn(about_gaps(column, int(np.isnan(reading.values).sum()) - int(reading.odd.sum()), len(reading.values)))
-
-
-def _warn_of_new(column: CategoryColumn, given: pd.Series[Any], new: NDArray[np.bool_]) -> None:
-    if new.any():
-        _warn(about_new(column, int(new.sum()), len(new), given[new].unique()[:_SHOWN].tolist()))
-
-
-def about_absent(absent: Sequence[str], there: Iterable[object]) -> str:
-    """The end of a message about columns that are not there."""
-    shown = ", ".join(map(repr, absent[:5])) + (", …" if len(absent) > 5 else "")
-    return f"{len(absent)} column(s) seen in training, {shown}; {closest(absent[0], there)}"
-
-
-def about_odd(name: str, note: str, count: int, filled: int, n: int, shown: Sequence[object]) -> str:
-    """What to say of cells that cannot be read as in training; an error where they are most of the `filled` ones."""
-    examples = ", ".join(f"{value!r:.60}" for value in shown)
-    if count >= _SEVERAL and 2 * count > filled:
-        raise ValueError(
-            f"column {name!r} cannot be read as in training in {count:,} of {n:,} rows, for example "
-            f"{examples} (in training: {note}); write it as it was then"
-        )
-    return (
-        f"column {name!r}: {count:,} of {n:,} cells cannot be understood and are taken as gaps, for "
-        f"example {examples} (in training: {note})"
-    )
-
-
-def about_gaps(column: Column, gaps: int, n: int) -> str | None:
-    """Where training had no gap, a column that is mostly empty is worth a word: its median stands in."""
-    if column.missing or 2 * gaps <= n:
-        return None
-    return (
-        f"column {column.name!r} is empty in {gaps:,} of {n:,} rows, and never was in training: "
-        "the training median stands in"
-    )
-
-
-def about_new(column: CategoryColumn, count: int, n: int, shown: Sequence[object]) -> str | None:
-    """Much text that training has not seen: another spelling, another column."""
-    if count <= _MANY * n:
-        return None
-    examples = ", ".join(f"{value!r:.60}" for value in shown)
-    seen = ", ".join(repr(value) for value in column.categories[:_SHOWN])
-    return (
-        f"column {column.name!r}: {count:,} of {n:,} cells hold text that training has not seen, for "
-        f"example {examples}, and say nothing to the model; it knows {seen}{', …' * (len(column.categories) > _SHOWN)}"
-    )
-
-
-class TableEncoder(TransformerMixin, BaseEstimator, TableCoder):
-    __doc__ = TableCoder.__doc__
-
-    def transform(self, X: pd.DataFrame | ArrayLike) -> NDArray[np.float32]:
-        return TableCoder.transform(self, X)  # scikit-learn's set_output wraps what a class itself defines
+def _column(part: Reader) -> Column:
+    kind, name = part.read("kind", str), part.text("name")
+    where = f"table encoder: column {name!r}"
+    if kind not in _KINDS:
+        raise InputError("", f"{where}: 'kind' must be one of {', '.join(_KINDS)}", got=kind)
+    column: Column = decode(_KINDS[kind], {key: value for key, value in part.data.items() if key != "kind"}, where)
+    return column

@@ -1,0 +1,210 @@
+"""Text to numbers and dates: formats, units, words for 'missing', and round trips."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lossdial.base.errors import InputError
+from lossdial.data.encoder.cells import (
+    ISO,
+    NumberFormat,
+    date_formats,
+    day_of,
+    days_since,
+    is_date_like,
+    is_placeholder,
+    number_format,
+    number_like,
+    read_dates,
+)
+
+FORMATS = [(decimal, thousands) for decimal in ".," for thousands in ("", ",", ".", " ", "'") if decimal != thousands]
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["1,5", "2"], [1.5, 2]),
+        (["0,123", "1,234"], [0.123, 1.234]),  # no thousands begin with 0
+        (["1.234,5", "7"], [1234.5, 7]),
+        (["1,234.5", "1,234"], [1234.5, 1234]),
+        (["12,345,678"], [12345678]),
+        (["1 234,5"], [1234.5]),
+        (["1\u202f234,5 €"], [1234.5]),
+        (["CHF 1'234.50", "CHF 1’000.00"], [1234.5, 1000]),
+        (["$12.50", "-$5", "$ 1,000"], [12.5, -5, 1000]),
+        (["12 %", "3.5%"], [12, 3.5]),
+        (["(12.50)", "3"], [-12.5, 3]),
+        (["−3", "+4", ".5", "6.", "1e-3"], [-3, 4, 0.5, 6, 0.001]),
+        (["36.6 °C", "40 °C"], [36.6, 40]),
+        (["5 km/h"], [5]),
+        (["180cm"], [180]),
+    ],
+)
+def test_what_is_clearly_a_number(texts: list[str], expected: list[float]) -> None:
+    chosen = number_format(texts)
+    assert chosen is not None
+    assert not chosen[1]
+    assert [chosen[0].read(text) for text in texts] == expected
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["5 kg", "300 g"],
+        ["$5", "€5"],
+        ["$5", "5"],
+        ["12 %", "0.12"],
+        ["1,5", "1.5"],
+        ["1,23", "1,234.5"],
+        ["1.2.3"],
+        ["12 34"],
+        ["<0.5"],
+        ["20-30"],
+        ["--5"],
+        ["(5"],
+        ["1,2,3"],
+        ["2020-01-01"],
+        ["M14"],
+        ["3+"],
+        ["12,34,567"],
+        ["USD 5", "EUR 5"],
+        ["ABC12"],
+    ],
+)
+def test_what_is_not_clear_has_no_format(texts: list[str]) -> None:
+    assert number_format(texts) is None
+
+
+def test_open_questions_are_said_and_the_rest_of_the_table_answers_them() -> None:
+    assert number_format(["1,234", "999"]) == (NumberFormat(".", ","), True)
+    assert number_format(["1,234", "999"], comma=True) == (NumberFormat(",", ""), True)
+    assert number_format(["1.234", "999"]) == (NumberFormat(".", ""), True)
+    assert number_format(["1.234", "999", "1.234.567"], comma=True) == (NumberFormat(",", "."), False)
+    assert number_format(["12", "999"]) == (NumberFormat(), False)
+    assert number_format(["12 %"], comma=True) == (NumberFormat(",.", suffix="%"), False)
+
+
+@given(
+    st.lists(st.floats(-1e9, 1e9).map(lambda v: round(v, 3)), min_size=1, max_size=30),
+    st.sampled_from(FORMATS),
+    st.sampled_from([("", ""), ("$", ""), ("", " %"), ("€ ", ""), ("", "kg")]),
+)
+@settings(max_examples=150, deadline=None)
+def test_every_format_is_read_back(values: list[float], marks: tuple[str, str], units: tuple[str, str]) -> None:
+    decimal, thousands = marks
+    sequence = [v if v != round(v, 2) else v + 0.004 for v in values]  # three digits behind every decimal mark
+    swap = str.maketrans({",": thousands, ".": decimal})
+    texts = [
+        f"{units[0]}{v:,.4f}{units[1]}".translate(swap) if thousands else f"{units[0]}{v:.4f}{units[1]}".translate(swap)
+        for v in sequence
+    ]
+    chosen = number_format(texts)
+    assert chosen is not None
+    assert not chosen[1]
+    for text, value in zip(texts, sequence, strict=True):
+        assert chosen[0].read(text) == pytest.approx(value, abs=1e-4)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_python_s_own_writing_is_read_exactly(value: float) -> None:
+    assert NumberFormat().read(repr(value)) == value
+
+
+@given(st.text(max_size=12))
+@settings(max_examples=300)
+def test_any_text_is_a_finite_answer_or_none(text: str) -> None:
+    for decimal, thousands in FORMATS:
+        value = NumberFormat(decimal, thousands).read(text)
+        assert value is None or isinstance(value, float)
+
+
+def test_another_format_than_the_columns_is_not_understood() -> None:
+    dollars = NumberFormat(prefix="$")
+    assert [dollars.read(text) for text in ("$3", "3", "€3", "$3 %", "$1,5")] == [3, None, None, None, None]
+    assert NumberFormat(".", ",").read("1,5") is None
+    assert NumberFormat(",", ".").read("1.5") is None
+
+
+def test_placeholders() -> None:
+    for word in ("unknown", "Unknown", "n/a", "N/A", "-", "?", "", "  ", "NULL", "#DIV/0!", "not available"):
+        assert is_placeholder(word), word
+    for word in ("0", "no", "never", "-1", "x", "1-", "n"):
+        assert not is_placeholder(word), word
+
+
+def test_how_much_of_a_column_reads_as_numbers() -> None:
+    assert number_like({"1,5": 3, "2.5": 4, "abc": 1}) == (7, ["abc"], 1)
+    assert number_like({"5 kg": 5, "300 g": 5}) == (10, [], 2)
+    assert number_like({f"{i} {'abcdefghijklmnopqrstuvwxyz'[i]}street": 1 for i in range(26)})[0] == 0
+    assert number_like({f"{'ABCDEFGHIJKLMNOPQRSTUVWXYZ'[i]}BC {i}": 1 for i in range(26)})[0] == 0
+    assert number_like({"1": 599, "$5": 1}) == (599, ["$5"], 2)
+
+
+@pytest.mark.parametrize("marks", [(";", ""), (".", "."), (",", "_")])
+def test_marks_of_no_number_are_refused(marks: tuple[str, str]) -> None:
+    with pytest.raises(InputError, match="two marks of numbers"):
+        NumberFormat(*marks)
+
+
+WRITTEN = ["%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y", "%m/%d/%y", "%d-%m-%Y"]
+WRITTEN += [
+    "%d %b %Y",
+    "%d %B %Y",
+    "%b %d, %Y",
+    "%B %d %Y",
+    "%d-%b-%Y",
+    "%d-%b-%y",
+    "%Y-%m-%dT%H:%M:%S",
+    "%d.%m.%Y %H:%M",
+]
+WRITTEN += ["%Y-%m-%d %H:%M:%S.%f", "%m/%d/%Y %I:%M %p", "%Y-%m-%dT%H:%M:%SZ"]
+
+
+@given(
+    st.lists(st.datetimes(datetime.datetime(1970, 1, 1), datetime.datetime(2068, 1, 1)), max_size=20),
+    st.sampled_from(WRITTEN),
+)
+@settings(max_examples=120, deadline=None)
+def test_what_strftime_writes_is_read_back(moments: list[datetime.datetime], written: str) -> None:
+    sure = [datetime.datetime(2001, 1, 31), *moments]  # tells day and month apart
+    texts = [moment.strftime(written) for moment in sure]
+    formats = date_formats(texts)
+    assert len(formats) == 1
+    expected = pd.Series([datetime.datetime.strptime(text, written) for text in texts]).dt.tz_localize("UTC")
+    assert (read_dates(texts, formats[0]) == expected).all()
+
+
+def test_day_and_month_that_cannot_be_told_apart_are_two_formats() -> None:
+    assert date_formats(["01/02/2020", "03/04/2021"]) == ("%d/%m/%Y", "%m/%d/%Y")
+    assert date_formats(["01/01/2020", "02/02/2021"]) == ("%d/%m/%Y",)  # both give the same days
+    assert date_formats(["01/02/2020", "13/04/2021"]) == ("%d/%m/%Y",)
+
+
+@pytest.mark.parametrize(
+    "texts", [["1.234"], ["12:30"], ["2020"], ["20200131"], ["3.4.5.6"], ["2020-13-01"], ["31.02.2020"], ["May"], []]
+)
+def test_what_is_no_date(texts: list[str]) -> None:
+    assert date_formats(texts) == ()
+
+
+def test_iso_with_and_without_time_and_zone() -> None:
+    texts = ["2020-01-02", "2020-01", "2020-01-02 12:00", "2020-01-02T12:00:00+01:00", "2020-01-02T12:00:00.5Z"]
+    assert date_formats(texts) == (ISO,)
+    days = days_since(read_dates(texts, ISO), "2020-01-01")
+    np.testing.assert_allclose(days, [1, 0, 1.5, 1 + 11 / 24, 1.5 + 0.5 / 86400], rtol=1e-12)
+
+
+def test_the_look_of_a_date() -> None:
+    assert all(is_date_like(text) for text in ("2020-01-31", "31.12.1999", "3 Jan 2020", "May 5, 2020", "1/2/99 10:00"))
+    assert not any(is_date_like(text) for text in ("1.234", "1.2.3", "10.0.0.1", "12-30", "abc", "2020", "5 kg"))
+
+
+@pytest.mark.parametrize("text", ["2020-01-31", "31.01.2020", "2020-01-31 12:00", "soon", "?"])
+def test_one_date_is_read_as_a_column_is(text: str) -> None:
+    dates = read_dates([text], ISO).fillna(read_dates([text], "%d.%m.%Y"))
+    np.testing.assert_array_equal(day_of(text, "%d.%m.%Y", "2020-01-01"), days_since(dates, "2020-01-01")[0])
