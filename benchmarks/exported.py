@@ -25,7 +25,7 @@ from lossdial import Bundle, LCTClassifier, OnnxModel, Predictor, Recipe, to_onn
 from lossdial.bundle import Training
 from lossdial.data.schema import ArraySchema, ImageSchema, Schema
 from lossdial.dial import OperatingPoint
-from lossdial.export.checking import made_up
+from lossdial.export.comparison import made_up
 from lossdial.losses import VSLoss
 from lossdial.models import MLP, CifarResNet, ConditionalClassifier, TimmBackbone
 

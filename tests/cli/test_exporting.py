@@ -35,7 +35,7 @@ def test_a_model_and_its_card(run: Path, tables: Path, tmp_path: Path, capsys: p
         (["{run}x", "--onnx", "{tmp}/m.onnx"], "{run}x does not exist; a model is the folder that"),
         (
             ["{run}", "--onnx", "{tmp}/file/m.onnx"],
-            "the folder {tmp}/file cannot be made (File exists); choose another",
+            "must lie in a folder that can be made (File exists)",
         ),
         (["{run}", "--onnx", "{tmp}/m.pb"], "--onnx must be a file that ends in .onnx"),
         (["{run}", "--card", "{tmp}/card.txt"], "--card must end in .md"),

@@ -39,13 +39,13 @@ class GraphColumn:
     def kind(self) -> Any:
         return object if isinstance(self.column, CategoryColumn) else np.float64
 
-    def feed(self, given: pd.Series[Any]) -> NDArray[Any]:
+    def feed(self, cells: pd.Series[Any]) -> NDArray[Any]:
         """The cells of a column (n,) as the graph takes them, whatever its type: read as in training."""
         if isinstance(self.column, CategoryColumn):
-            written = as_text(given)
-            written[given.isna().to_numpy()] = self.gap
+            written = as_text(cells)
+            written[cells.isna().to_numpy()] = self.gap
             return written
-        days = self.column.read(given).values
+        days = self.column.read(cells).values
         return days * _DAY + _unix(self.column.origin) if isinstance(self.column, DateColumn) else days
 
     def to_json(self) -> dict[str, Any]:
@@ -57,15 +57,15 @@ class GraphColumn:
 def graph_columns(encoder: TableCoder, taken: Iterable[str]) -> tuple[GraphColumn, ...]:
     """The columns that are read, each under its own name, or ``column.NAME`` where the graph has another use for it."""
     reserved = {"", *taken}
-    found: list[GraphColumn] = []
+    columns: list[GraphColumn] = []
     names = {column.name for column in encoder.columns_}
     for column in encoder.columns_:
         name = column.name
         while name in reserved or (name != column.name and name in names) or name.startswith(("dial.", "network.")):
             name = f"column.{name}"
         reserved.add(name)
-        found.append(GraphColumn(column, name, *_described(column)))
-    return tuple(found)
+        columns.append(GraphColumn(column, name, *_described(column)))
+    return tuple(columns)
 
 
 def _described(column: Column) -> tuple[str, str, bool]:

@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
-from lossdial.base.errors import closest, warn
+from lossdial.base.errors import InputError, closest, warn
 from lossdial.base.files import write
 from lossdial.base.progress import ProgressBar
 from lossdial.bundle import Bundle
 from lossdial.bundle.predictor import class_array
 from lossdial.data.schema import ArraySchema, ImageSchema, Schema, TableSchema
-from lossdial.export.checking import Check, check, encoded
 from lossdial.export.columns import GraphColumn, encode, graph_columns
-from lossdial.export.deciding import RESERVED, decisions, lam_input, settings
-from lossdial.export.network import ExportError, network_graph
-from lossdial.export.nodes import ML_OPSET, OPSET, Nodes
+from lossdial.export.comparison import Check, check, encoded
+from lossdial.export.decisions import RESERVED, decisions, lam_input, settings
+from lossdial.export.nodes import ML_OPSET, OPSET, ExportError, Nodes, network_graph
 
 if TYPE_CHECKING:
     import onnx
@@ -36,9 +35,25 @@ _LARGEST: Final = 2**31 - 1  # bytes of one protocol buffer
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and how it compares with Python.
+    """What `to_onnx` wrote, and how it compares with Python.
 
-    prepared: inputs that a file's cells must be turned into first, and what they hold.
+    Parameters
+    ----------
+    path : Path
+        The file.
+    size : int
+        Its bytes.
+    inputs : tuple of str
+        The names of the graph's inputs.
+    prepared : tuple of (str, str)
+        Inputs that the cells of a file must be converted to first, and what each of them holds.
+    check : Check
+        The comparison with Python.
+
+    Examples
+    --------
+    >>> to_onnx(clf.bundle_, "model.onnx").inputs  # doctest: +SKIP
+    ('age', 'town', 'point', 'lam.gamma', 'lam.tau', 'threshold', 'prevalence')
     """
 
     path: Path
@@ -51,19 +66,45 @@ class Exported:
 def to_onnx(
     bundle: Bundle, path: str | os.PathLike[str], *, point: str = "default", rows: Any = None, progress: bool = True
 ) -> Exported:
-    """Write a trained model as one ONNX file, checked row by row against Python; one that differs is not written.
+    """Write a trained model as one ONNX file that answers as Python does.
 
-    point: the operating point that answers where none is named. Every other is in the file too.
-    rows: raw rows to check with besides those that are made up.
+    Parameters
+    ----------
+    bundle : Bundle
+        The model.
+    path : str or path
+        The file to write; it ends in .onnx.
+    point : str
+        The operating point that answers where none is named. Every other is in the file, too.
+    rows : optional
+        Raw rows to compare besides those that are made up.
+    progress : bool
+        Whether to show a bar, where it takes longer than two seconds.
+
+    Returns
+    -------
+    Exported
+
+    Raises
+    ------
+    ExportError
+        Where the network has no form in ONNX, or the graph does not answer as Python does. Nothing is written then.
+
+    Examples
+    --------
+    >>> exported = to_onnx(clf.bundle_, "model.onnx", rows=df)  # doctest: +SKIP
+    >>> exported.check.near  # doctest: +SKIP
+    0
     """
     for package in ("onnx", "onnxscript", "onnxruntime"):
         if find_spec(package) is None:
             raise ModuleNotFoundError(f"this needs {package}: pip install 'lossdial[onnx]'", name=package)
     target = _place(path)
     if point not in bundle.points:
-        raise ValueError(f"there is no operating point {point!r}; {closest(point, bundle.points)}")
+        raise InputError("point", f"{point!r} is unknown; {closest(point, bundle.points)}")
     if bundle.points[point].lower is not None:
-        raise ValueError(f"{point!r} is a referral band, and no graph answers by one; name a point with one cut.")
+        remedy = "Name a point with one cut."
+        raise InputError("point", "must not be a referral band, by which no graph answers", got=point, remedy=remedy)
     for named in bundle.points.values():
         bundle.predictor.lam(named.lam)  # one of another model is an error, one outside the range a warning
     with ProgressBar("export", 4, progress, delay=2.0) as bar:
@@ -76,7 +117,7 @@ def to_onnx(
                 f"the graph has {model.ByteSize() / 1e9:.1f} GB; one ONNX file holds 2. Use `lossdial serve`."
             )
         data = model.SerializeToString()
-        found = check(bundle, data, rows)
+        comparison = check(bundle, data, rows)
         bar.advance(3, {})
         write(target, data)
         bar.advance(4, {})
@@ -87,22 +128,21 @@ def to_onnx(
             "clear, refer or act."
         )
     prepared = tuple((column.input, column.said) for column in columns if not column.raw)
-    return Exported(target, len(data), tuple(i.name for i in model.graph.input), prepared, found)
+    return Exported(target, len(data), tuple(i.name for i in model.graph.input), prepared, comparison)
 
 
 def _place(path: str | os.PathLike[str]) -> Path:
     """Where to write, found out before any work: a folder that cannot be made is told at once."""
     target = Path(path)
     if target.suffix.lower() != ".onnx":
-        raise ValueError(f"onnx must be a file that ends in .onnx; got {os.fspath(path)!r}.")
+        raise InputError("onnx", "must be a file that ends in .onnx", got=os.fspath(path))
     if target.is_dir():
-        raise ValueError(f"{target} is a folder; name a file in it.")
+        raise InputError("onnx", "must be a file, not a folder", got=os.fspath(path))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ValueError(
-            f"the folder {target.parent} cannot be made ({error.strerror}); choose another place."
-        ) from error
+        problem = f"must lie in a folder that can be made ({error.strerror})"
+        raise InputError("onnx", problem, got=os.fspath(path), remedy="Choose another place.") from error
     return target
 
 
@@ -115,7 +155,7 @@ def _assembled(bundle: Bundle, network: onnx.ModelProto, point: str) -> tuple[on
     x, broken, columns = _rows(graph, predictor.schema, [lam_input(name) for name in predictor.space.free])
     set_to = settings(graph, answering.points, point, predictor.space)
     last = "score" if broken is None else "network.score"
-    graph.take(network, {"x": x, "code": set_to.code}, {"score": last})
+    graph.take(network, {"x": x, "code": set_to.code, "score": last})
     if broken is not None:
         graph.add("Where", broken, graph.constant(np.array([np.nan], np.float32)), last, result="score")
     decisions(graph, "score", set_to, answering)

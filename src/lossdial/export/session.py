@@ -14,19 +14,34 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lossdial.base.errors import closest
+from lossdial.base.errors import InputError, closest
 from lossdial.data.schema import ImageSchema, Schema, TableSchema, schema_from_json
 from lossdial.dial import OperatingPoint
 from lossdial.dial.checks import require_prevalence
 from lossdial.export.columns import GraphColumn, graph_columns
-from lossdial.export.deciding import RESERVED
+from lossdial.export.decisions import RESERVED, lam_input
 
 __all__ = ["OnnxAnswers", "OnnxModel"]
 
 
 @dataclass(frozen=True, eq=False)
 class OnnxAnswers:
-    """Of n rows: the label, the probability of the positive class, and z₊ − z₋ at λ."""
+    """The answers for n rows.
+
+    Parameters
+    ----------
+    label : array of shape (n,)
+        The classes.
+    probability : array of shape (n,)
+        Of the positive class.
+    score : array of shape (n,)
+        z₊ − z₋ at λ, which the threshold is compared with.
+
+    Examples
+    --------
+    >>> OnnxModel("model.onnx").decide(df).probability  # doctest: +SKIP
+    array([0.12, 0.87])
+    """
 
     label: NDArray[Any]
     probability: NDArray[np.float64]
@@ -34,10 +49,23 @@ class OnnxAnswers:
 
 
 class OnnxModel:
-    """A file that :func:`to_onnx` wrote, or its bytes, in onnxruntime.
+    """A file that :func:`to_onnx` wrote, in onnxruntime.
 
     It reads raw rows as the model did in training, also those whose cells the graph itself cannot read, and refuses
     what the graph would answer with NaN.
+
+    Parameters
+    ----------
+    source : str, path or bytes
+        The file, or its content.
+    threads : int
+        Threads of onnxruntime; 0 leaves the number to it.
+
+    Examples
+    --------
+    >>> model = OnnxModel("model.onnx")  # doctest: +SKIP
+    >>> model.decide(df, "clinic").label  # doctest: +SKIP
+    array(['well', 'ill'], dtype=object)
     """
 
     def __init__(self, source: str | os.PathLike[str] | bytes, threads: int = 0) -> None:
@@ -71,8 +99,8 @@ class OnnxModel:
     @cached_property
     def ranges(self) -> dict[str, tuple[float, float]]:
         """The trained range of each coordinate of λ."""
-        found = json.loads(self.metadata["lossdial.lambda"])
-        return {name: (entry["range"][0], entry["range"][1]) for name, entry in found.items()}
+        entries = json.loads(self.metadata["lossdial.lambda"])
+        return {name: (entry["range"][0], entry["range"][1]) for name, entry in entries.items()}
 
     def decide(
         self,
@@ -82,25 +110,40 @@ class OnnxModel:
         threshold: float | None = None,
         prevalence: float | None = None,
     ) -> OnnxAnswers:
-        """What a point says of raw rows; its threshold and prevalence are its own unless given.
+        """Label, probability and score of raw rows.
 
-        With a λ in place of a point, the threshold is 0 unless given, and the probability the network's own there.
+        Parameters
+        ----------
+        X : data frame, array or images
+            Raw rows, as the model takes them in Python.
+        point : str, optional
+            An operating point; by default the one that the export chose.
+        lam : mapping, optional
+            λ in place of a point. The threshold is then 0 unless given, and the probability is the network's own.
+        threshold : float, optional
+            A score in place of the point's threshold.
+        prevalence : float, optional
+            The share of positives for which probabilities are stated. It moves no label.
+
+        Returns
+        -------
+        OnnxAnswers
         """
         feed = {**self._rows(X), **self._settings(point, lam, threshold, prevalence)}
         label, probability, score = self._session.run(["label", "probability", "score"], feed)
         return OnnxAnswers(label, probability, score)
 
     def refer(self, X: Any, point: str) -> NDArray[np.str_]:
-        """Clear, refer or act for each raw row: the graph's score at the point's λ, and the point's two cuts.
+        """Clear, refer or act for each raw row, by a point with two cuts.
 
-        The graph itself has no answer by a point with two cuts.
+        The graph itself has no answer by such a point: this compares its score at the point's λ with the cuts.
         """
         chosen = self._point(point)
         return chosen.actions(self.decide(X, lam={name: chosen.lam[name] for name in self.ranges}).score)
 
     def _point(self, name: str) -> OperatingPoint:
         if name not in self.points:
-            raise ValueError(f"there is no operating point {name!r}; {closest(name, self.points)}")
+            raise InputError("point", f"{name!r} is unknown; {closest(name, self.points)}")
         return self.points[name]
 
     def _settings(
@@ -110,25 +153,25 @@ class OnnxModel:
         threshold: float | None,
         prevalence: float | None,
     ) -> dict[str, NDArray[Any]]:
+        """The inputs that are not rows."""
         feed: dict[str, NDArray[Any]] = {}
         if point is not None:
+            if lam is not None:
+                raise InputError("lam", "must not be given beside {point}, which has its own λ")
             if self._point(point).lower is not None:
-                raise ValueError(f"{point!r} is a referral band, with two cuts; use refer(X, {point!r}).")
+                remedy = f"Use refer(X, {point!r})."
+                raise InputError("point", "must have one cut; this is a referral band", got=point, remedy=remedy)
             feed["point"] = np.array([point], dtype=object)
-        if point is not None and lam is not None:
-            raise ValueError("give point or lam, not both: a point has its own λ.")
-        if lam is not None and (missing := [name for name in self.ranges if name not in lam]):
-            raise ValueError(f"lam lacks {missing[0]!r}; it has {', '.join(self.ranges)}.")
+        if lam is not None and lam.keys() != self.ranges.keys():
+            raise InputError("lam", f"must have {', '.join(self.ranges)}, and no other", got=dict(lam))
         for name, value in (lam or {}).items():
-            if name not in self.ranges:
-                raise ValueError(f"λ has no {name!r} to vary; {closest(name, self.ranges)}")
             low, high = self.ranges[name]
             if not low - 1e-6 <= value <= high + 1e-6:
-                raise ValueError(f"{name} must lie in the trained range [{low:g}, {high:g}]; got {value:g}.")
-            feed[f"lam.{name}"] = np.array([value], dtype=np.float32)
+                raise InputError("lam", f"must have {name} in the trained range [{low:g}, {high:g}]", got=value)
+            feed[lam_input(name)] = np.array([value], dtype=np.float32)
         if threshold is not None:
             if np.isnan(threshold):
-                raise ValueError("threshold must be a number; got nan.")
+                raise InputError("threshold", "must be a number", got=threshold)
             feed["threshold"] = np.array([threshold], dtype=np.float64)
         if prevalence is not None:
             require_prevalence(prevalence)
@@ -142,7 +185,7 @@ class OnnxModel:
     @cached_property
     def _columns(self) -> tuple[GraphColumn, ...]:
         encoder = self._schema.encoder if isinstance(self._schema, TableSchema) else None
-        return () if encoder is None else graph_columns(encoder, [*RESERVED, *(f"lam.{name}" for name in self.ranges)])
+        return () if encoder is None else graph_columns(encoder, [*RESERVED, *map(lam_input, self.ranges)])
 
     def _rows(self, X: Any) -> dict[str, NDArray[Any]]:
         schema = self._schema

@@ -1,10 +1,10 @@
-"""Whether a graph says what Python says, row by row."""
+"""A graph compared with Python, row by row."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +17,7 @@ from lossdial.bundle.predictor import Decisions, Predictor, class_array
 from lossdial.data.encoder.columns import DAYS, CategoryColumn, Column, DateColumn
 from lossdial.data.schema import ArraySchema, ImageSchema, TableSchema
 from lossdial.dial.metrics.registry import sigmoid
-from lossdial.export.network import ExportError
+from lossdial.export.nodes import ExportError
 from lossdial.export.session import OnnxAnswers, OnnxModel
 
 __all__ = ["TOLERANCE", "Check", "check", "encoded", "made_up"]
@@ -32,9 +32,23 @@ _LAMS: Final = 4
 
 @dataclass(frozen=True)
 class Check:
-    """How a graph compares with Python: batches and rows tried, the greatest difference of scores and probabilities.
+    """How a graph compares with Python.
 
-    near: labels that differ because a score lies on the threshold to within rounding.
+    Parameters
+    ----------
+    batches : tuple of int
+        The sizes of the batches that were compared.
+    rows : int
+        How many rows they had.
+    score, probability : float
+        The greatest differences.
+    near : int
+        Labels that differ because a score lies on the threshold to within rounding.
+
+    Examples
+    --------
+    >>> Check((1, 2, 1000), 1003, 2e-6, 1e-7, 0).near
+    0
     """
 
     batches: tuple[int, ...]
@@ -45,74 +59,64 @@ class Check:
 
 
 def check(bundle: Bundle, graph: bytes, rows: Any = None, seed: int = 0) -> Check:
-    """Compare labels, probabilities and scores at every point and at some λ by hand, in batches of 1, 2 and 1,000.
+    """Compare labels, probabilities and scores at every point and at some λ by hand; a difference is an error.
 
-    rows: raw rows to compare besides those that are made up. Where they differ, an error says at what.
+    Batches have 1, 2 and 1,000 rows that are made up; `rows` are raw rows to compare besides.
     """
     model, predictor = OnnxModel(graph, threads=1), bundle.predictor
-    size = encoded(predictor, 1).size
-    largest = max(2, min(_BATCHES[-1], _NUMBERS // max(1, size)))
-    tried = tuple(dict.fromkeys(min(size, largest) for size in _BATCHES))
-    found = Check(tried, 0, 0.0, 0.0, 0)
-    batches = [made_up(predictor, size, seed) for size in tried]
-    given = [] if rows is None else [rows[i : i + largest] for i in range(0, len(rows), largest)]
-    for batch in [*batches, *given]:
-        with warnings.catch_warnings(action="ignore", category=UserWarning):  # of gaps and texts, which are meant
-            found = _compared(bundle, model, batch, found, seed)
-    if found.near:
+    largest = max(2, min(_BATCHES[-1], _NUMBERS // max(1, encoded(predictor, 1).size)))
+    sizes = tuple(dict.fromkeys(min(size, largest) for size in _BATCHES))
+    batches = [made_up(predictor, size, seed) for size in sizes]
+    if rows is not None:
+        batches += [rows[i : i + largest] for i in range(0, len(rows), largest)]
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # of gaps and texts, which are meant
+        parts = [part for batch in batches for part in _compared(bundle, model, batch, seed)]
+    scores, probabilities, near = zip(*parts, strict=True)
+    total = sum(map(len, batches))
+    if sum(near):
         warn(
-            f"{found.near} of {found.rows:,} rows lie on a threshold to within rounding, and get the other label in "
+            f"{sum(near)} of {total:,} rows lie on a threshold to within rounding, and get the other label in "
             "onnxruntime."
         )
-    return found
+    return Check(sizes, total, max(scores), max(probabilities), sum(near))
 
 
-def _compared(bundle: Bundle, model: OnnxModel, batch: Any, found: Check, seed: int) -> Check:
+def _compared(bundle: Bundle, model: OnnxModel, batch: Any, seed: int) -> Iterator[tuple[float, float, int]]:
+    """The greatest differences of scores and of probabilities, and labels near a threshold: by point, then by λ."""
     predictor = bundle.predictor
     features = predictor.features(batch)
     for point in (point for point in bundle.points.values() if point.lower is None):
-        here = predictor.decide(features, point)
-        found = _worse(
-            found, here, model.decide(batch, point.name), point.threshold, predictor, f"point {point.name!r}"
-        )
-    for lam in _by_hand(predictor, seed):
-        margin = predictor.margins(features, lam)
-        cut = float(np.median(margin)) + 1e-3
-        here = Decisions(margin, sigmoid(margin.astype(np.float64)), margin.astype(np.float64) > cut)
-        there = model.decide(batch, lam=lam, threshold=cut)
-        found = _worse(found, here, there, cut, predictor, f"λ {lam}")
-    return replace(found, rows=found.rows + len(features))
-
-
-def _by_hand(predictor: Predictor, seed: int) -> Iterator[Mapping[str, float]]:
+        ours = predictor.decide(features, point)
+        theirs = model.decide(batch, point.name)
+        yield _differences(ours, theirs, point.threshold, predictor, f"point {point.name!r}")
     space, rng = predictor.space, np.random.default_rng(seed)
     for _ in range(_LAMS if space.dim else 0):
-        yield {name: float(np.float32(rng.uniform(*space.bounds(name)))) for name in space.free}
+        lam = {name: float(np.float32(rng.uniform(*space.bounds(name)))) for name in space.free}
+        margin = predictor.margins(features, lam)
+        threshold = float(np.median(margin)) + 1e-3
+        ours = Decisions(margin, sigmoid(margin.astype(np.float64)), margin.astype(np.float64) > threshold)
+        yield _differences(ours, model.decide(batch, lam=lam, threshold=threshold), threshold, predictor, f"λ {lam}")
 
 
-def _worse(found: Check, here: Decisions, there: OnnxAnswers, cut: float, predictor: Predictor, where: str) -> Check:
-    score = _apart(here.margin, there.score) / np.maximum(1, np.abs(here.margin))
-    probability = _apart(here.probability, there.probability)
-    labels = class_array(predictor.classes)[here.positive.astype(np.intp)].astype(str)
-    other = labels != there.label.astype(str)
-    close = np.abs(here.margin.astype(np.float64) - cut) <= TOLERANCE * np.maximum(1, np.abs(here.margin))
-    for text, bad in (
+def _differences(
+    ours: Decisions, theirs: OnnxAnswers, threshold: float, predictor: Predictor, where: str
+) -> tuple[float, float, int]:
+    scale = np.maximum(1, np.abs(ours.margin))
+    score, probability = _apart(ours.margin, theirs.score) / scale, _apart(ours.probability, theirs.probability)
+    labels = class_array(predictor.classes)[ours.positive.astype(np.intp)].astype(str)
+    other = labels != theirs.label.astype(str)
+    near = np.abs(ours.margin.astype(np.float64) - threshold) <= TOLERANCE * scale
+    for what, bad in (
         (f"scores by up to {score.max(initial=0.0):.2g}", score > TOLERANCE),
         (f"probabilities by up to {probability.max(initial=0.0):.2g}", probability > TOLERANCE),
-        ("labels", other & ~close),
+        ("labels", other & ~near),
     ):
         if bad.any():
             raise ExportError(
-                f"the graph differs from Python at {where}: {text}, in {int(bad.sum()):,} of {len(bad):,} rows; "
+                f"the graph differs from Python at {where}: {what}, in {int(bad.sum()):,} of {len(bad):,} rows; "
                 "nothing was written. A network that draws random numbers, or keeps state, cannot be exported."
             )
-    worst = float(score.max(initial=0.0)), float(probability.max(initial=0.0))
-    return replace(
-        found,
-        score=max(found.score, worst[0]),
-        probability=max(found.probability, worst[1]),
-        near=found.near + int(other.sum()),
-    )
+    return float(score.max(initial=0.0)), float(probability.max(initial=0.0)), int(other.sum())
 
 
 def _apart(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
@@ -122,13 +126,13 @@ def _apart(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def encoded(predictor: Predictor, n: int) -> NDArray[Any]:
-    """What the network is given of n rows that are made up."""
+    """n made-up rows, as the network gets them."""
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         return predictor.schema.encode(made_up(predictor, n, seed=0))
 
 
 def made_up(predictor: Predictor, n: int, seed: int) -> Any:
-    """n raw rows that nobody has seen: numbers about as large as in training, known and unknown texts, gaps, noise."""
+    """n raw rows: numbers about as large as in training, known and unknown texts, gaps, noise."""
     schema, rng = predictor.schema, np.random.default_rng([seed, n])
     if isinstance(schema, ImageSchema):
         levels = rng.integers(1, 256, (n, schema.channels, 1, 1))  # dark images and bright ones
