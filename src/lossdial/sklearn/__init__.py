@@ -9,10 +9,8 @@ from lossdial.base.imports import lazily
 if TYPE_CHECKING:
     from lossdial.sklearn.classifier import LCTClassifier
     from lossdial.sklearn.dialed import DialedClassifier
-    from lossdial.sklearn.parameters import Run
+    from lossdial.sklearn.run import Run
 
 __all__ = ["DialedClassifier", "LCTClassifier", "Run"]
 
-__getattr__, __dir__ = lazily(
-    __name__, {"classifier": "LCTClassifier", "dialed": "DialedClassifier", "parameters": "Run"}
-)
+__getattr__, __dir__ = lazily(__name__, {"classifier": "LCTClassifier", "dialed": "DialedClassifier", "run": "Run"})

@@ -1,27 +1,33 @@
-"""``LCTClassifier``: the scikit-learn face."""
+"""``LCTClassifier``: the scikit-learn face of a model over a distribution of losses."""
 
 from __future__ import annotations
 
+import dataclasses
+import os
 from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
-import torch
-from numpy.typing import ArrayLike
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_sample_weight, check_consistent_length
-from torch import nn
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import Tags
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, validate_data
+from torch import Tensor, nn
 
+from lossdial.base.errors import InputError
 from lossdial.base.files import claimed
-from lossdial.base.labels import positive_class
-from lossdial.bundle import Bundle, Training
-from lossdial.bundle.predictor import Predictor
-from lossdial.data.schema import as_pandas
-from lossdial.dial import Objective
+from lossdial.base.labels import are_positive, flat, positive_class
+from lossdial.bundle import Bundle, Evidence, Training
+from lossdial.bundle.predictor import ModelScores, Predictor, class_array
+from lossdial.data.encoder.table import require_readable
+from lossdial.data.schema import ImageRows, TableSchema, are_paths, as_dense, as_pandas, require_finite, schema_of
+from lossdial.dial import Dial, Objective, OperatingPoint
 from lossdial.dial.certificates.evidence import Sketch, sketches
 from lossdial.dial.metrics.functions import auc
+from lossdial.dial.metrics.registry import sigmoid
 from lossdial.losses import ConditionalLoss
 from lossdial.models import (
     FeaturesConfig,
@@ -34,27 +40,17 @@ from lossdial.models import (
     PolynomialConfig,
     TableConfig,
 )
-from lossdial.sklearn.finished import evidence_of, finished, seed_of, untuned
-from lossdial.sklearn.learning import (
-    Encoded,
-    check_exact,
-    default_recipe,
-    default_space,
-    loss_of,
-    solvable,
-    solved,
-    trained,
-)
-from lossdial.sklearn.parameters import Run, parameters_to_json
-from lossdial.sklearn.rows import Rows, columns_as, embedded, hold_out, in_memory
-from lossdial.sklearn.trained import TrainedClassifier
-from lossdial.spaces import Space
+from lossdial.sklearn.parameters import NestedParameters, parameters_from_json, parameters_to_json
+from lossdial.sklearn.points import PointsMixin, two_classes
+from lossdial.sklearn.rows import LabelledRows, TrainingData, columns_as, in_memory
+from lossdial.sklearn.run import Plan, Run, default_recipe, finished, require_solvable, seed_of, solvable
+from lossdial.spaces import Lam, Space
 from lossdial.training import Checkpoint, Exact, Recipe, standing_lam
 
 __all__ = ["LCTClassifier"]
 
 
-class LCTClassifier(TrainedClassifier):
+class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
     """A binary classifier trained once over a distribution of losses; λ and threshold are chosen afterwards.
 
     X may be a data frame (of pandas, polars or Arrow; numbers, text, booleans, dates, gaps), an array (n, d), a sparse
@@ -73,18 +69,19 @@ class LCTClassifier(TrainedClassifier):
         a ridge. ``"features"``: the rows are features already, such as embeddings, and are standardised only. A module
         is copied, not changed; it maps a batch to (n, c) or (n, c, h, w).
     head : {"film", "polynomial", "plain"} or HeadConfig, optional
-        What turns features and λ into a score. By default the paper's FiLM where λ varies.
+        What turns features and λ into a score. By default the paper's FiLM, where λ varies.
     recipe : "exact", Exact or Recipe, optional
-        How to train: epochs, batch size, optimiser, schedule, …; or, on features that do not move, to solve for every
-        λ exactly, with nothing to search. By default that, unless ``network`` is one to be trained, or a head or a
-        space without a ridge is given.
-    aim : Objective, optional
-        What to tune for at the end of ``fit``, on the held-out share; without, ``predict`` answers at the λ nearest to
-        cross entropy, a ridge at the least held-out log loss, until ``tune`` is called.
+        How to train: epochs, batch size, optimiser, schedule; or, on features that do not move, to solve for every λ
+        exactly. An exact solve is the default, unless ``network`` is one to be trained, or a head or a space without a
+        ridge is given.
+    objective : Objective, optional
+        What to tune for at the end of ``fit``, on the held-out share. Without one, ``predict`` answers at the λ nearest
+        to cross entropy, and at the ridge of least held-out log loss, until ``tune`` is called.
     pos_label : label, optional
-        The class to look for. By default the rarer one.
+        The positive class. By default the rarer one.
     validation_fraction : float
-        Share of the data held out in ``fit``, stratified and by groups, unless validation data are given; 0: none.
+        The share of the data that ``fit`` holds out, stratified and by groups, unless validation data are given; 0 for
+        none.
     random_state : int, RandomState or None
         One seed for weights, shuffling, λ, augmentation and the held-out share.
     run : Run, optional
@@ -112,6 +109,9 @@ class LCTClassifier(TrainedClassifier):
     >>> sorted(clf.points["default"].lam)
     ['gamma', 'ridge', 'tau']
     """
+
+    classes_: NDArray[Any]
+    bundle_: Bundle
 
     _defaults: ClassVar[Mapping[str, tuple[type, ...]]] = {
         "network": (MLPConfig, TableConfig),
@@ -162,6 +162,8 @@ class LCTClassifier(TrainedClassifier):
             return default_recipe(self.loss, self.space, self._value("network"), self.head)
         return super()._default(name)
 
+    # --- training
+
     def fit(
         self,
         X: Any,
@@ -175,130 +177,128 @@ class LCTClassifier(TrainedClassifier):
     ) -> Self:
         """Train. Without validation data a share of (X, y) is held out, for ``tune`` to use.
 
-        groups: rows of one group (a patient, a machine) stay on one side of the split; without, copies of a row do.
-        sample_weight: how much each row counts, in training and in the figures of the held-out rows.
+        Parameters
+        ----------
+        X, y
+            Rows and labels of two classes.
+        X_val, y_val
+            Rows that training must not see, in place of a held-out share.
+        groups
+            Rows of one group (a patient, a machine) stay on one side of the split; without groups, copies of a row do.
+        sample_weight
+            How much each row counts, in training and in the figures of the held-out rows.
+        groups_val
+            The groups of ``X_val``.
+
+        Returns
+        -------
+        LCTClassifier
         """
         self._check_settings()
         run = self._value("run")
         with nullcontext() if run.path is None else claimed(run.path, "this training"):
-            rows = self._rows(X, y, X_val, y_val, groups, sample_weight, groups_val)
+            data = self._data(X, y, X_val, y_val, groups, sample_weight, groups_val)
             seed = seed_of(self.random_state, run.path, self.network)
-            identity = self._identity(rows, seed)
-            done = finished(run.path, identity, self.network)
-            bundle = self._train(rows, seed, identity, run) if done is None else done
-            self._take(bundle)
-            if done is None and self.objective is not None:
+            identity = self._identity(seed, data.checksum())
+            bundle = finished(run.path, identity, self.network)
+            if bundle is not None:
+                self._take(bundle)
+                return self
+            self._take(self._train(data, seed, identity))
+            if self.objective is not None:
                 self._tune_if_enough(self.objective)
-            if done is None and run.path is not None:
+            if run.path is not None:
                 self.save(run.path)
                 Checkpoint.remove(run.path)
         return self
 
     def _check_settings(self) -> None:
         if not 0 <= self.validation_fraction < 1:
-            raise ValueError(f"validation_fraction must lie in [0, 1); got {self.validation_fraction}.")
+            raise InputError("validation_fraction", "must lie in [0, 1)", got=self.validation_fraction)
         if self.objective is not None and not isinstance(self.objective, Objective):
-            raise ValueError(f"aim must be an Objective, such as Objective(maximize='f1'); got {self.objective!r}.")
+            raise InputError(
+                "objective", "must be an Objective", got=self.objective, remedy="Give Objective(maximize='f1'), say."
+            )
         for name, kinds, legal in (
             ("recipe", (Recipe, Exact), "'exact', an Exact(…) or a Recipe(…)"),
             ("run", (Run,), "a Run(…)"),
             ("network", (NetworkConfig, nn.Module), "'table', 'mlp', 'features', a config of one, or a torch module"),
         ):
             if not isinstance(self._value(name), kinds):
-                raise ValueError(f"{name} must be {legal}; got {getattr(self, name)!r}.")
+                raise InputError(name, f"must be {legal}", got=getattr(self, name))
         if isinstance(self._value("recipe"), Exact):
-            check_exact(self._value("network"), self.head)
+            require_solvable(self._value("network"), self.head)
 
-    def _rows(self, X: Any, y: Any, X_val: Any, y_val: Any, groups: Any, sample_weight: Any, groups_val: Any) -> Rows:
-        """The training rows, checked, with their labels, weights and groups; and those to validate on."""
+    def _data(
+        self, X: Any, y: Any, X_val: Any, y_val: Any, groups: Any, sample_weight: Any, groups_val: Any
+    ) -> TrainingData:
+        """What ``fit`` was given, checked."""
         y = as_pandas(y)
         target = y.columns[0] if isinstance(y, pd.DataFrame) and len(y.columns) else getattr(y, "name", None)
         size = getattr(self.network, "image_size", None)
         X, y = self._validate(X, y)
         check_consistent_length(X, y, groups, sample_weight)
-        check_classification_targets(y)
-        kind = type_of_target(y, input_name="y")
-        if kind != "binary":
-            raise ValueError(
-                f"Only binary classification is supported. The type of the target is {kind}. "
-                f"It holds {len(np.unique(y))} values; two are needed."
-            )
-        self.classes_ = np.unique(y)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y holds one class only, {self.classes_.tolist()[0]!r}; two are needed to tell apart.")
-        positive = positive_class(y, self.pos_label)
-        negative = self.classes_[0] if positive == self.classes_[1] else self.classes_[1]
+        self.classes_ = two_classes(y)
+        is_positive = self.classes_ == positive_class(y, self.pos_label)
+        classes = self.classes_[~is_positive][0], self.classes_[is_positive][0]
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, np.empty((len(y), 1)))
+        rows = LabelledRows(in_memory(X, size), are_positive(y, classes), _array(groups), weight)
+        held_out = None
         if (X_val is None) != (y_val is None):
-            raise ValueError("pass X_val and y_val together, or neither to hold out a share of X and y.")
+            raise InputError("X_val", "and {y_val} go together", remedy="Give both, or neither to hold out a share.")
         if X_val is not None:
             X_val, y_val = self._validate(columns_as(X, X_val), y_val, reset=False)
             check_consistent_length(X_val, y_val, groups_val)
-        return Rows(
-            X=in_memory(X, size),
-            y=y,
-            classes=(negative, self.classes_[self.classes_ == positive][0]),
-            groups=None if groups is None else np.asarray(groups),
-            weight=None if sample_weight is None else _check_sample_weight(sample_weight, np.empty((len(y), 1))),
-            X_val=in_memory(X_val, size),
-            y_val=y_val,
-            groups_val=None if groups_val is None else np.asarray(groups_val),
-            target=None if target is None else str(target),
-        )
+            held_out = LabelledRows(in_memory(X_val, size), are_positive(y_val, classes), _array(groups_val))
+        return TrainingData(rows, held_out, classes, None if target is None else str(target))
 
-    def _train(self, rows: Rows, seed: int, identity: Mapping[str, Any], run: Run) -> Bundle:
-        recipe, network = self._value("recipe"), self._value("network")
-        split = hold_out(rows, self.validation_fraction, seed)
+    def _train(self, data: TrainingData, seed: int, identity: Mapping[str, Any]) -> Bundle:
+        """The trained model, with all that is known of it."""
+        run, recipe, network = self._value("run"), self._value("recipe"), self._value("network")
+        rows, held_out = data.split(self.validation_fraction, seed)
         frozen = isinstance(network, FrozenEncoder)
         if frozen:
-            split = embedded(split, network, run.progress)
-        schema = split.schema(getattr(network, "image_size", None), network.n_features if frozen else None)
-        encoded = Encoded(
-            x=torch.from_numpy(schema.encode(split.X)),
-            labels=split.labels,
-            weight=split.weight,
-            x_val=None if split.X_val is None else torch.from_numpy(schema.encode(split.X_val)),
-            labels_val=split.labels_val,
-            groups=split.groups,
-        )
-        loss = loss_of(self.loss, split.labels, split.weight)
-        space = self.space if self.space is not None else default_space(loss, recipe)
-        loss.check_space(space)
-        if isinstance(recipe, Exact):
-            learned = solved(recipe, encoded, loss, space, network, seed, run)
-        else:
-            learned = trained(recipe, encoded, loss, space, network, self.head, seed, run, identity)
-        model, history, plain = learned.model, learned.history, space.nearest(loss.neutral)
-        predictor = Predictor(schema, model, rows.classes)
-        features = None if split.X_val is None else predictor.features(split.X_val)
-        evidence = evidence_of(predictor, split, features)
-        both = evidence is not None and 0 < evidence.y.sum() < len(evidence.y)
-        enough = evidence is not None and evidence.silence is None
-        ridge_on, lam = "", plain
-        if enough and features is not None and split.labels_val is not None:
-            lam = standing_lam(model, loss, features, split.labels_val, split.weight_val)
-            if "ridge" in space.free:
-                ridge_on = sketches(split.labels_val, predictor.margins(features, lam))
-            if isinstance(recipe, Exact):  # which has no epochs to validate after
-                history = ({**history[-1], "auc": float(auc(split.labels_val, predictor.margins(features, lam)))},)
+            rows = rows.embedded(network, run.progress)
+            held_out = None if held_out is None else held_out.embedded(network, run.progress)
+        schema = schema_of(rows.X, getattr(network, "image_size", None), network.n_features if frozen else None)
+        plan = Plan.of(self.loss, self.space, rows, recipe, network, self.head, seed, run, identity)
+        inputs = rows.encoded(schema)
+        inputs_held_out = None if held_out is None else held_out.encoded(schema)
+        learned = plan.learn(inputs, inputs_held_out)
+        predictor = Predictor(schema, learned.model, data.classes)
+        plain = plan.space.nearest(plan.loss.neutral)
+        point, history, envelope, evidence = _untuned(plain), learned.history, None, None
+        if inputs_held_out is not None:
+            labels, features = inputs_held_out.labels, learned.model.embed(inputs_held_out.X)
+            evidence = _evidence(predictor.scores(features), inputs_held_out)
+            if evidence.silence is None:
+                envelope = evidence.dial(plain.as_dict()).envelope()
+                lam = standing_lam(learned.model, plan.loss, features, labels, inputs_held_out.weight)
+                margins = predictor.margins(features, lam)
+                point = _untuned(lam, sketches(labels, margins) if "ridge" in plan.space.free else "")
+                if isinstance(recipe, Exact):  # which has no epochs to validate after
+                    history = ({**history[-1], "auc": float(auc(labels, margins))},)
+            if len(np.unique(labels)) < 2:
+                evidence = None
         return Bundle(
             predictor=predictor,
             training=Training(
-                loss=loss.recipe(),
-                prevalence=float(np.average(split.labels, weights=split.weight)),
+                loss=plan.loss.recipe(),
+                prevalence=float(np.average(rows.labels, weights=rows.weight)),
                 seconds=round(learned.seconds, 3),
                 steps=learned.steps,
                 history=history,
                 parameters=parameters_to_json(self.get_params(deep=False)),
                 identity=identity,
-                target=rows.target,
+                target=data.target,
             ),
-            points={"default": untuned(lam, ridge_on)},
-            envelope=evidence.dial(plain.as_dict()).envelope() if evidence is not None and enough else None,
-            evidence=evidence if both and run.evidence else None,
-            seen=Sketch.of(schema.numbers(split.X)) if run.evidence else None,
+            points={"default": point},
+            envelope=envelope,
+            evidence=evidence if run.evidence else None,
+            seen=Sketch.of(schema.numbers(rows.X)) if run.evidence else None,
         )
 
-    def _identity(self, rows: Rows, seed: int) -> dict[str, Any]:
+    def _identity(self, seed: int, checksum: int) -> dict[str, Any]:
         """What must be the same for a checkpoint to be resumed, or a finished model to be this one."""
         # The seed stands for random_state, whose repr may hold an address; where it runs changes nothing.
         params = {k: v for k, v in self.get_params().items() if k.partition("__")[0] not in ("run", "random_state")}
@@ -307,4 +307,248 @@ class LCTClassifier(TrainedClassifier):
             for k, v in params.items()
             if not any(other.startswith(f"{k}__") for other in params)
         }
-        return leaves | {"precision": self._value("run").precision, "seed": seed, "data": rows.checksum()}
+        return leaves | {"precision": self._value("run").precision, "seed": seed, "data": checksum}
+
+    # --- predictions
+
+    def decision_function(self, X: Any, *, lam: Mapping[str, float] | Lam | None = None) -> NDArray[np.float32]:
+        """Positive where ``classes_[1]`` is predicted, (n,).
+
+        Parameters
+        ----------
+        X
+            Raw rows, as in ``fit``.
+        lam
+            The λ at which the network's margin is given. Without, it is the distance from the threshold of the default
+            point, at its own λ.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        if lam is None:
+            return super().decision_function(X)
+        margin = self._margins(X, lam)
+        return -margin if self._flipped else margin
+
+    def predict_proba(
+        self, X: Any, point: str = "default", *, lam: Mapping[str, float] | Lam | None = None
+    ) -> NDArray[np.float64]:
+        """Probabilities (n, 2), columns as ``classes_``.
+
+        Parameters
+        ----------
+        X
+            Raw rows, as in ``fit``.
+        point
+            The name of an operating point: its probabilities are calibrated, and at its prevalence.
+        lam
+            In place of a point: the network's own probabilities at this λ.
+
+        Returns
+        -------
+        array of shape (n, 2)
+        """
+        if lam is None:
+            return self._probabilities(X, point)
+        return self._columns(sigmoid(self._margins(X, lam).astype(np.float64)))
+
+    def _margins(self, X: Any, lam: Mapping[str, float] | Lam) -> NDArray[np.float32]:
+        check_is_fitted(self)
+        return self._predictor.margins(self._predictor.features(self._validate(X, reset=False)), lam)
+
+    @property
+    def _predictor(self) -> Predictor:
+        return self.bundle_.predictor
+
+    @property
+    def _flipped(self) -> bool:
+        return bool(self.classes_[0] == self._predictor.classes[1])
+
+    # --- the dial
+
+    def dial(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        groups: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        lams: Lam | None = None,
+    ) -> Dial:
+        """The dial of labelled rows at every λ, to ask anything of; the backbone is called once.
+
+        Parameters
+        ----------
+        X, y
+            Rows that training has not seen. Without them, those held out in ``fit``.
+        groups
+            Rows of one group (a patient) belong together.
+        sample_weight
+            How much each row counts.
+        lams
+            The λ to look at, as ``Space.grid(gamma=[...], tau=[...])`` gives them; by default an even grid over the
+            trained range.
+
+        Returns
+        -------
+        Dial
+            It knows the points of this estimator by name, and which rows trained it.
+        """
+        check_is_fitted(self)
+        if (X is None) != (y is None):
+            raise InputError("X", "and {y} go together", remedy="Give both, or neither to use the held-out rows.")
+        if X is None:
+            if lams is not None:
+                raise InputError("lams", "needs {X} and {y}: of held-out rows only the scores on the grid are kept")
+            return self.bundle_.held_out()
+        X, y = self._validate(X, y, reset=False)
+        X = self._predictor.schema.readable(X)
+        features = self._features(X)
+        return self.bundle_.dial(X, y, groups=groups, sample_weight=sample_weight, lams=lams, features=features)
+
+    def _features(self, X: Any) -> Tensor:
+        """The features of rows, kept for the next question about the same rows."""
+        key = (self._predictor.model, self._predictor.schema.fingerprints(X).tobytes())
+        cache: dict[tuple[Any, ...], Tensor] = self.__dict__.setdefault("_cache", {})
+        if key not in cache:
+            while len(cache) >= 2:  # validation and test data
+                cache.pop(next(iter(cache)))
+            cache[key] = self._predictor.features(X)
+        return cache[key]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_cache"}
+
+    def _adapted(self, terms: Mapping[str, Any]) -> OperatingPoint:
+        """Adapt by the kept scores, or by the envelope where that alone was kept."""
+        check_is_fitted(self)
+        return self.bundle_.adapt(**terms)
+
+    @property
+    def _stored(self) -> Mapping[str, OperatingPoint]:
+        return self.bundle_.points
+
+    def _store(self, point: OperatingPoint) -> None:
+        self.bundle_ = self.bundle_.with_point(point)
+
+    # --- on disk
+
+    def save(self, path: str | os.PathLike[str], evidence: bool = True, replace: bool = False) -> None:
+        """Write the trained model into a folder, as a :class:`~lossdial.bundle.Bundle`.
+
+        Parameters
+        ----------
+        path
+            The folder.
+        evidence
+            Keep scores and labels of the held-out rows with it, so that it can be tuned without data.
+        replace
+            Write also where the folder holds another model, which is then lost.
+        """
+        check_is_fitted(self)
+        bundle = self.bundle_ if evidence else dataclasses.replace(self.bundle_, evidence=None, seen=None)
+        bundle.save(path, replace=replace)
+        # the same model, which now knows what it wrote where
+        self.bundle_ = dataclasses.replace(bundle, evidence=self.bundle_.evidence, seen=self.bundle_.seen)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], network: nn.Module | None = None) -> Self:
+        """The estimator that ``save`` or the command wrote: the same parameters, and the same predictions bit for bit.
+
+        Parameters
+        ----------
+        path
+            The folder.
+        network
+            The module, where the model was trained with one of your own.
+
+        Returns
+        -------
+        LCTClassifier
+        """
+        return cls.from_bundle(Bundle.load(path, network))
+
+    @classmethod
+    def from_bundle(cls, bundle: Bundle) -> Self:
+        """An estimator around a trained model."""
+        network = bundle.predictor.model.backbone
+        estimator = cls(**parameters_from_json(bundle.training.parameters, {"network": network}))
+        estimator._take(bundle)
+        return estimator
+
+    def _take(self, bundle: Bundle) -> None:
+        """Become the trained estimator of a bundle."""
+        schema = bundle.predictor.schema
+        self.classes_ = np.sort(class_array(bundle.predictor.classes))
+        self.history_ = [dict(row) for row in bundle.training.history]
+        encoder = getattr(schema, "encoder", None)
+        if encoder is not None:
+            self.feature_names_in_ = encoder.feature_names_in_
+            self.n_features_in_ = encoder.n_features_in_
+        elif hasattr(schema, "shape"):
+            self.n_features_in_ = schema.shape[0]
+        self.bundle_ = bundle
+
+    # --- scikit-learn
+
+    def _validate(self, X: Any, y: Any = "no_validation", reset: bool = True) -> Any:
+        """Check X as scikit-learn does; frames and files are left to the schema."""
+        X = as_dense(as_pandas(X))
+        alone = isinstance(y, str) and y == "no_validation"
+        if not alone and y is not None:
+            y = flat(as_pandas(y), DataConversionWarning)
+        schema = None if reset or not hasattr(self, "bundle_") else self._predictor.schema
+        if isinstance(schema, TableSchema) and isinstance(X, np.ndarray) and X.ndim == 2 and schema.numbered:
+            X = pd.DataFrame(X)
+        if isinstance(X, pd.DataFrame):
+            require_readable(X)
+            X = X.set_axis(X.columns.map(str), axis=1)  # scikit-learn takes no names but texts
+        whole = isinstance(X, (pd.DataFrame, ImageRows)) or are_paths(X)
+        if whole or isinstance(schema, TableSchema):  # an array has the columns in their order
+            if not isinstance(X, ImageRows) and not are_paths(X):
+                validate_data(self, X, reset=reset, skip_check_array=True)
+            return X if alone else (X, np.asarray(y))
+        bytes_ = getattr(X, "dtype", None) in (np.uint8, "uint8")
+        dtype = np.uint8 if bytes_ and np.ndim(X) > 2 else np.float32
+        checked = validate_data(
+            self,
+            X,
+            y,
+            reset=reset,
+            dtype=dtype,
+            allow_nd=isinstance(self.network, nn.Module),
+            order="C",
+            ensure_all_finite=False,  # checked below, with a message of our own
+        )
+        require_finite(checked[0] if isinstance(checked, tuple) else checked)
+        return checked
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        tags.input_tags.three_d_array = isinstance(self.network, nn.Module)
+        return tags
+
+
+def _array(values: Any) -> NDArray[Any] | None:
+    return None if values is None else np.asarray(values)
+
+
+def _untuned(lam: Lam, ridge_chosen_on: str = "") -> OperatingPoint:
+    """What predict uses until somebody chooses: p > ½ at the λ whose probabilities are the most honest.
+
+    ridge_chosen_on: sketches of the held-out rows, where they chose a ridge: those rows cannot certify this point.
+    """
+    why = "untuned: the λ nearest to cross entropy"
+    why += ", the ridge at the least held-out log loss" if ridge_chosen_on else ""
+    return OperatingPoint(
+        "default", lam.as_dict(), 0.0, why, metrics={}, n_positive=0, n_negative=0, chosen_on=ridge_chosen_on
+    )
+
+
+def _evidence(scores: ModelScores, rows: LabelledRows) -> Evidence:
+    """What held-out rows say of every λ."""
+    groups = None if rows.groups is None else np.unique(rows.groups, return_inverse=True)[1]
+    return Evidence(rows.labels.astype(np.uint8), scores.array(), scores.lams, groups, rows.weight)

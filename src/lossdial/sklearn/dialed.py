@@ -2,40 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from numbers import Integral
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.exceptions import DataConversionWarning
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import Tags, get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
+from sklearn.utils import Tags, _safe_indexing, get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import (
+    _check_method_params,
     assert_all_finite,
     check_consistent_length,
     check_is_fitted,
     column_or_1d,
+    has_fit_parameter,
     indexable,
 )
 
-from lossdial.base.errors import warn
+from lossdial.base.errors import InputError, warn
 from lossdial.base.labels import are_positive, flat, positive_class
 from lossdial.data.leaks import row_numbers
 from lossdial.data.schema import as_pandas
 from lossdial.dial import Dial, Objective, OperatingPoint
 from lossdial.dial.certificates.evidence import Sketch, trained_on
 from lossdial.dial.checks import FloatArray, TooFewPositives
-from lossdial.dial.choice.cases import both_costs, worth_an_alert
-from lossdial.dial.classifiers import FittedClassifier
-from lossdial.sklearn.crossfitting import CannotSplit, Metadata, cross_fitted, fitted, folds, margins, routed
-from lossdial.sklearn.points import PointsMixin
+from lossdial.dial.classifiers import FittedClassifier, margins_of
+from lossdial.sklearn.points import PointsMixin, two_classes
 
 __all__ = ["DialedClassifier"]
+
+Rows = NDArray[np.intp]
+#: what an untuned classifier certifies and compares with: a margin above 0
+_UNTUNED: Final = OperatingPoint("default", {}, 0.0, "untuned", metrics={}, n_positive=0, n_negative=0)
+
+
+class _CannotSplitError(ValueError):
+    """There are too few rows, or groups, of a class to score any by a model that was not trained on them."""
+
+
+@dataclass(frozen=True)
+class _Metadata:
+    """Arguments for the estimator's ``fit`` and for the splitter's ``split``."""
+
+    fit: Mapping[str, Any]
+    split: Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +71,7 @@ class _Trained(FittedClassifier):
 
 
 def _has_probabilities(self: DialedClassifier) -> bool:
-    """Those of its estimator, or of a point."""
+    """Whether the estimator has probabilities, or a point."""
     return hasattr(self.estimator, "predict_proba") or self.objective is not None or bool(getattr(self, "points_", {}))
 
 
@@ -68,7 +87,7 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
     estimator : classifier with ``decision_function`` or ``predict_proba``
         It is cloned, not changed. A ``FrozenEstimator`` is taken as it is: no fold is trained, and ``fit`` wants rows
         that the classifier inside has not seen.
-    aim : Objective, optional
+    objective : Objective, optional
         What ``fit`` tunes the point ``"default"`` for, so that tuning takes part in pipelines and cross-validation.
     calibration : {"auto", "temperature", "platt", "beta", "isotonic"} or None
         How the probabilities of the point that ``fit`` tunes are calibrated; ``"auto"`` takes the best by log loss.
@@ -76,7 +95,7 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
         A number gives stratified folds, which keep groups together where ``fit`` is given groups. ``"prefit"`` takes a
         fitted estimator as it is, as a ``FrozenEstimator`` is.
     pos_label : label, optional
-        The class to look for. By default the rarer one.
+        The positive class. By default the rarer one.
     n_jobs : int, optional
         How many folds are trained at a time.
     random_state : int, RandomState or None
@@ -86,7 +105,7 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
     ----------
     estimator_ : the classifier that predicts, trained on all rows
     classes_ : array of shape (2,), sorted
-    pos_label_ : the class that is looked for
+    pos_label_ : the positive class
     dial_ : Dial of rows not trained on, or None where there were too few of a class to leave any out
     points : mapping of name -> OperatingPoint; ``"default"``, once tuned, is what ``predict`` uses
     n_features_in_, feature_names_in_ : as its estimator has them
@@ -105,6 +124,7 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
     classes_: NDArray[Any]
     pos_label_: Any
     dial_: Dial | None
+    points_: dict[str, OperatingPoint]
 
     def __init__(
         self,
@@ -125,34 +145,49 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    # --- training
+
     def fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None, **params: Any
     ) -> Self:
-        """Train on all rows, and per fold for scores of rows not trained on; then tune for ``aim``, if there is one.
+        """Train on all rows, and once per fold for scores of rows not trained on; then tune for ``objective``.
 
-        Weights count in training, where the estimator's ``fit`` takes them, and in the dial's figures. Rows of one
-        group (a patient) stay in one fold and are resampled together. ``params`` are for the estimator's ``fit``.
-        With metadata routing enabled, estimator and splitter get what they request.
+        Parameters
+        ----------
+        X, y
+            Rows, as the estimator takes them, and labels of two classes.
+        sample_weight
+            How much each row counts: in training, where the estimator's ``fit`` takes weights, and in the dial.
+        groups
+            Rows of one group (a patient) stay in one fold and are resampled together.
+        **params
+            For the estimator's ``fit``. With metadata routing enabled, estimator and splitter get what they request.
+
+        Returns
+        -------
+        DialedClassifier
         """
         X, y = indexable(as_pandas(X), as_pandas(y))
-        y = _binary(y)
+        y = column_or_1d(flat(y, DataConversionWarning))
+        assert_all_finite(y, input_name="y")
+        self.classes_ = two_classes(y)
         check_consistent_length(X, y, sample_weight, groups)
-        positive = positive_class(y, self.pos_label)
+        self.pos_label_ = positive_class(y, self.pos_label)
+        metadata = _Metadata({}, {})
         if self._prefit:
-            given = Metadata({}, {})
             check_is_fitted(self.estimator)
             self.estimator_, self._coded = self.estimator, False
         else:
-            given = routed(self, sample_weight, groups, params)
-            self.estimator_, self._coded = fitted(self.estimator, X, y, positive, given.fit)
-        self.classes_ = np.unique(y if self._coded else getattr(self.estimator_, "classes_", y))
-        self.pos_label_ = positive
+            metadata = self._routed(sample_weight, groups, params)
+            self.estimator_, self._coded = self._fitted(X, y, metadata.fit)
+        if not self._coded:
+            self.classes_ = np.unique(getattr(self.estimator_, "classes_", y))
         self.points_ = {}
         for learned in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, learned):
                 setattr(self, learned, getattr(self.estimator_, learned))
         self._trained_on = None if self._prefit else Sketch.of(row_numbers(X))
-        self.dial_ = self._evidence(X, y, sample_weight, groups, given)
+        self.dial_ = self._evidence(X, y, sample_weight, groups, metadata)
         if self.objective is not None:
             self._tune_if_enough(self.objective, self.calibration)
         return self
@@ -161,33 +196,125 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
     def _prefit(self) -> bool:
         return isinstance(self.estimator, FrozenEstimator) or (isinstance(self.cv, str) and self.cv == "prefit")
 
-    def _evidence(self, X: Any, y: NDArray[Any], weight: Any, groups: Any, given: Metadata) -> Dial | None:
-        """Labels and scores of rows that the scoring model has not seen."""
+    def _routed(self, sample_weight: Any, groups: Any, params: Mapping[str, Any]) -> _Metadata:
+        """As requested where metadata routing is enabled. Without it: weights to an estimator whose ``fit`` takes them,
+        groups to the splitter, and all else to the estimator."""
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        grouping = {} if groups is None else {"groups": groups}
+        if get_config()["enable_metadata_routing"]:
+            requested = process_routing(self, "fit", **weights, **grouping, **params)
+            return _Metadata(requested.estimator.fit, requested.splitter.split)
+        if weights and not has_fit_parameter(self.estimator, "sample_weight"):
+            kind = type(self.estimator).__name__
+            step = ", as <step>__sample_weight" if hasattr(self.estimator, "steps") else ""
+            warn(
+                f"fit of {kind} takes no sample_weight: the weights count in the dial's figures, not in training. "
+                f"To have both, pass them to its parts too{step}, or enable metadata routing."
+            )
+            weights = {}
+        return _Metadata({**params, **weights}, grouping)
+
+    def _fitted(self, X: Any, y: NDArray[Any], params: Mapping[str, Any]) -> tuple[Any, bool]:
+        """The estimator trained on y; or on 1 for the positive class, where it takes none but 0 and 1, and True."""
+        try:
+            return clone(self.estimator).fit(X, y, **params), False
+        except ValueError:
+            if np.array_equal(np.unique(y), [0, 1]):
+                raise
+            try:
+                return clone(self.estimator).fit(X, (y == self.pos_label_).astype(np.intp), **params), True
+            except ValueError:
+                pass  # the labels were not the reason
+            raise
+
+    def _evidence(self, X: Any, y: NDArray[Any], weight: Any, groups: Any, metadata: _Metadata) -> Dial | None:
+        """The dial of rows by models that have not seen them; None, with a warning, where there are too few rows."""
         if self._prefit:
             return self.dial(X, y, groups=groups, sample_weight=weight)
         try:
-            splits = folds(self.cv, X, y, groups, given.split, self.random_state)
-        except CannotSplit as reason:
+            splits = self._splits(X, y, groups, metadata.split)
+        except _CannotSplitError as reason:
             warn(
                 f"{reason}, so no row can be scored by a model that has not seen it. To tune, give tune data of their "
                 "own: tune(X, y, …)."
             )
             return None
-        rows, scores = cross_fitted(
-            self.estimator, X, self._inner(y), self._inner(self.pos_label_), splits, given.fit, self.n_jobs
+        labels, positive = self._inner(y), self._inner(self.pos_label_)
+        scores = Parallel(n_jobs=self.n_jobs)(
+            delayed(_score_fold)(clone(self.estimator), X, labels, positive, train, test, metadata.fit)
+            for train, test in splits
         )
-        labels = (y == self.pos_label_)[rows].astype(np.uint8)
-        names, weights = (None if part is None else np.asarray(part)[rows] for part in (groups, weight))
-        spent = "their scores are those of one model per fold, which is not used"
-        return Dial(labels, scores, groups=names, sample_weight=weights, spent=spent)
+        rows = np.concatenate([test for _, test in splits])
+        order = np.argsort(rows)
+        rows = rows[order]
+        return Dial(
+            (y == self.pos_label_)[rows].astype(np.uint8),
+            np.concatenate(scores)[order],
+            groups=None if groups is None else np.asarray(groups)[rows],
+            sample_weight=None if weight is None else np.asarray(weight)[rows],
+            spent="their scores are those of one model per fold, which is not used",
+        )
+
+    def _splits(self, X: Any, y: NDArray[Any], groups: Any, metadata: Mapping[str, Any]) -> list[tuple[Rows, Rows]]:
+        """Rows to train on and to score, fold by fold; no row is scored twice.
+
+        A number of folds gives stratified ones that keep groups together, at most as many as the rarer class has rows
+        (or groups).
+        """
+        folds: Iterable[Any]
+        if isinstance(self.cv, Integral):
+            if self.cv < 2:
+                raise InputError("cv", "must be 2 folds or more, a splitter, splits, or 'prefit'", got=self.cv)
+            units = np.arange(len(y)) if groups is None else np.asarray(groups)
+            n_splits = min(int(self.cv), *(len(np.unique(units[y == label])) for label in np.unique(y)))
+            if n_splits < 2:
+                raise _CannotSplitError(f"a class has a single {'row' if groups is None else 'group'}")
+            shuffle = {} if self.random_state is None else {"shuffle": True, "random_state": self.random_state}
+            kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+            folds = kind(n_splits, **shuffle).split(X, y, groups)
+        else:
+            folds = check_cv(self.cv, y, classifier=True).split(X, y, **metadata)
+        splits = [(np.asarray(train), np.asarray(test)) for train, test in folds]
+        times = np.bincount(np.concatenate([test for _, test in splits]), minlength=len(y))
+        if times.max() > 1:
+            raise InputError(
+                "cv",
+                f"scores rows up to {times.max()} times, which would count them as so many",
+                got=self.cv,
+                remedy="Use a splitter that tests each row at most once, such as StratifiedKFold.",
+            )
+        for number, (train, _) in enumerate(splits, 1):
+            left = np.unique(y[train]).tolist()
+            if len(left) < 2:
+                raise _CannotSplitError(f"without fold {number} of {len(splits)} only {left[0]!r} is left to train on")
+        return splits
+
+    # --- the dial
 
     def dial(
         self, X: Any = None, y: Any = None, *, groups: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Dial:
-        """The dial of data that the classifier has not seen; without any, of the cross-fitted scores of ``fit``."""
+        """The dial of labelled rows; without any, of the cross-fitted scores of ``fit``.
+
+        Parameters
+        ----------
+        X, y
+            Rows that training has not seen, and their labels.
+        groups
+            Rows of one group (a patient) belong together.
+        sample_weight
+            How much each row counts.
+
+        Returns
+        -------
+        Dial
+            It knows the points of this estimator by name, and which rows trained it.
+        """
         check_is_fitted(self, "estimator_")
         if (X is None) != (y is None):
-            raise ValueError("pass X and y together, or neither to use the cross-fitted scores of fit.")
+            raise InputError(
+                "X", "and {y} go together", remedy="Give both, or neither to use the cross-fitted scores of fit."
+            )
         model = self._model
         if X is None:
             if self.dial_ is None:
@@ -214,15 +341,28 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
     @property
     def _model(self) -> _Trained:
         side = list(self.estimator_.classes_).index(self._inner(self.pos_label_))
-        return _Trained(self.estimator_, side, {"default": self._untuned, **self.points_}, self._trained_on)
+        return _Trained(self.estimator_, side, {"default": _UNTUNED, **self.points_}, self._trained_on)
+
+    @property
+    def _stored(self) -> Mapping[str, OperatingPoint]:
+        return self.points_
+
+    def _store(self, point: OperatingPoint) -> None:
+        self.points_[point.name] = point
+
+    def _point(self, name: str) -> OperatingPoint:
+        return _UNTUNED if self._is_untuned(name) else super()._point(name)
+
+    def _is_untuned(self, name: str) -> bool:
+        return name == "default" and name not in self.points
+
+    # --- predictions
 
     def predict(
         self, X: Any, point: str = "default", cost_fn: ArrayLike | None = None, cost_fp: ArrayLike | None = None
     ) -> NDArray[Any]:
-        if self._point(point) is not None:
+        if not self._is_untuned(point) or cost_fn is not None or cost_fp is not None:
             return super().predict(X, point, cost_fn, cost_fp)
-        if cost_fn is not None or cost_fp is not None:
-            return self._labels(worth_an_alert(self._untuned, self._margins(X), *both_costs(cost_fn, cost_fp)))
         labels = np.asarray(self.estimator_.predict(as_pandas(X)))
         return self._labels(labels == 1) if self._coded else labels
 
@@ -230,41 +370,38 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any, point: str = "default") -> FloatArray:
-        """(n, 2), columns as ``classes_``: a point's probabilities, calibrated and moved to its prevalence; those of
-        the estimator while ``"default"`` is untuned."""
-        if self._point(point) is not None:
+        """Probabilities (n, 2), columns as ``classes_``.
+
+        Parameters
+        ----------
+        X
+            Raw rows, as in ``fit``.
+        point
+            The name of an operating point: its probabilities are calibrated, and at its prevalence. While
+            ``"default"`` is untuned they are the estimator's.
+
+        Returns
+        -------
+        array of shape (n, 2)
+        """
+        if not self._is_untuned(point):
             return self._probabilities(X, point)
         order = [list(self.estimator_.classes_).index(self._inner(label)) for label in self.classes_]
         return np.asarray(self.estimator_.predict_proba(as_pandas(X)))[:, order]
 
-    def decision_function(self, X: Any) -> FloatArray:
-        """Positive where ``classes_[1]`` is predicted, (n,): the margin over the threshold of the default point; over
-        0 while it is untuned."""
-        chosen = self.points.get("default")
-        margin = self._margins(X)
-        margin = margin if chosen is None else margin - chosen.threshold
-        return -margin if self._flipped else margin
-
-    def _margins(self, X: Any, lam: Any = None) -> FloatArray:  # noqa: ARG002 (there is one λ)
+    def _margins(self, X: Any, lam: Mapping[str, float]) -> FloatArray:
         check_is_fitted(self, "estimator_")
-        return margins(self.estimator_, as_pandas(X), self._inner(self.pos_label_))
+        return self._model.margins(X, lam)
 
     def _inner(self, labels: Any) -> Any:
         """Labels as the estimator inside knows them: 1 for the positive one where it takes none but 0 and 1."""
-        return are_positive(labels, self._classes) if self._coded else labels
-
-    @property
-    def _classes(self) -> tuple[Any, Any]:
-        """The negative class, and the positive one."""
-        return self.classes_[int(self._flipped)], self.classes_[int(not self._flipped)]
-
-    @property
-    def _untuned(self) -> OperatingPoint:
-        return OperatingPoint("default", {}, 0.0, "untuned", metrics={}, n_positive=0, n_negative=0)
+        if not self._coded:
+            return labels
+        positive, negative = self.pos_label_, self.classes_[self.classes_ != self.pos_label_][0]
+        return are_positive(labels, (negative, positive))
 
     @property
     def _flipped(self) -> bool:
-        """Whether the positive class is the first of ``classes_``."""
         return bool(self.classes_[0] == self.pos_label_)
 
     def get_metadata_routing(self) -> MetadataRouter:
@@ -286,19 +423,9 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
         return tags
 
 
-def _binary(y: Any) -> NDArray[Any]:
-    """Labels (n,) of two classes, or an error that says what they are."""
-    y = column_or_1d(flat(y, DataConversionWarning))
-    assert_all_finite(y, input_name="y")
-    check_classification_targets(y)
-    kind = type_of_target(y, input_name="y")
-    classes = np.unique(y).tolist()
-    if kind != "binary" and classes:
-        raise ValueError(
-            f"Only binary classification is supported. The type of the target is {kind}. "
-            f"It holds {len(classes)} values; two are needed."
-        )
-    if len(classes) < 2:
-        held = f"one class only, {classes[0]!r}" if classes else "no rows"
-        raise ValueError(f"y holds {held}; two classes are needed to tell apart.")
-    return np.asarray(y)
+def _score_fold(
+    estimator: Any, X: Any, y: NDArray[Any], positive: Any, train: Rows, test: Rows, params: Mapping[str, Any]
+) -> FloatArray:
+    """Margins of the rows of a fold by a model trained on the others."""
+    model = estimator.fit(_safe_indexing(X, train), y[train], **_check_method_params(X, params, indices=train))
+    return margins_of(model, _safe_indexing(X, test), list(model.classes_).index(positive))

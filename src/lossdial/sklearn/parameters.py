@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
-from pathlib import Path
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
@@ -21,48 +20,16 @@ from lossdial.base.errors import closest
 from lossdial.dial import Objective
 from lossdial.losses import ConditionalLoss, loss_from_recipe
 from lossdial.models import FeaturesConfig, FiLMConfig, MLPConfig, PlainConfig, PolynomialConfig, TableConfig
+from lossdial.sklearn.run import Run
 from lossdial.spaces import Space
 from lossdial.training import Augment, Cosine, Exact, Flat, OptimizerConfig, Recipe, Steps, Triangle
 
-__all__ = ["NestedParameters", "Run", "parameters_from_json", "parameters_to_json"]
+__all__ = ["NestedParameters", "parameters_from_json", "parameters_to_json"]
 
 _KINDS: Final = (
     *(Recipe, Exact, OptimizerConfig, Cosine, Flat, Steps, Triangle, Augment, Objective),
     *(TableConfig, MLPConfig, FeaturesConfig, FiLMConfig, PlainConfig, PolynomialConfig),
 )
-
-
-@dataclass(frozen=True)
-class Run:
-    """Where a training lives, and on what it runs: nothing here changes the model but for rounding.
-
-    Parameters
-    ----------
-    folder
-        Log, checkpoints and the finished model go here. A fit that was interrupted goes on when it is called again with
-        the same data and settings, one that had finished gives its model back.
-    accelerator
-        cpu, cuda, mps or auto.
-    precision
-        32-true, bf16-mixed, or another of Lightning Fabric's.
-    evidence
-        Keep scores and labels of the held-out samples with the model, so that it can be tuned without data.
-    logger
-        A logger of Lightning Fabric's, which receives the figures of each epoch.
-    progress
-        Show a progress bar on a terminal.
-    """
-
-    folder: str | os.PathLike[str] | None = None
-    accelerator: str = "auto"
-    precision: str = "32-true"
-    evidence: bool = True
-    logger: Any = None
-    progress: bool = True
-
-    @property
-    def path(self) -> Path | None:
-        return None if self.folder is None else Path(self.folder)
 
 
 class NestedParameters(BaseEstimator):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from lossdial.base.errors import InputError, closest, warn
@@ -17,7 +18,7 @@ from lossdial.dial.checks import FloatArray, TooFewPositives
 from lossdial.dial.choice.cases import both_costs, worth_an_alert
 from lossdial.dial.choice.objective import Target
 
-__all__ = ["PointsMixin"]
+__all__ = ["PointsMixin", "two_classes"]
 
 
 class PointsMixin:
@@ -29,7 +30,6 @@ class PointsMixin:
     """
 
     classes_: NDArray[Any]
-    points_: dict[str, OperatingPoint]
 
     @abstractmethod
     def dial(
@@ -45,6 +45,15 @@ class PointsMixin:
     @abstractmethod
     def _flipped(self) -> bool:
         """Whether the positive class is the first of ``classes_``."""
+
+    @property
+    @abstractmethod
+    def _stored(self) -> Mapping[str, OperatingPoint]:
+        """The points that are kept, by name."""
+
+    @abstractmethod
+    def _store(self, point: OperatingPoint) -> None:
+        """Keep a point under its name."""
 
     # --- choosing
 
@@ -207,7 +216,7 @@ class PointsMixin:
     def points(self) -> Mapping[str, OperatingPoint]:
         """The operating points by name; ``predict`` uses ``"default"``."""
         check_is_fitted(self)
-        return MappingProxyType(self.points_)
+        return MappingProxyType(self._stored)
 
     def keep(self, point: OperatingPoint) -> OperatingPoint:
         """Keep an operating point under its name, such as one that a :meth:`dial` of this estimator gave.
@@ -225,13 +234,13 @@ class PointsMixin:
         0.95
         """
         check_is_fitted(self)
-        self.points_[point.name] = point
+        self._store(point)
         return point
 
-    def _point(self, name: str) -> OperatingPoint | None:
-        """The point of that name; None for a default that is untuned."""
-        if name == "default" or name in self.points:
-            return self.points.get(name)
+    def _point(self, name: str) -> OperatingPoint:
+        """The point of that name."""
+        if name in self.points:
+            return self.points[name]
         raise InputError("point", f"must name an operating point; {closest(name, self.points)}", got=name)
 
     # --- predicting
@@ -241,8 +250,7 @@ class PointsMixin:
 
         A monitor sees these: ``monitor.see(clf.margin(X, "screening"), y)``.
         """
-        chosen = self._point(point)
-        return self._margins(X, {} if chosen is None else chosen.lam)
+        return self._margins(X, self._point(point).lam)
 
     def predict(
         self, X: Any, point: str = "default", cost_fn: ArrayLike | None = None, cost_fp: ArrayLike | None = None
@@ -264,18 +272,21 @@ class PointsMixin:
         array of shape (n,)
         """
         chosen = self._point(point)
-        if chosen is None:
-            raise InputError("point", "'default' is not tuned yet", remedy="Call tune first.")
         scores = self._margins(X, chosen.lam)
         if cost_fn is not None or cost_fp is not None:
             return self._labels(worth_an_alert(chosen, scores, *both_costs(cost_fn, cost_fp)))
         return self._labels(chosen.predict(scores)) if chosen.lower is None else chosen.actions(scores)
 
+    def decision_function(self, X: Any) -> FloatArray:
+        """How far each row (n,) is beyond the threshold of the default point; positive where ``classes_[1]`` is
+        predicted."""
+        point = self._point("default")
+        margin = self._margins(X, point.lam) - point.threshold
+        return -margin if self._flipped else margin
+
     def _probabilities(self, X: Any, point: str) -> NDArray[np.float64]:
         """(n, 2), columns as ``classes_``: a point's probabilities."""
         chosen = self._point(point)
-        if chosen is None:
-            raise InputError("point", "'default' is not tuned yet", remedy="Call tune first.")
         return self._columns(chosen.probability(np.asarray(self._margins(X, chosen.lam), dtype=np.float64)))
 
     def _columns(self, positive: FloatArray) -> NDArray[np.float64]:
@@ -285,3 +296,19 @@ class PointsMixin:
     def _labels(self, positive: NDArray[np.bool_]) -> NDArray[Any]:
         """Which rows (n,) are positive, as labels."""
         return self.classes_[(positive ^ self._flipped).astype(np.intp)]
+
+
+def two_classes(y: NDArray[Any]) -> NDArray[Any]:
+    """The classes of labels (n,), sorted; labels of another number of classes are an error."""
+    check_classification_targets(y)
+    kind, classes = type_of_target(y, input_name="y"), np.unique(y)
+    if len(classes) < 2:
+        names = f"one class only, {classes.tolist()[0]!r}" if len(classes) else "no rows"
+        raise InputError("y", f"holds {names}; two classes are needed to tell apart")
+    if kind != "binary":
+        raise InputError(
+            "y",
+            f"holds {len(classes)} values; two are needed",
+            remedy=f"Only binary classification is supported. The type of the target is {kind}.",
+        )
+    return classes
