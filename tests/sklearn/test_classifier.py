@@ -132,7 +132,7 @@ def test_positives_in_the_majority_where_they_are_asked_for():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda X, _: (X, np.zeros(len(X))), r"y holds one class only, 0\.0; two are needed"),
+        (lambda X, _: (X, np.zeros(len(X))), r"y holds one class only, 0\.0; two classes are needed"),
         (lambda X, y: (X, y + (np.arange(len(y)) % 2)), "Only binary classification is supported"),
         (lambda X, y: (np.where(X > 2, np.nan, X), y), r"^X is NaN in \d+ of 960 cells; .* pd.DataFrame\(X\)\.$"),
         (lambda X, y: (np.where(X > 2, np.inf, X), y), r"^X is infinite, .* in \d+ of 960 cells; remove .*\.$"),
@@ -166,7 +166,7 @@ def test_wrong_data(make, message):
             {"network": "mpl"},
             "network must be 'table', 'mlp', 'features', a config of one, or a torch module; got 'mpl'",
         ),
-        ({"aim": "f1"}, r"aim must be an Objective, such as Objective\(maximize='f1'\); got 'f1'"),
+        ({"objective": "f1"}, r"objective must be an Objective; got 'f1'. Give Objective\(maximize='f1'\)"),
         ({"recipe__augment": Augment(flip_horizontal=True)}, "only images"),
     ],
     ids=lambda value: str(value)[:30],
@@ -223,7 +223,7 @@ def test_validation_data_of_ones_own():
 
 def test_validation_labels_must_come_along():
     X, y = table()
-    with pytest.raises(ValueError, match="pass X_val and y_val together"):
+    with pytest.raises(ValueError, match="X_val and y_val go together"):
         quick().fit(X, y, X)
     with pytest.raises(ValueError, match="y holds 7, which was not seen in training"):
         quick().fit(X, y, X, np.full(len(y), 7))
@@ -598,12 +598,12 @@ def test_an_aim_in_the_constructor_tunes_inside_fit_and_cross_validation():
 def test_an_aim_with_too_few_positives_held_out_is_a_warning(tmp_path):
     X, y = table(300, share=0.05)
     untuned = quick().fit(X, y)
-    with pytest.warns(UserWarning, match=r"the aim is not tuned for, .*the data to tune on have \d positives"):
+    with pytest.warns(UserWarning, match=r"the objective is not tuned for, .*the data to tune on have \d positives"):
         clf = quick(objective=Objective(maximize="f1"), run__folder=tmp_path / "run").fit(X, y)
     assert clf.points["default"] == untuned.points["default"]
     assert np.array_equal(clf.predict(X), untuned.predict(X))
     assert LCTClassifier.load(tmp_path / "run").points["default"] == clf.points["default"]
-    with pytest.warns(UserWarning, match=r"the aim is not tuned for, .*there are no held-out data"):
+    with pytest.warns(UserWarning, match=r"the objective is not tuned for, .*there are no held-out data"):
         quick(objective=Objective(maximize="f1"), validation_fraction=0.0).fit(X, y)
     with pytest.raises(ValueError, match="the data to tune on have"):  # who asks for it gets an error
         clf.tune(maximize="f1")
@@ -614,8 +614,8 @@ def test_what_is_loaded_reports_the_parameters_it_was_trained_with(tmp_path):
     settings = {
         "space": Space(gamma=Constant(0.1), tau=Linear(0, 2, 0.5)),
         "head": FiLMConfig(widths=(5,), scale="sigma"),
-        "recipe": Recipe(2, batch_size=50, optimizer=OptimizerConfig("sgd", 0.01), schedule=Flat(warmup=1)),
-        "aim": Objective(maximize="f1"),
+        "recipe": Recipe(2, batch_size=50, optimizer=OptimizerConfig("sgd", 0.01), schedule=Flat(warmup=1.0)),
+        "objective": Objective(maximize="f1"),
         "validation_fraction": 0.3,
         "random_state": 7,
     }
@@ -673,7 +673,7 @@ def test_a_pickled_estimator_carries_no_features():
 
 
 def test_nested_names_reach_what_is_left_to_its_default():
-    clf = LCTClassifier().set_params(head__members=2, aim__maximize="f1", recipe__epochs=3)
+    clf = LCTClassifier().set_params(head__members=2, objective__maximize="f1", recipe__epochs=3)
     assert (clf.head, clf.objective, clf.recipe) == (FiLMConfig(members=2), Objective(maximize="f1"), Recipe(3))
     with pytest.raises(ValueError, match=r"recipe must be 'exact', an Exact\(…\) or a Recipe\(…\); got 5"):
         LCTClassifier(recipe=5).fit(*table())
@@ -691,7 +691,7 @@ def test_validation_rows_are_matched_by_name():
     X_val, y_val = frame(seed=1)
     clf = quick().fit(X, y, X_val.assign(extra=1)[[*X_val.columns[::-1], "extra"]], y_val)
     assert_array_equal(clf.dial().surface.score(3), clf.dial(X_val, y_val).surface.score(3))
-    with pytest.raises(ValueError, match="the validation rows lack the column 'town'; "):
+    with pytest.raises(ValueError, match="X_val lacks the column 'town'; "):
         quick().fit(X, y, X_val.drop(columns="town"), y_val)
 
 

@@ -199,7 +199,7 @@ def test_one_strength_without_a_dial():
             r"features that do not move; network=MLPConfig\(.*\) is to be trained. Use network='f",
         ),
         ({"network": nn.Linear(12, 3)}, "network=Linear is to be trained"),
-        ({"head": "film"}, "recipe='exact' makes a head of its own; got head='film'"),
+        ({"head": "film"}, "head is of no use to an exact solve, .*; got 'film'"),
         ({"recipe": "exakt"}, r"recipe must be 'exact', an Exact\(…\) or a Recipe\(…\); got 'exakt'"),
     ],
     ids=["mlp", "module", "head", "name"],

@@ -176,7 +176,7 @@ def test_tuning_on_the_training_data_is_warned_of(clf):
 
 
 def test_wrong_calls(clf):
-    with pytest.raises(ValueError, match="pass X and y together"):
+    with pytest.raises(ValueError, match="X and y go together"):
         clf.tune(X_VAL, maximize="f1")
     with pytest.raises(ValueError, match="y holds 3, which was not seen in training"):
         clf.tune(X_VAL, np.full(500, 3), maximize="f1")

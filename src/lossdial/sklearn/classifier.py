@@ -20,19 +20,16 @@ from torch import Tensor, nn
 from lossdial.base.errors import InputError
 from lossdial.base.files import claimed
 from lossdial.base.labels import are_positive, flat, positive_class
-from lossdial.bundle import Bundle, Evidence, Training
-from lossdial.bundle.predictor import ModelScores, Predictor, class_array
+from lossdial.bundle import Bundle
+from lossdial.bundle.predictor import Predictor, class_array
 from lossdial.data.encoder.table import require_readable
-from lossdial.data.schema import ImageRows, TableSchema, are_paths, as_dense, as_pandas, require_finite, schema_of
+from lossdial.data.schema import ImageRows, TableSchema, are_paths, as_dense, as_pandas, require_finite
 from lossdial.dial import Dial, Objective, OperatingPoint
-from lossdial.dial.certificates.evidence import Sketch, sketches
-from lossdial.dial.metrics.functions import auc
 from lossdial.dial.metrics.registry import sigmoid
 from lossdial.losses import ConditionalLoss
 from lossdial.models import (
     FeaturesConfig,
     FiLMConfig,
-    FrozenEncoder,
     HeadConfig,
     MLPConfig,
     NetworkConfig,
@@ -45,7 +42,7 @@ from lossdial.sklearn.points import PointsMixin, two_classes
 from lossdial.sklearn.rows import LabelledRows, TrainingData, columns_as, in_memory
 from lossdial.sklearn.run import Plan, Run, default_recipe, finished, require_solvable, seed_of, solvable
 from lossdial.spaces import Lam, Space
-from lossdial.training import Checkpoint, Exact, Recipe, standing_lam
+from lossdial.training import Checkpoint, Exact, Recipe
 
 __all__ = ["LCTClassifier"]
 
@@ -119,7 +116,7 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
         "recipe": (Recipe, Exact),
         "run": (Run,),
     }
-    _makers: ClassVar[Mapping[str, type]] = {"aim": Objective}
+    _makers: ClassVar[Mapping[str, type]] = {"objective": Objective}
     _names: ClassVar[Mapping[str, Mapping[str, type]]] = {
         "network": {"table": TableConfig, "mlp": MLPConfig, "features": FeaturesConfig},
         "head": {"film": FiLMConfig, "polynomial": PolynomialConfig, "plain": PlainConfig},
@@ -204,7 +201,19 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
             if bundle is not None:
                 self._take(bundle)
                 return self
-            self._take(self._train(data, seed, identity))
+            plan = Plan(
+                loss=self.loss,
+                space=self.space,
+                network=self._value("network"),
+                head=self.head,
+                recipe=self._value("recipe"),
+                validation_fraction=self.validation_fraction,
+                seed=seed,
+                run=run,
+                identity=identity,
+                parameters=parameters_to_json(self.get_params(deep=False)),
+            )
+            self._take(plan.bundle(data))
             if self.objective is not None:
                 self._tune_if_enough(self.objective)
             if run.path is not None:
@@ -251,52 +260,6 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
             check_consistent_length(X_val, y_val, groups_val)
             held_out = LabelledRows(in_memory(X_val, size), are_positive(y_val, classes), _array(groups_val))
         return TrainingData(rows, held_out, classes, None if target is None else str(target))
-
-    def _train(self, data: TrainingData, seed: int, identity: Mapping[str, Any]) -> Bundle:
-        """The trained model, with all that is known of it."""
-        run, recipe, network = self._value("run"), self._value("recipe"), self._value("network")
-        rows, held_out = data.split(self.validation_fraction, seed)
-        frozen = isinstance(network, FrozenEncoder)
-        if frozen:
-            rows = rows.embedded(network, run.progress)
-            held_out = None if held_out is None else held_out.embedded(network, run.progress)
-        schema = schema_of(rows.X, getattr(network, "image_size", None), network.n_features if frozen else None)
-        plan = Plan.of(self.loss, self.space, rows, recipe, network, self.head, seed, run, identity)
-        inputs = rows.encoded(schema)
-        inputs_held_out = None if held_out is None else held_out.encoded(schema)
-        learned = plan.learn(inputs, inputs_held_out)
-        predictor = Predictor(schema, learned.model, data.classes)
-        plain = plan.space.nearest(plan.loss.neutral)
-        point, history, envelope, evidence = _untuned(plain), learned.history, None, None
-        if inputs_held_out is not None:
-            labels, features = inputs_held_out.labels, learned.model.embed(inputs_held_out.X)
-            evidence = _evidence(predictor.scores(features), inputs_held_out)
-            if evidence.silence is None:
-                envelope = evidence.dial(plain.as_dict()).envelope()
-                lam = standing_lam(learned.model, plan.loss, features, labels, inputs_held_out.weight)
-                margins = predictor.margins(features, lam)
-                point = _untuned(lam, sketches(labels, margins) if "ridge" in plan.space.free else "")
-                if isinstance(recipe, Exact):  # which has no epochs to validate after
-                    history = ({**history[-1], "auc": float(auc(labels, margins))},)
-            if len(np.unique(labels)) < 2:
-                evidence = None
-        return Bundle(
-            predictor=predictor,
-            training=Training(
-                loss=plan.loss.recipe(),
-                prevalence=float(np.average(rows.labels, weights=rows.weight)),
-                seconds=round(learned.seconds, 3),
-                steps=learned.steps,
-                history=history,
-                parameters=parameters_to_json(self.get_params(deep=False)),
-                identity=identity,
-                target=data.target,
-            ),
-            points={"default": point},
-            envelope=envelope,
-            evidence=evidence if run.evidence else None,
-            seen=Sketch.of(schema.numbers(rows.X)) if run.evidence else None,
-        )
 
     def _identity(self, seed: int, checksum: int) -> dict[str, Any]:
         """What must be the same for a checkpoint to be resumed, or a finished model to be this one."""
@@ -534,21 +497,3 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
 
 def _array(values: Any) -> NDArray[Any] | None:
     return None if values is None else np.asarray(values)
-
-
-def _untuned(lam: Lam, ridge_chosen_on: str = "") -> OperatingPoint:
-    """What predict uses until somebody chooses: p > ½ at the λ whose probabilities are the most honest.
-
-    ridge_chosen_on: sketches of the held-out rows, where they chose a ridge: those rows cannot certify this point.
-    """
-    why = "untuned: the λ nearest to cross entropy"
-    why += ", the ridge at the least held-out log loss" if ridge_chosen_on else ""
-    return OperatingPoint(
-        "default", lam.as_dict(), 0.0, why, metrics={}, n_positive=0, n_negative=0, chosen_on=ridge_chosen_on
-    )
-
-
-def _evidence(scores: ModelScores, rows: LabelledRows) -> Evidence:
-    """What held-out rows say of every λ."""
-    groups = None if rows.groups is None else np.unique(rows.groups, return_inverse=True)[1]
-    return Evidence(rows.labels.astype(np.uint8), scores.array(), scores.lams, groups, rows.weight)

@@ -17,16 +17,30 @@ from sklearn.utils import check_random_state
 from torch import nn
 
 from lossdial.base.errors import InputError
-from lossdial.bundle import Bundle, BundleError
+from lossdial.bundle import Bundle, BundleError, Evidence, Training
+from lossdial.bundle.predictor import Predictor
+from lossdial.data.schema import schema_of
+from lossdial.dial import Envelope, OperatingPoint
+from lossdial.dial.certificates.evidence import Sketch, sketches
 from lossdial.dial.checks import statable
 from lossdial.dial.metrics.functions import auc
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss, imbalance
-from lossdial.models import ConditionalClassifier, HeadConfig, NetworkConfig, TableConfig, build_model
-from lossdial.sklearn.rows import LabelledRows
-from lossdial.spaces import Space
-from lossdial.training import Checkpoint, Exact, Recipe, exact_space, fit, fit_exact, learn_table, make_fabric
+from lossdial.models import ConditionalClassifier, FrozenEncoder, HeadConfig, NetworkConfig, TableConfig, build_model
+from lossdial.sklearn.rows import LabelledRows, TrainingData
+from lossdial.spaces import Lam, Space
+from lossdial.training import (
+    Checkpoint,
+    Exact,
+    Recipe,
+    exact_space,
+    fit,
+    fit_exact,
+    learn_table,
+    make_fabric,
+    standing_lam,
+)
 
-__all__ = ["Learned", "Plan", "Run", "default_recipe", "finished", "require_solvable", "seed_of", "solvable"]
+__all__ = ["Plan", "Run", "default_recipe", "finished", "require_solvable", "seed_of", "solvable"]
 
 _TABLE_TOL: Final = 1e-5  # of a solve on a table's features: a smaller one changes no figure, and takes twice as long
 
@@ -141,30 +155,20 @@ class Learned:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """What decides the model that a run makes, besides its rows."""
+class Learner:
+    """What makes a model of encoded rows."""
 
     loss: ConditionalLoss
     space: Space
-    recipe: Recipe | Exact
     network: NetworkConfig | nn.Module
     head: HeadConfig | str | None
     seed: int
     run: Run
     identity: Mapping[str, Any]
 
-    @classmethod
-    def of(cls, loss: Any, space: Space | None, rows: LabelledRows, recipe: Recipe | Exact, *rest: Any) -> Plan:
-        """The plan for these rows, which give the Vector Scaling loss its β; a space is chosen where none is given."""
-        known = _loss(loss, rows)
-        return cls(known, _space(known, recipe) if space is None else space, recipe, *rest)
-
-    def learn(self, rows: LabelledRows, held_out: LabelledRows | None) -> Learned:
+    def learn(self, recipe: Recipe | Exact, rows: LabelledRows, held_out: LabelledRows | None) -> Learned:
         """The model of encoded rows; held-out rows only give the figures of each epoch."""
-        self.loss.check_space(self.space)
-        if isinstance(self.recipe, Exact):
-            return self._solved(self.recipe, rows)
-        return self._trained(self.recipe, rows, held_out)
+        return self._solved(recipe, rows) if isinstance(recipe, Exact) else self._trained(recipe, rows, held_out)
 
     def _trained(self, recipe: Recipe, rows: LabelledRows, held_out: LabelledRows | None) -> Learned:
         """Train by the loop."""
@@ -223,6 +227,103 @@ class Plan:
         seconds, steps = time.monotonic() - started, int(path.iterations.sum())
         figures = {"nodes": path.norms.numel(), "norm": path.norms.max().item(), "seconds": round(seconds, 3)}
         return Learned(model.cpu().float(), ({"step": steps, **figures},), seconds, steps)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What decides the model that a run makes, besides its data."""
+
+    loss: Any
+    space: Space | None
+    network: NetworkConfig | nn.Module
+    head: HeadConfig | str | None
+    recipe: Recipe | Exact
+    validation_fraction: float
+    seed: int
+    run: Run
+    identity: Mapping[str, Any]
+    #: the estimator's own, in JSON's types
+    parameters: Mapping[str, Any]
+
+    def bundle(self, data: TrainingData) -> Bundle:
+        """The trained model, with all that is known of it."""
+        rows, held_out = data.split(self.validation_fraction, self.seed)
+        size = features = None
+        if isinstance(self.network, nn.Module):
+            size = getattr(self.network, "image_size", None)
+        if isinstance(self.network, FrozenEncoder):
+            features = self.network.n_features
+            rows = rows.embedded(self.network, self.run.progress)
+            held_out = None if held_out is None else held_out.embedded(self.network, self.run.progress)
+        schema = schema_of(rows.X, size, features)
+        held_out = None if held_out is None else held_out.encoded(schema)
+        loss = _loss(self.loss, rows)
+        space = _space(loss, self.recipe) if self.space is None else self.space
+        loss.check_space(space)
+        learner = Learner(loss, space, self.network, self.head, self.seed, self.run, self.identity)
+        learned = learner.learn(self.recipe, rows.encoded(schema), held_out)
+        predictor = Predictor(schema, learned.model, data.classes)
+        known = _Known.of(predictor, loss, held_out)
+        history = learned.history
+        if isinstance(self.recipe, Exact) and known.auc is not None:  # it has no epochs to validate after
+            history = ({**history[-1], "auc": known.auc},)
+        return Bundle(
+            predictor=predictor,
+            training=Training(
+                loss=loss.recipe(),
+                prevalence=float(np.average(rows.labels, weights=rows.weight)),
+                seconds=round(learned.seconds, 3),
+                steps=learned.steps,
+                history=history,
+                parameters=self.parameters,
+                identity=self.identity,
+                target=data.target,
+            ),
+            points={"default": known.point},
+            envelope=known.envelope,
+            evidence=known.evidence if self.run.evidence else None,
+            seen=Sketch.of(schema.numbers(rows.X)) if self.run.evidence else None,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What held-out rows say of a trained model: the untuned point, and what is kept for later questions."""
+
+    point: OperatingPoint
+    envelope: Envelope | None = None
+    evidence: Evidence | None = None
+    auc: float | None = None
+
+    @classmethod
+    def of(cls, predictor: Predictor, loss: ConditionalLoss, rows: LabelledRows | None) -> _Known:
+        """Nothing but the point where too few rows were held out."""
+        plain = predictor.space.nearest(loss.neutral)
+        if rows is None or len(np.unique(rows.labels)) < 2:
+            return cls(_untuned(plain))
+        features = predictor.model.embed(rows.X)
+        scores = predictor.scores(features)
+        groups = None if rows.groups is None else np.unique(rows.groups, return_inverse=True)[1]
+        evidence = Evidence(rows.labels.astype(np.uint8), scores.array(), scores.lams, groups, rows.weight)
+        if evidence.silence is not None:
+            return cls(_untuned(plain), evidence=evidence)
+        lam = standing_lam(predictor.model, loss, features, rows.labels, rows.weight)
+        margins = predictor.margins(features, lam)
+        point = _untuned(lam, sketches(rows.labels, margins) if "ridge" in predictor.space.free else "")
+        envelope = evidence.dial(plain.as_dict()).envelope()
+        return cls(point, envelope, evidence, float(auc(rows.labels, margins)))
+
+
+def _untuned(lam: Lam, ridge_chosen_on: str = "") -> OperatingPoint:
+    """What predict uses until somebody chooses: p > ½ at the λ whose probabilities are the most honest.
+
+    ridge_chosen_on: sketches of the held-out rows, where they chose a ridge: those rows cannot certify this point.
+    """
+    why = "untuned: the λ nearest to cross entropy"
+    why += ", the ridge at the least held-out log loss" if ridge_chosen_on else ""
+    return OperatingPoint(
+        "default", lam.as_dict(), 0.0, why, metrics={}, n_positive=0, n_negative=0, chosen_on=ridge_chosen_on
+    )
 
 
 def _loss(loss: Any, rows: LabelledRows) -> ConditionalLoss:
