@@ -1,7 +1,7 @@
 """Count the modules that a question passes through: `clf.predict(frame)` and a certified `clf.tune(frame, y)`.
 
-Run with `python benchmarks/walks.py`; it takes a few seconds and prints, for both walks, the distinct modules of lossdial
-in which a function was called, and the deepest stack of modules.
+Run with `python benchmarks/walks.py`. It takes a few seconds and prints, for both walks, the distinct modules of
+lossdial in which a function was called, and the deepest stack of modules.
 """
 
 from __future__ import annotations
