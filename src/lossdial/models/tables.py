@@ -1,33 +1,46 @@
-"""Features of a table, learned once and fixed from then on: values, pieces and grown trees."""
+"""Features of a table, learned once and fixed from then on: values, normal scores, pieces and sums of trees."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import torch
 from torch import Tensor, nn
 
 from lossdial.base.codec import whole
+from lossdial.base.errors import InputError
 from lossdial.models.backbones import FARTHEST, NetworkConfig, Standardize, register_backbone
 
 __all__ = ["STAGES", "TREE_SCALE", "TableConfig", "TableFeatures"]
 
-#: places along the growing of trees at which their sum is a feature: the ridge chooses how far to follow them
+#: the number of places along the sequence of trees at which their sum is a feature; the ridge weighs them
 STAGES: Final = 4
-#: the trees' sums are log-odds already: the larger the factor, the less the ridge takes from them
+#: the trees' sums are log-odds already: the larger this factor, the less the ridge shrinks their weight
 TREE_SCALE: Final = 10.0
 
 
 @dataclass(frozen=True)
 class TableConfig(NetworkConfig):
-    """What a table's rows become before a head is solved on them; ``training.learn_table`` makes it of labelled rows.
+    """What a table's rows become before a head is solved on them; ``training.learn_table`` learns it from labels.
 
-    pieces: about how many straight pieces a column is cut into, at quantiles of all rows and of the rare class.
-    trees: grown one after the other on the residuals of those before, in each fold; 0 for none.
-    depth: questions that each tree asks.
-    folds: every row's trees, while the head is solved, are those that were grown without its fold. None: 5 for up to
+    Parameters
+    ----------
+    pieces
+        About how many straight pieces a column is cut into, at quantiles of all rows and of the rare class. A table of
+        more than 8,192 columns gets fewer.
+    trees
+        How many trees are grown one after the other in each fold, each on the residuals of those before; 0 for none.
+    depth
+        How many questions each tree asks.
+    folds
+        While the head is solved, a row's trees are those that were grown without its fold. None: 5 folds for up to
         5,000 rows, 3 for more.
+
+    Examples
+    --------
+    >>> TableConfig(trees=40).to_json()
+    {'name': 'table', 'pieces': 16, 'trees': 40, 'depth': 6, 'folds': None}
     """
 
     name: ClassVar[str] = "table"
@@ -39,29 +52,45 @@ class TableConfig(NetworkConfig):
 
     def __post_init__(self) -> None:
         for name, least in (("pieces", 2), ("trees", 0), ("depth", 1), ("folds", 2)):
-            if not whole(getattr(self, name), least) and (name, self.folds) != ("folds", None):
-                raise ValueError(f"{name} must be a whole number of at least {least}; got {getattr(self, name)!r}.")
+            value = getattr(self, name)
+            if not whole(value, least) and (name, value) != ("folds", None):
+                raise InputError(name, f"must be a whole number of at least {least}", got=value)
         if self.depth > 10:
-            raise ValueError(f"depth must be at most 10, which is 1,024 leaves a tree; got {self.depth}.")
+            raise InputError("depth", "must be at most 10, which is 1,024 leaves a tree", got=self.depth)
         if self.trees % STAGES:
-            raise ValueError(f"trees must be a multiple of {STAGES}; got {self.trees}.")
+            raise InputError("trees", f"must be a multiple of {STAGES}", got=self.trees)
 
     def build(self, in_features: int) -> nn.Module:
-        raise ValueError(
-            f"the features of a TableConfig ({in_features} columns here) are learned from labelled rows, once, by "
-            "learn_table(); a head is then solved on them. To train a network, use network='mlp'."
+        """Refused: the features are learned from labelled rows."""
+        raise InputError(
+            "network",
+            f"is a TableConfig, whose features ({in_features} columns here) are learned from labelled rows, once, by "
+            "learn_table(); a head is then solved on them",
+            remedy="To train a network, use {network='mlp'}.",
         )
 
 
 class TableFeatures(nn.Module):
     """(n, in_features) -> (n, n_features): standardised values, normal scores, pieces, and sums of trees.
 
-    A *piece* between two edges is 0 below the first, 1 above the second, and straight between. A *normal score* is the
-    sum of a column's pieces times how far each rises on the normal scale. The trees ask
-    the same question all over a level, so that a row's leaf is a number of ``depth`` bits; their sums up to four places
-    are averaged over folds.
+    A *piece* between two edges of a column is 0 below the first, 1 above the second, and straight between. A column's
+    *normal score* is the sum of its pieces, each times how far it rises on the normal scale. All nodes of one level of
+    a tree ask the same question, so that a row's leaf is a number of ``depth`` bits; the trees' sums up to four places
+    are averaged over the folds.
 
-    in_features: columns. pieces: of all columns together. trees (of each fold), depth, folds: as in the config.
+    Parameters
+    ----------
+    in_features
+        The number of columns.
+    pieces
+        The number of pieces of all columns together.
+    trees, depth, folds
+        As in :class:`TableConfig`; ``trees`` is the number in each fold.
+
+    Examples
+    --------
+    >>> TableFeatures(in_features=3, pieces=24, trees=8, depth=2, folds=3)(torch.zeros(5, 3)).shape
+    torch.Size([5, 34])
     """
 
     #: its features of a data set never change, so that they are computed once
@@ -82,16 +111,18 @@ class TableFeatures(nn.Module):
 
     def __init__(self, in_features: int, pieces: int, trees: int, depth: int, folds: int) -> None:
         super().__init__()
-        self.sizes = {"in_features": in_features, "pieces": pieces}
-        self.sizes |= {"trees": trees, "depth": depth, "folds": folds}
+        self.sizes = {"in_features": in_features, "pieces": pieces, "trees": trees, "depth": depth, "folds": folds}
         self.in_features = in_features
         self.n_features = 2 * in_features + pieces + (STAGES if trees else 0)
         self.standardize = Standardize(in_features)
+        # Of each piece its column, its lower edge, its width, and its rise on the normal scale; base is where a
+        # column's normal scores start.
         self.register_buffer("column", torch.zeros(pieces, dtype=torch.long))
         self.register_buffer("low", torch.zeros(pieces))
         self.register_buffer("width", torch.ones(pieces))
         self.register_buffer("base", torch.zeros(in_features))
-        self.register_buffer("rise", torch.zeros(pieces, in_features))
+        self.register_buffer("rise", torch.zeros(pieces))
+        # Of each question its column and its cut; the values of leaves; the log-odds before any tree.
         self.register_buffer("asked", torch.zeros(folds * trees * depth, dtype=torch.long))
         self.register_buffer("cut", torch.zeros(folds * trees * depth))
         self.register_buffer("leaf", torch.zeros(folds * trees * 2**depth))
@@ -104,34 +135,49 @@ class TableFeatures(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dim() != 2 or x.shape[1] != self.in_features:
-            raise ValueError(f"x must have shape (n, {self.in_features}), one row per sample; got {tuple(x.shape)}.")
+            raise InputError("x", f"must have shape (n, {self.in_features}), one row per sample", got=tuple(x.shape))
         parts = self.smooth(x)
         if self.sizes["trees"]:
-            parts = [*parts, self.grown(x)]
+            parts = [*parts, self.tree_sums(x)]
         return torch.cat(parts, 1) - self.centre
 
     def smooth(self, x: Tensor) -> list[Tensor]:
-        """Values, normal scores and pieces: each (n, …)."""
+        """Values, normal scores and pieces of x (n, in_features): each (n, …)."""
         pieces = ((x[:, self.column] - self.low) / self.width).clamp(0, 1)
-        scores = self.base + _product(pieces, self.rise)
+        # In double precision, so that a row's sums do not depend on the rows beside it.
+        rises = pieces.double() * self.rise.double()
+        sums = rises.new_zeros(x.shape[0], self.in_features).scatter_add(1, self.column.expand(x.shape[0], -1), rises)
         values = self.standardize(x).clamp(-FARTHEST, FARTHEST)
-        return [values, scores, pieces]
+        return [values, self.base + sums.to(x.dtype), pieces]
 
-    def grown(self, x: Tensor) -> Tensor:
-        """What the trees add up to, (n, stages)."""
+    def tree_sums(self, x: Tensor) -> Tensor:
+        """The sums of trees (n, stages) of x (n, in_features)."""
         depth, count = self.sizes["depth"], self.sizes["folds"] * self.sizes["trees"]
         above = (x[:, self.asked] > self.cut).unflatten(1, (count, depth))
         index = (above * self.bit).sum(2)  # (n, folds · trees)
         offset = torch.arange(count, device=x.device) * 2**depth
-        return TREE_SCALE * (self.start + _product(self.leaf[index + offset], self.stage))
+        # In double precision, as above.
+        sums = self.leaf[index + offset].double() @ self.stage.double()
+        return TREE_SCALE * (self.start + sums.to(x.dtype))
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        rise = state_dict.get(f"{prefix}rise")
+        if rise is not None and rise.dim() == 2:  # as 0.1 wrote it
+            self.rise = self.low.new_zeros(len(self.low))
+            state_dict[f"{prefix}rise"] = rise.gather(1, state_dict[f"{prefix}column"][:, None])[:, 0]
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def recipe(self) -> dict[str, object]:
-        return {"name": "table", **self.sizes}
+        """The module as :func:`~lossdial.models.build_backbone` builds it again."""
+        return {"name": "table_features", **self.sizes}
 
 
-def _product(rows: Tensor, weights: Tensor) -> Tensor:
-    """A matrix product in double precision, rounded: what is beside a row then does not change its last digit."""
-    return (rows.double() @ weights.double()).to(rows.dtype)
+def _with_wide_rises(**sizes: int) -> TableFeatures:
+    """The module of a file of 0.1, which has the rises as a matrix (pieces, in_features), mostly zeros."""
+    module = TableFeatures(**sizes)
+    module.rise = module.rise.new_zeros(sizes["pieces"], sizes["in_features"])
+    return module
 
 
-register_backbone("table", TableFeatures)
+register_backbone("table_features", TableFeatures)
+register_backbone("table", _with_wide_rises)
