@@ -21,18 +21,18 @@ from lossdial.base.labels import match_labels, positive_class, same_label
         ([2, 1, 2], 1),
     ],
 )
-def test_the_rarer_is_taken_without_a_word(labels: list[Any], taken: Any) -> None:
+def test_the_rarer_label_is_taken_without_a_warning(labels: list[Any], taken: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = positive_class(np.array(labels))
-    assert found == taken
-    assert type(found) is type(taken)
+        positive = positive_class(np.array(labels))
+    assert positive == taken
+    assert type(positive) is type(taken)
 
 
 @pytest.mark.parametrize(
     ("labels", "taken", "message"),
     [
-        ([0, 1, 1], 0, r"0 is the rarer label \(1 against 2 of 1\): 0 is taken as the one to look for.*with pos_label"),
+        ([0, 1, 1], 0, r"0 is the rarer label \(1 against 2 of 1\): 0 is taken as the one to look for.*by pos_label"),
         (["0", "1", "1"], "0", "'0' is the rarer label"),
         ([False, True, True], False, "False is the rarer label"),
         ([1, -1, 1], -1, "-1 is the rarer label"),
@@ -48,7 +48,7 @@ def test_doubt_is_a_warning(labels: list[Any], taken: Any, message: str) -> None
     assert caught[0].filename == __file__
 
 
-def test_what_is_wanted_is_taken() -> None:
+def test_the_named_label_is_taken() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert positive_class([0, 1, 1], 1) == 1
@@ -56,12 +56,12 @@ def test_what_is_wanted_is_taken() -> None:
         assert positive_class([0.0, 1.0, 1.0], "1") == 1
         assert positive_class(["a", "b"], "a") == "a"
         assert positive_class(["a", "b", "c"], "c") == "c"
-    with pytest.raises(ValueError, match=r"--positive must be one of the labels; got 'c', and there are 'a', 'b'"):
-        positive_class(["a", "b"], "c", "--positive")
+    with pytest.raises(ValueError, match=r"positive must be one of the labels; got 'c'\. There are 'a', 'b'"):
+        positive_class(["a", "b"], "c", "positive")
 
 
 def test_labels_that_are_not_two() -> None:
-    with pytest.raises(ValueError, match=r"there are 1 classes \(a\); two classes are needed"):
+    with pytest.raises(ValueError, match=r"there is 1 class \(a\); two classes are needed"):
         positive_class(["a"])
     with pytest.raises(ValueError, match=r"there are 3 classes \(0, 1, 2\); pos_label must name the one to look for"):
         positive_class([0, 1, 2])

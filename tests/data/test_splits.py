@@ -1,61 +1,140 @@
-"""What a split refuses, and the table of its counts."""
+"""Counts, nesting and splits by groups, on random data and on the real sets."""
 
-from dataclasses import replace
-from io import StringIO
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
-from rich.console import Console
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from lossdial.data.splits import ImageSplit, TableSplit, counts_table
-
-IMAGES = ImageSplit(
-    name="toy",
-    class_names=("dull", "bright"),
-    beta=100,
-    x_train=np.zeros((1020, 1, 2, 2), np.uint8),
-    y_train=np.r_[np.zeros(1010, int), np.ones(10, int)],
-    x_test=np.zeros((20, 1, 2, 2), np.uint8),
-    y_test=np.tile([0, 1], 10),
-    groups_train=np.arange(1020) // 2,
-    groups_test=np.arange(1020, 1040),
-)
+from lossdial.base.errors import InputError
+from lossdial.data.splits import CoarseGroups, grouped_split, minority_count, subsample_minority
 
 
-def text_of(split: ImageSplit | TableSplit) -> str:
-    stream = StringIO()
-    Console(file=stream, width=100).print(counts_table(split))
-    return stream.getvalue()
+@given(st.integers(1, 10_000), st.floats(1, 500), st.integers(0, 9))
+@settings(max_examples=80, deadline=None)
+def test_count_is_the_nearest_whole_number(n: int, beta: float, seed: int) -> None:
+    if beta > n:
+        with pytest.raises(ValueError, match=f"The largest possible is {n:g} "):
+            minority_count(n, beta)
+        return
+    count = minority_count(n, beta)
+    assert abs(count - n / beta) <= 0.5
+    y = np.random.default_rng(seed).permutation(np.r_[np.zeros(n, int), np.ones(n, int)])
+    kept = subsample_minority(y, beta, seed)
+    assert (np.diff(kept) > 0).all()
+    assert (y[kept] == 0).sum() == n
+    assert (y[kept] == 1).sum() == count
 
 
-def test_counts_of_images() -> None:
-    text = text_of(IMAGES)
-    assert "toy: β = 100 (counts give 101)" in text
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]
-    assert rows == [["train", "1,010", "10", "0.98%", "510"], ["test", "10", "10", "50.00%", "20"]]
-    assert IMAGES.ratio == 101
+@given(st.integers(0, 2**31), st.integers(100, 2000))
+@settings(max_examples=40, deadline=None)
+def test_subsamples_are_nested_and_seeded(seed: int, n: int) -> None:
+    y = np.r_[np.zeros(n, int), np.ones(n, int)]
+    chain = [set(subsample_minority(y, beta, seed).tolist()) for beta in (2, 10, 50, 100)]
+    assert all(larger >= smaller for larger, smaller in pairwise(chain))
+    np.testing.assert_array_equal(subsample_minority(y, 50, seed), subsample_minority(y, 50, seed))
 
 
-def test_counts_of_tables() -> None:
-    frame = pd.DataFrame({"a": range(4)})
-    y = np.array([0, 0, 0, 1])
-    split = TableSplit("t", ("no", "yes"), 3.0, frame, y, frame, y)
-    assert "groups" not in text_of(split)
-    assert split.ratio == 3
+def test_another_seed_keeps_other_samples() -> None:
+    y = np.r_[np.zeros(1000, int), np.ones(1000, int)]
+    assert set(subsample_minority(y, 100, 0)) != set(subsample_minority(y, 100, 1))
+
+
+def test_every_minority_sample_is_equally_likely() -> None:
+    y = np.r_[np.zeros(40, int), np.ones(20, int)]
+    drawn = np.bincount(np.concatenate([subsample_minority(y, 4, seed) for seed in range(2000)]))[40:]
+    # Each is kept with probability 1/2; five standard deviations of a binomial of 2,000 draws.
+    assert np.abs(drawn - 1000).max() < 5 * np.sqrt(500)
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("beta", "problem", "remedy"),
     [
-        ({"x_train": np.zeros((1020, 1, 2, 2))}, r"x_train must be uint8 of shape \(n, c, h, w\); got float64"),
-        ({"x_test": np.zeros((20, 4), np.uint8)}, r"got uint8 of shape \(20, 4\)"),
-        ({"y_train": np.zeros(3, int)}, r"y_train has shape \(3,\); x_train has 1020 samples"),
-        ({"y_test": np.tile([1, 2], 10)}, r"y_test must hold 0 \(majority\) and 1"),
-        ({"y_test": np.zeros(20, int)}, "the test data have no sample of class 'bright'"),
-        ({"groups_test": np.arange(20)}, r"20 group\(s\) are in training and test"),
+        (0, "must be a positive number", ""),
+        (-3, "must be a positive number", ""),
+        (float("nan"), "must be a positive number", ""),
+        (float("inf"), "must be a positive number", ""),
+        (101, "leaves no minority sample beside 100 of the majority", "The largest possible is 100 (one sample)."),
+        (2, "needs 50 minority samples, and the data have 20", "The smallest possible is 5."),
     ],
 )
-def test_inconsistent_splits_are_refused(changes: dict[str, np.ndarray], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        replace(IMAGES, **changes)
+def test_impossible_ratios(beta: float, problem: str, remedy: str) -> None:
+    with pytest.raises(InputError) as raised:
+        subsample_minority(np.r_[np.zeros(100, int), np.ones(20, int)], beta, seed=0)
+    assert (raised.value.argument, raised.value.problem, raised.value.remedy) == ("beta", problem, remedy)
+
+
+@given(st.integers(150, 2000), st.integers(60, 400), st.integers(1, 4), st.integers(0, 2**31))
+@settings(max_examples=60, deadline=None)
+@pytest.mark.filterwarnings("ignore:.* went to test where")
+def test_no_group_is_on_both_sides_and_shares_are_near(n: int, n_groups: int, n_strata: int, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    strata, groups = generator.integers(0, n_strata, n), generator.integers(0, n_groups, n)
+    test = grouped_split(strata, groups, 0.2, seed)
+    assert not set(groups[test]) & set(groups[~test])
+    np.testing.assert_array_equal(test, grouped_split(strata, groups, 0.2, seed))
+    largest = np.bincount(groups).max()  # no stratum is off by more than one group could mend
+    for stratum in range(n_strata):
+        assert abs(test[strata == stratum].sum() - 0.2 * (strata == stratum).sum()) <= largest + 1
+
+
+@given(st.lists(st.integers(0, 3), min_size=30, max_size=300), st.sampled_from([0.1, 0.2, 0.29, 0.5]))
+@settings(max_examples=60, deadline=None)
+def test_shares_are_exact_without_groups(strata: list[int], share: float) -> None:
+    labels = np.array(strata)
+    test = grouped_split(labels, None, share, seed=1)
+    for label in np.unique(labels):
+        # In whole percent, so that 0.29 of 100 is 29 in spite of binary floats.
+        assert test[labels == label].sum() == round(share * 100) * (labels == label).sum() // 100
+
+
+def test_share_per_stratum_and_exact_fractions() -> None:
+    assert grouped_split(np.zeros(100), None, 0.29, seed=0).sum() == 29  # in binary, 0.29 · 100 < 29
+    strata = np.array(["a"] * 53351 + ["b"] * 5106)
+    test = grouped_split(strata, None, {"a": Fraction(12300, 53351), "b": Fraction(1035, 5106)}, seed=0)
+    assert test[strata == "a"].sum() == 12300
+    assert test[strata == "b"].sum() == 1035
+
+
+def test_the_seed_decides_the_split() -> None:
+    strata = np.repeat([0, 1], 500)
+    assert (grouped_split(strata, None, 0.2, 0) != grouped_split(strata, None, 0.2, 1)).any()
+
+
+@pytest.mark.filterwarnings("ignore:33.3% of 1")
+def test_coarse_groups_come_as_near_as_they_can_with_a_warning() -> None:
+    strata, groups = np.tile([0, 1], 150), np.repeat([0, 1, 2], 100)
+    with pytest.warns(UserWarning, match=r"33\.3% of 0 went to test where 20\.0% was asked for"):
+        test = grouped_split(strata, groups, 0.2, seed=0)
+    assert test.sum() == 100
+
+
+def test_what_cannot_be_split() -> None:
+    strata = np.repeat([0, 1], 50)
+    with pytest.raises(CoarseGroups, match="too coarse to split 0: its 50 samples would all be on one side"):
+        grouped_split(strata, strata, 0.2, seed=0)
+    for share in (0, 1, -0.1, 1.5):
+        with pytest.raises(InputError) as raised:
+            grouped_split(strata, None, share, seed=0)
+        assert raised.value.argument == "share"
+
+
+def test_aptos_splits_by_grade_and_copy(data_dir: Path) -> None:
+    meta = np.load(data_dir / "aptos2019_64_meta.npz")
+    grades, groups = meta["y"], meta["pixel_md5"]
+    for seed in range(3):
+        test = grouped_split(grades, groups, 0.2, seed)
+        assert np.bincount(grades[test]).tolist() == [361, 74, 199, 38, 59]
+        assert not set(groups[test]) & set(groups[~test])
+        assert (groups[test].size - len(set(groups[test]))) > 0  # copies do reach the test side, together
+
+
+def test_ham10000_splits_by_lesion(data_dir: Path) -> None:
+    meta = np.load(data_dir / "ham10000_64_meta.npz")
+    test = grouped_split(meta["y"], meta["lesion_id"], 0.2, seed=0)
+    assert not set(meta["lesion_id"][test]) & set(meta["lesion_id"][~test])
+    shares = np.bincount(meta["y"][test]) / np.bincount(meta["y"])
+    assert ((shares > 0.19) & (shares <= 0.2)).all()

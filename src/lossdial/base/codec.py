@@ -25,28 +25,18 @@ _SPELLED: Final = {
 
 
 def to_json(value: Any, tagged: bool = True) -> Any:
-    """A value in JSON's own types: a dataclass as its fields, a tuple as a list, a number of NumPy as a number.
+    """A value in JSON's own types: dataclasses as their fields, tuples as lists, numbers of NumPy as numbers.
 
-    Parameters
-    ----------
-    value : Any
-        A dataclass, a mapping, a list or tuple, or a value that JSON knows; and any nesting of these.
-    tagged : bool, default=True
-        Whether the name of its class is kept with each dataclass, under ``kind``; :func:`from_json` needs it.
+    tagged: whether each dataclass keeps the name of its class, under ``kind``; :func:`from_json` needs it.
 
-    Returns
-    -------
-    Any
-        What ``json.dumps`` can write.
-
-    Examples
-    --------
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
     ... class Flat:
     ...     sizes: tuple[int, ...] = (1, 2)
     >>> to_json(Flat()), to_json(Flat(), tagged=False)
     ({'kind': 'Flat', 'sizes': [1, 2]}, {'sizes': [1, 2]})
+    >>> from_json({"kind": "Flat", "sizes": [3]}, [Flat])
+    Flat(sizes=(3,))
     """
     if is_dataclass(value) and not isinstance(value, type):
         tag = {"kind": type(value).__name__} if tagged else {}
@@ -63,36 +53,7 @@ def to_json(value: Any, tagged: bool = True) -> Any:
 
 
 def from_json(data: Any, kinds: Iterable[type], where: str = "JSON") -> Any:
-    """What :func:`to_json` was given, if its dataclasses are among the known ones; lists become tuples.
-
-    Parameters
-    ----------
-    data : Any
-        The JSON, as ``json.loads`` gives it.
-    kinds : iterable of type
-        The dataclasses that may occur.
-    where : str, default="JSON"
-        What the JSON is, for messages.
-
-    Returns
-    -------
-    Any
-        The value.
-
-    Raises
-    ------
-    InputError
-        If a class is unknown, or a field is missing, unknown, or of the wrong type.
-
-    Examples
-    --------
-    >>> from dataclasses import dataclass
-    >>> @dataclass(frozen=True)
-    ... class Flat:
-    ...     sizes: tuple[int, ...] = (1, 2)
-    >>> from_json({"kind": "Flat", "sizes": [3]}, [Flat])
-    Flat(sizes=(3,))
-    """
+    """What :func:`to_json` was given, if its dataclasses are among `kinds`; lists become tuples."""
     known = {kind.__name__: kind for kind in kinds}
     if isinstance(data, list):
         return tuple(from_json(entry, known.values(), where) for entry in data)
@@ -104,32 +65,12 @@ def from_json(data: Any, kinds: Iterable[type], where: str = "JSON") -> Any:
 
 
 def decode(kind: Any, value: Any, where: str, known: Mapping[str, type] | None = None) -> Any:
-    """A value of JSON as a type: a dataclass by the annotations of its fields, a list as a tuple.
+    """A value of JSON as a type; an InputError names the place of what is wrong.
 
-    Parameters
-    ----------
-    kind : type or annotation
-        ``str``, ``bool``, ``int``, ``float`` (finite), ``None``, ``Any``, a ``Literal``, a union, ``tuple[…]``,
-        ``Mapping[str, …]``, or a dataclass of such fields.
-    value : Any
-        The JSON, as ``json.loads`` gives it.
-    where : str
-        What the JSON is, for messages.
-    known : mapping of name to type, optional
-        Classes by the name that an object may have under ``kind``; such an object becomes one of that class.
+    kind: ``str``, ``bool``, ``int``, ``float`` (finite), ``None``, ``Any``, a ``Literal``, a union, ``tuple[…]``,
+    ``Mapping[str, …]``, or a dataclass, by the annotations of its fields. where: what the value is, for messages.
+    known: classes by the name that an object may have under ``kind``; it then becomes one of that class.
 
-    Returns
-    -------
-    Any
-        The value.
-
-    Raises
-    ------
-    InputError
-        If the JSON is not of that type. The message names the place.
-
-    Examples
-    --------
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
     ... class Step:
@@ -216,17 +157,8 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 class Reader:
-    """The fields of one JSON object of unknown origin.
+    """The fields of one JSON object of unknown origin; `where` is what the object is, for messages.
 
-    Parameters
-    ----------
-    data : Any
-        The object, as ``json.loads`` gives it; anything else is an error.
-    where : str
-        What the object is, for messages.
-
-    Examples
-    --------
     >>> reader = Reader({"name": "clinic", "threshold": "inf"}, "operating point")
     >>> reader.text("name"), reader.number("threshold")
     ('clinic', inf)

@@ -1,4 +1,4 @@
-"""Which of two labels is the one looked for."""
+"""Labels of two classes: which is looked for, and which spellings mean the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.base.errors import closest, warn
+from lossdial.base.errors import InputError, closest, warn
 
 __all__ = [
     "are_positive",
@@ -39,39 +39,47 @@ def flat(y: ArrayLike, category: type[Warning] = UserWarning) -> NDArray[Any]:
 
 
 def positive_class(labels: ArrayLike, wanted: object = None, argument: str = "pos_label") -> Any:
-    """The label that is looked for: ``wanted`` (compared as text, too), else the rarer of the two.
+    """The label that is looked for: `wanted` (compared as text, too), else the rarer of the two.
 
-    Where that is open to doubt (the two are equally frequent, or 0 is rarer than 1) a warning says which was taken.
-    ``argument`` is what the caller calls ``wanted``.
+    Where that is open to doubt (both are equally frequent, or 0 is rarer than 1) a warning says which was taken.
+    `argument` is what the caller calls `wanted`.
 
-    >>> positive_class(["well", "ill", "well"]), positive_class([0, 0, 1, 1, 1], wanted="1")
+    >>> positive_class(["ill", "well", "well"]), positive_class([0, 0, 1, 1, 1], wanted="1")
     ('ill', 1)
     """
     values, counts = distinct(labels, argument)
     if wanted is not None:
-        found = [value for value in values if same_label(value, wanted)]
-        if not found:
-            raise ValueError(f"{argument} must be one of the labels; got {wanted!r}, and {closest(wanted, values)}")
-        return found[0]
+        named = [value for value in values if same_label(value, wanted)]
+        if not named:
+            hint = closest(wanted, values)
+            raise InputError(argument, "must be one of the labels", got=wanted, remedy=hint[0].upper() + hint[1:])
+        return named[0]
     if len(values) != 2:
-        shown = ", ".join(str(value) for value in values[:10]) + (", …" if len(values) > 10 else "")
-        needed = "two classes are needed" if len(values) < 2 else f"{argument} must name the one to look for"
-        raise ValueError(f"there are {len(values)} classes ({shown}); {needed}")
+        listed = ", ".join(str(value) for value in values[:10]) + (", …" if len(values) > 10 else "")
+        if len(values) < 2:
+            raise InputError("", f"there is {len(values)} class ({listed}); two classes are needed")
+        raise InputError(
+            "", f"there are {len(values)} classes ({listed}); {{{argument}}} must name the one to look for"
+        )
     usual = _customary(values)
     taken = values[0] if counts[0] < counts[1] else values[1]
-    why = ""
+    doubt = ""
     if counts[0] == counts[1]:
         taken = usual if usual is not None else values[1]
-        why = f"both labels, {values[0]!r} and {values[1]!r}, occur {counts[0]:,} times"
+        doubt = f"both labels, {values[0]!r} and {values[1]!r}, occur {counts[0]:,} times"
     elif usual is not None and taken != usual:
-        why = f"{taken!r} is the rarer label ({min(counts):,} against {max(counts):,} of {usual!r})"
-    if why:
-        warn(f"{why}: {taken!r} is taken as the one to look for. Choose with {argument}=….")
+        doubt = f"{taken!r} is the rarer label ({min(counts):,} against {max(counts):,} of {usual!r})"
+    if doubt:
+        warn(f"{doubt}: {taken!r} is taken as the one to look for. Choose another by {{{argument}}}.")
     return taken
 
 
 def same_label(value: object, wanted: object) -> bool:
-    """Whether two spellings mean one label: 1, 1.0 and '1' do; so do 1 and True, but not 'True' and 1."""
+    """Whether two spellings mean one label.
+
+    >>> same_label(1.0, "1"), same_label(True, 1), same_label("True", 1)
+    (True, True, False)
+    """
     if _text(value) == _text(wanted):
         return True
     numbers = isinstance(value, bool | int | float | np.number | np.bool_) and not isinstance(wanted, str)
@@ -85,11 +93,12 @@ def distinct(labels: ArrayLike, argument: str) -> tuple[list[Any], list[int]]:
     if column.dtype == object:
         tally: Counter[Any] = Counter(plain(label) for label in column.tolist())
     else:
-        found, times = np.unique(column, return_counts=True)  # a NaN counts as one label, and is refused below
-        tally = Counter(dict(zip(found.tolist(), times.tolist(), strict=True)))
-    gaps = sum(times for label, times in tally.items() if _missing(label))
+        unique, counts = np.unique(column, return_counts=True)  # a NaN counts as one label, and is refused below
+        tally = Counter(dict(zip(unique.tolist(), counts.tolist(), strict=True)))
+    gaps = sum(count for label, count in tally.items() if _missing(label))
     if gaps:
-        raise ValueError(f"{gaps:,} of {column.size:,} labels are missing; remove or label those rows ({argument})")
+        problem = f"{gaps:,} of {column.size:,} labels are missing ({argument})"
+        raise InputError("", problem, remedy="Remove or label those rows.")
     values = sorted(tally, key=_order)
     return values, [tally[value] for value in values]
 
@@ -121,7 +130,7 @@ def _customary(values: list[Any]) -> Any:
 
 
 def are_positive(y: ArrayLike, classes: tuple[Any, Any]) -> NDArray[np.int64]:
-    """Labels (n,) as 1 for the second of the two classes and 0 for the first; any other is an error.
+    """Labels (n,) as 1 for the second of two classes and 0 for the first; any other is an error.
 
     >>> are_positive(["ill", "well", "ill"], ("well", "ill")).tolist()
     [1, 0, 1]
@@ -130,14 +139,14 @@ def are_positive(y: ArrayLike, classes: tuple[Any, Any]) -> NDArray[np.int64]:
     unknown = [value for value in np.unique(array).tolist() if value not in classes]
     if unknown:
         known = " and ".join(repr(plain(value)) for value in classes)
-        raise ValueError(f"y holds {unknown[0]!r}, which was not seen in training: the labels are {known}.")
+        raise InputError("y", f"holds {unknown[0]!r}, which was not seen in training; the labels are {known}")
     return (array == classes[1]).astype(np.int64)
 
 
 def match_labels(labels: ArrayLike, classes: Sequence[Any], where: str = "y") -> NDArray[Any]:
     """Labels (n,) of another file as the classes of training: '1', 1.0 and True are 1 where training had 1.
 
-    `where` names the labels in the message about one that is unknown.
+    `where` says what the labels are, in the message about one that is unknown.
 
     >>> match_labels(["1", "0"], [0, 1]).tolist()
     [1, 0]
@@ -146,7 +155,8 @@ def match_labels(labels: ArrayLike, classes: Sequence[Any], where: str = "y") ->
     known = {str(value): [c for c in classes if same_label(c, value)] for value in values}
     unknown = [value for value in values if not known[str(value)]]
     if unknown:
-        shown = ", ".join(repr(value) for value in unknown[:5])
-        raise ValueError(f"{where} holds {shown}; the model knows {', '.join(repr(plain(c)) for c in classes)}")
+        listed = ", ".join(repr(value) for value in unknown[:5])
+        problem = f"{where} holds {listed}; the model knows {', '.join(repr(plain(c)) for c in classes)}"
+        raise InputError("", problem)
     matched = np.array([known[str(plain(label))][0] for label in np.asarray(labels, dtype=object)], dtype=object)
     return matched.astype(np.asarray(classes).dtype)

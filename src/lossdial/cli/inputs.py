@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from lossdial import Bundle
     from lossdial.data.schema import ImageSchema
-    from lossdial.data.sources import Rows
+    from lossdial.data.sources import NewRows
 
 __all__ = ["Columns", "Inputs", "read_inputs"]
 
@@ -68,7 +68,7 @@ def read_inputs(bundle: Bundle, data: str, columns: Columns, labelled: bool | No
     return _rows(bundle, rows, labelled)
 
 
-def _rows(bundle: Bundle, rows: Rows, labelled: bool) -> Inputs:
+def _rows(bundle: Bundle, rows: NewRows, labelled: bool) -> Inputs:
     import numpy as np
 
     from lossdial.data.schema import TableSchema

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from lossdial.data.leaks import array_fingerprint, count_copies, file_fingerprint
 from lossdial.data.readers.decoding import WHITE, decode_images
-from lossdial.data.splits import ImageSplit, grouped_split, subsample_minority
+from lossdial.data.samples import ImageSplit
+from lossdial.data.splits import grouped_split, subsample_minority
 
 if TYPE_CHECKING:
     from lossdial.training.recipe import Preset

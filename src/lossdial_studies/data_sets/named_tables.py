@@ -10,7 +10,8 @@ import numpy as np
 
 from lossdial.data.leaks import file_fingerprint, split_rows
 from lossdial.data.readers.tables import read_table, split_target
-from lossdial.data.splits import TableSplit, subsample_minority
+from lossdial.data.samples import TableSplit
+from lossdial.data.splits import subsample_minority
 from lossdial_studies.data_sets.dataset import SPLIT_SEED
 
 __all__ = ["TABLES", "TableDataSet"]

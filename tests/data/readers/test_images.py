@@ -1,4 +1,4 @@
-"""A user's own images: folders, tables, classes, groups, splits."""
+"""A user's own images: listed in folders and tables, decoded, and split by class, group and copy."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,15 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lossdial.data.readers.images import (
-    ImageFiles,
-    files_in_table,
-    list_image_csv,
-    list_image_folder,
-    list_images,
-    load_images,
-    split_images,
-)
+from lossdial.base.errors import InputError
+from lossdial.data.readers.images import list_image_csv, list_image_folder, list_image_table, list_images
+from lossdial.data.sources import TrainingImages, training_images
 
 SaveImage = Callable[..., None]
 
@@ -33,32 +27,36 @@ def folder(tmp_path: Path, save_image: SaveImage) -> Path:
     return tmp_path / "parts"
 
 
+def everything(images: TrainingImages) -> np.ndarray:
+    return np.concatenate([images.split.x_train, images.split.x_test])
+
+
 def test_folder_per_class(folder: Path) -> None:
     files = list_image_folder(folder)
     assert len(files.paths) == 50
+    assert files.labels is not None
     assert files.labels.count("Broken part") == 10
-    images = load_images(files, size=16)
-    assert images.x.shape == (50, 3, 16, 16)
-    assert images.class_names == ("fine", "Broken part")  # the rarer class is positive
-    assert images.y.sum() == 10
-    assert images.groups is None
-    split = split_images(images, "parts", beta=8, seed=0)
+    split = training_images(str(folder), image_size=16, beta=8).at_beta()
+    assert split.x_train.shape == (36, 3, 16, 16)
+    assert split.class_names == ("fine", "Broken part")  # the rarer class is positive
     assert np.bincount(split.y_train).tolist() == [32, 4]
     assert np.bincount(split.y_test).tolist() == [8, 2]
     assert split.name == "parts"
-    assert split_images(images).ratio == 4
+    assert training_images(str(folder), image_size=8).split.ratio == 4
 
 
 def test_positive_class_by_name(folder: Path, save_image: SaveImage) -> None:
-    images = load_images(list_image_folder(folder), 8, positive="fine")
-    assert images.class_names == ("Broken part", "fine")
-    assert images.y.sum() == 40
-    with pytest.raises(ValueError, match="positive must be one of the labels; got 'Fine', and did you mean 'fine'"):
-        load_images(list_image_folder(folder), 8, positive="Fine")
+    split = training_images(str(folder), image_size=8, positive="fine").split
+    assert split.class_names == ("Broken part", "fine")
+    assert split.y_train.sum() == 32
+    with pytest.raises(InputError) as raised:
+        training_images(str(folder), positive="Fine")
+    assert (raised.value.argument, raised.value.got) == ("positive", "'Fine'")
     save_image(folder / "scratched" / "0.png", 7)
-    with pytest.raises(ValueError, match=r"3 classes \(Broken part, fine, scratched\); positive must name"):
-        load_images(list_image_folder(folder), 8)
-    assert load_images(list_image_folder(folder), 8, positive="fine").class_names == ("other", "fine")
+    with pytest.raises(InputError, match=r"3 classes \(Broken part, fine, scratched\); positive must name"):
+        training_images(str(folder))
+    split = training_images(str(folder), image_size=8, positive="fine", share=0.3).split
+    assert split.class_names == ("other", "fine")
 
 
 def test_folders_that_are_not_classes(tmp_path: Path, folder: Path) -> None:
@@ -66,7 +64,7 @@ def test_folders_that_are_not_classes(tmp_path: Path, folder: Path) -> None:
         list_image_folder(tmp_path / "nowhere")
     for part in ("train", "test"):
         (tmp_path / "sets" / part).mkdir(parents=True)
-    with pytest.raises(ValueError, match=r"holds splits \(test, train\), not classes; name one of them"):
+    with pytest.raises(ValueError, match=r"holds splits \(test, train\), not classes\. Name one of them"):
         list_image_folder(tmp_path / "sets")
     with pytest.raises(ValueError, match=r"each of two classes; it has deep \(1 images\)"):
         list_image_folder(folder / "Broken part")
@@ -100,22 +98,21 @@ def test_table_of_paths_labels_and_groups(table: Path, folder: Path) -> None:
     files = list_image_csv(table)
     assert set(files.paths) == set(list_image_folder(folder).paths)
     assert files.groups is not None
-    images = load_images(files, 16)
-    assert images.class_names == ("0", "1")
-    assert images.y.sum() == 10
-    split = split_images(images)
+    split = training_images(str(table), path_column="path", image_size=16).split
+    assert split.class_names == ("0", "1")
     assert split.groups_train is not None
     assert split.groups_test is not None
     assert not set(split.groups_train) & set(split.groups_test)
     assert np.bincount(split.y_test).tolist() == [8, 2]
 
 
-def test_the_rarer_label_is_positive_even_if_it_is_0_and_that_is_said(folder: Path) -> None:
-    paths = list_image_folder(folder).paths[:6]
-    with pytest.warns(UserWarning, match=r"'0' is the rarer label \(2 against 4 of '1'\)"):
-        images = load_images(ImageFiles(paths, ("1", "1", "0", "1", "1", "0")), 8)
-    assert images.class_names == ("1", "0")
-    assert images.y.tolist() == [0, 0, 1, 0, 0, 1]
+def test_a_rarer_label_0_is_positive_with_a_warning(table: Path) -> None:
+    frame = pd.read_csv(table)
+    frame.assign(label=1 - frame["label"]).to_csv(table, index=False)
+    with pytest.warns(UserWarning, match=r"'0' is the rarer label \(10 against 40 of '1'\)"):
+        split = training_images(str(table), path_column="path", image_size=8).split
+    assert split.class_names == ("1", "0")
+    assert np.bincount(split.y_test).tolist() == [8, 2]
 
 
 def test_absolute_paths_and_named_columns(table: Path, folder: Path) -> None:
@@ -156,29 +153,34 @@ def test_tables_that_cannot_be_right(table: Path, column: str, value: object, me
 
 
 def test_corrupt_files_keep_labels_and_groups_aligned(table: Path) -> None:
-    files = list_image_csv(table)
-    files.paths[0].write_bytes(b"")
+    whole = training_images(str(table), path_column="path", image_size=8)
+    list_image_csv(table).paths[0].write_bytes(b"")
     with pytest.raises(ValueError, match=r"1 of 50 .* At most 1\.0%"):
-        load_images(files, 8)
+        training_images(str(table), path_column="path", image_size=8)
     with pytest.warns(UserWarning, match="1 of 50 image files cannot be read"):
-        images = load_images(files, 8, max_corrupt=0.05)
-    assert len(images.x) == len(images.y) == 49
-    assert images.y.sum() == 9  # the first file was a positive
-    assert images.groups is not None
-    assert images.groups.tolist() == list(files.groups or ())[1:]
-    assert [path for path, _ in images.corrupt] == [files.paths[0]]
+        images = training_images(str(table), path_column="path", image_size=8, max_corrupt=0.05)
+    assert [path for path, _ in images.corrupt] == [list_image_csv(table).paths[0]]
+    known = {x.tobytes(): y for x, y in zip(whole.split.x_train, whole.split.y_train, strict=True)}
+    known |= {x.tobytes(): y for x, y in zip(whole.split.x_test, whole.split.y_test, strict=True)}
+    labels = np.concatenate([images.split.y_train, images.split.y_test])
+    assert [known[x.tobytes()] for x in everything(images)] == labels.tolist()
+    assert labels.sum() == 9  # the first file was a positive
 
 
-def test_copies_stay_together_with_groups_and_without(folder: Path, save_image: SaveImage) -> None:
+@pytest.mark.parametrize("grouped", [False, True])
+def test_copies_stay_together_with_groups_and_without(folder: Path, save_image: SaveImage, grouped: bool) -> None:
     for i in range(40):
         save_image(folder / "fine" / f"{i}.png", i // 2)  # every image twice
-    files = list_image_folder(folder)
-    grouped = ImageFiles(files.paths, files.labels, tuple(str(i // 3) for i in range(50)))
-    for images in (load_images(files, 8), load_images(grouped, 8)):
-        for seed in range(5):
-            split = split_images(images, seed=seed)
-            assert not {x.tobytes() for x in split.x_train} & {x.tobytes() for x in split.x_test}
-            assert 1 <= split.y_test.sum() <= 3
+    data, columns = str(folder), {}
+    if grouped:
+        files = list_image_folder(folder)
+        frame = pd.DataFrame({"path": files.paths, "label": files.labels, "group": np.arange(50) // 3})
+        frame.to_csv(folder / "parts.csv", index=False)
+        data, columns = str(folder / "parts.csv"), {"path_column": "path"}
+    for seed in range(5):
+        split = training_images(data, image_size=8, seed=seed, **columns).split
+        assert not {x.tobytes() for x in split.x_train} & {x.tobytes() for x in split.x_test}
+        assert 1 <= split.y_test.sum() <= 3
 
 
 def test_a_class_that_its_file_format_gives_away(folder: Path, save_image: SaveImage) -> None:
@@ -186,20 +188,17 @@ def test_a_class_that_its_file_format_gives_away(folder: Path, save_image: SaveI
         path.unlink()
     for i in range(40):
         save_image(folder / "fine" / f"{i}.jpg", i)
-    with pytest.warns(
-        UserWarning, match=r"100% of the 10 files of class 'Broken part' are PNG, and 0% of the other 40"
-    ):
-        load_images(list_image_folder(folder), 8)
+    with pytest.warns(UserWarning, match="100% of the 10 files of class 'Broken part' are PNG, and 0% of the other 40"):
+        training_images(str(folder), image_size=8)
 
 
-def test_one_class_alone(folder: Path) -> None:
-    paths = list_image_folder(folder).paths[:3]
-    with pytest.raises(ValueError, match=r"there are 1 classes \(a\)"):
-        load_images(ImageFiles(paths, ("a",) * 3), 8)
-    with pytest.raises(ValueError, match="all 3 images are of class 'a'; two classes are needed"):
-        load_images(ImageFiles(paths, ("a",) * 3), 8, positive="a")
-    with pytest.raises(ValueError, match="files have no labels"):
-        load_images(ImageFiles(paths), 8)
+@pytest.mark.parametrize(
+    ("positive", "problem"), [(None, r"there is 1 class \(a\)"), ("a", "all 50 images are of class 'a'")]
+)
+def test_one_class_alone(table: Path, positive: str | None, problem: str) -> None:
+    pd.read_csv(table).assign(label="a").to_csv(table, index=False)
+    with pytest.raises(InputError, match=problem):
+        training_images(str(table), path_column="path", positive=positive)
 
 
 def test_images_without_labels(folder: Path, table: Path) -> None:
@@ -214,6 +213,6 @@ def test_images_without_labels(folder: Path, table: Path) -> None:
         list_images(folder / "empty")
     frame = pd.read_csv(table)
     frame.loc[0, "path"] = "gone.jpg"  # is the decoder's to report
-    listed = files_in_table(frame, table, "path", None, None)
+    listed = list_image_table(frame, table, "path", None, None)
     assert len(listed.paths) == 50
     assert listed.labels is listed.groups is None

@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from lossdial.base.errors import closest, near, warn
+from lossdial.base.errors import InputError, closest, near, warn
 from lossdial.data.encoder.table import require_readable
 
-__all__ = ["TABLE_SUFFIXES", "read_csv", "read_table", "split_target"]
+__all__ = ["TABLE_SUFFIXES", "read_csv", "read_table", "split_target", "target_labels"]
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
@@ -84,20 +84,24 @@ def split_target(frame: pd.DataFrame, target: str, drop: Iterable[str] = ()) -> 
     dropped = [drop] if isinstance(drop, str) else list(drop)
     for role, name in [("target", target), *(("drop", name) for name in dropped)]:
         if name not in frame.columns:
-            raise ValueError(f"{role} column {name!r} is not in the table; {closest(name, frame.columns)}")
+            raise InputError(role, f"column {name!r} is not in the table; {closest(name, frame.columns)}")
     if target in dropped:
-        raise ValueError(f"drop names the target column {target!r}; take it off the list")
-    labels = frame[target]
-    missing = int(labels.isna().sum())
-    if missing:
-        raise ValueError(
-            f"target column {target!r} lacks a label in {missing:,} of {len(frame):,} rows; remove or label those rows"
-        )
+        raise InputError("drop", f"names the target column {target!r}", remedy="Take it off the list.")
+    labels = target_labels(frame, target)
     features = frame.drop(columns=[target, *dropped])
     require_readable(features)
     if features.shape[1] == 0:
-        raise ValueError(f"no feature column is left beside target {target!r} and drop {dropped}")
-    return features, labels.to_numpy()
+        raise InputError("", f"no feature column is left beside target {target!r} and drop {dropped}")
+    return features, labels
+
+
+def target_labels(frame: pd.DataFrame, target: str, of_source: str = "") -> NDArray[Any]:
+    """The labels (n,) of a table, of which none may be missing."""
+    missing = int(frame[target].isna().sum())
+    if missing:
+        problem = f"column {target!r}{of_source} lacks a label in {missing:,} of {len(frame):,} rows"
+        raise InputError("target", problem, remedy="Remove or label those rows.")
+    return frame[target].to_numpy()
 
 
 def _reader(path: Path) -> Callable[[Path], pd.DataFrame]:
