@@ -89,7 +89,7 @@ def compare(here: Surface, there: Surface) -> tuple[Table, int]:
             accepted = point.predict(place.score(place.column(point.lam)))
             value, low, high = cost_interval(accepted, place.y, (prevalence, cost_fn, cost_fp))
             labelled = adapt(local, prevalence, cost_fn, cost_fp).crossfit["expected_cost"].value
-            least = float(local.expected_cost(cost_fn, cost_fp, prevalence))
+            least = float(local.costs(cost_fn, cost_fp, prevalence).min())
             failed += labelled < low
             lam = ", ".join(f"{v:.2f}" for v in point.lam.values())
             figures = (f"{value:.4f} [{low:.4f}, {high:.4f}]", f"{labelled:.4f}", f"{least:.4f}")

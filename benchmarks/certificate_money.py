@@ -13,7 +13,7 @@ from sklearn.metrics import make_scorer
 from sklearn.model_selection import TunedThresholdClassifierCV, train_test_split
 
 from lossdial.dial.calibration import calibrate
-from lossdial.dial.choice.cases import CaseRule, _halves, best_fixed, case_costs, mean_cost
+from lossdial.dial.choice.cases import _halves, best_fixed, case_costs, mean_cost, pays
 from lossdial.dial.classifiers import margins_of
 
 ALARM = 20_000.0
@@ -44,9 +44,9 @@ def costs_covered(law: str, n_positive: int, index: int) -> Counter[str]:
     side = _halves(y, np.arange(y.size), 0)
     truth = np.zeros(2)
     for fit in (side, ~side):
-        rule = CaseRule(calibrate(y[fit], score[fit]))
+        calibration = calibrate(y[fit], score[fit])
         cut = best_fixed(y[fit], score[fit], amount[fit], np.full(fit.sum(), 5.0))
-        for k, alert in enumerate((rule.predict(fresh, fresh_amount, 5.0), fresh > cut)):
+        for k, alert in enumerate((pays(calibration.apply(fresh), fresh_amount, 5.0), fresh > cut)):
             truth[k] += np.where(fresh_y, np.where(alert, 0.0, fresh_amount), np.where(alert, 5.0, 0.0)).mean() / 2
     told = {"a threshold per case": found.per_case, "the best fixed one": found.fixed, "the saving": found.saving}
     truths = (*truth, truth[1] - truth[0])
@@ -67,10 +67,10 @@ def money(path: Path | None = None) -> list[str] | None:
     choose, pay = train_test_split(rest, test_size=0.5, stratify=y[rest], random_state=0)
     model = HistGradientBoostingClassifier(random_state=0, early_stopping=True).fit(x[fit], y[fit])
     margin = margins_of(model, x)
-    rule = CaseRule(calibrate(y[choose], margin[choose], "beta"))
+    calibration = calibrate(y[choose], margin[choose], "beta")
     cut = best_fixed(y[choose] == 1, margin[choose], amount[choose], np.full(choose.size, ALARM))
     alerts = {
-        "a threshold per case": rule.predict(margin[pay], amount[pay], ALARM),
+        "a threshold per case": pays(calibration.apply(margin[pay]), amount[pay], ALARM),
         "the best fixed threshold": margin[pay] > cut,
         "scikit-learn's `TunedThresholdClassifierCV`": _tuned(model, x, y, amount, choose, pay),
         "alert on no case": np.zeros(pay.size, dtype=np.bool_),

@@ -24,7 +24,7 @@ from rich.table import Table
 
 from lossdial import LCTClassifier, Recipe
 from lossdial.data import data_root
-from lossdial.dial.calibration import calibrations, stated
+from lossdial.dial.calibration import calibrated, calibrations
 from lossdial.models import EfficientNetLite0, FrozenEncoder
 from lossdial_studies.data_sets import ImageDataSet, TableDataSet, data_set
 
@@ -79,13 +79,13 @@ def main() -> None:
         figures = sum(len(point.metrics) + len(point.crossfit) for point in points)
         looking = time.perf_counter() - started
         surface = classifier.dial().surface
-        calibrated = stated(surface, calibrations(surface, "auto"))  # as every tuned point is
+        stated = calibrated(surface, calibrations(surface, "auto"))  # as every tuned point is
         sheet = Table(title=f"{name}: {surface.n_positive} positives, {surface.n_negative} negatives to tune on")
         for column in ("aim", "λ", "threshold", "tuned on", "best of the grid", "cross-fitted"):
             sheet.add_column(column, justify="left" if column == "aim" else "right")
         for point, (objective, metric) in zip(points, OBJECTIVES, strict=True):
             key = next(iter(point.crossfit))
-            grid = calibrated.metric(metric) if metric == "brier" else surface.metric(metric)
+            grid = stated.metric(metric) if metric == "brier" else surface.metric(metric)
             best = float(grid.min() if "minimize" in objective else grid.max())
             value = point.metrics[key].value
             behind = value - best if "minimize" in objective else best - value

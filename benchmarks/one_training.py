@@ -22,7 +22,7 @@ from real_data import real_data
 from rich.console import Console
 from rich.table import Table
 
-from lossdial.dial.metrics.functions import auc
+from lossdial.dial.metrics.registry import AUC
 from lossdial.losses import VSLoss, imbalance
 from lossdial.models import FiLMConfig, HeadConfig, PlainConfig, PolynomialConfig, build_model
 from lossdial.spaces import Constant, Space
@@ -73,7 +73,7 @@ def measure(idea: str, seed: int) -> float:
     with torch.no_grad():
         features = model.embed(torch.from_numpy(images.x_train[others]), progress=False)
         margins = model.margins(features, lams).numpy().reshape(len(others), -1)
-    return float(np.mean([auc(images.y_train[others], column) for column in margins.T]))
+    return float(np.mean([AUC(images.y_train[others], column) for column in margins.T]))
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from lossdial.dial.metrics.functions import auc
+from lossdial.dial.metrics.registry import AUC
 from lossdial.losses import VSLoss, imbalance
 from lossdial.models import PlainConfig, build_backbone, build_model, seeded_weights
 from lossdial.spaces import Constant, Lam, Space
@@ -123,7 +123,7 @@ def measure(candidate: Candidate, loss: str, seed: int) -> dict[str, float]:
         with torch.no_grad():
             features = model.embed(torch.from_numpy(images.x_train[others]), progress=False)
             margins = model.margins(features, space.nearest({}).at(None)).numpy()
-        found[name] = round(float(auc(images.y_train[others], margins[:, 0])), 6)
+        found[name] = round(float(AUC(images.y_train[others], margins[:, 0])), 6)
     return {**found, "processor": round(seconds, 2)}
 
 

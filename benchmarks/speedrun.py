@@ -26,7 +26,7 @@ import torch
 from real_data import real_data
 from scipy.stats import t as student
 
-from lossdial.dial.metrics.functions import auc
+from lossdial.dial.metrics.registry import AUC
 from lossdial.losses import VSLoss, imbalance
 from lossdial.models import PlainConfig, build_model
 from lossdial.spaces import Constant, Space
@@ -53,7 +53,7 @@ def measure(seed: int, epochs: int) -> dict[str, float]:
     with torch.no_grad():
         features = model.embed(torch.from_numpy(images.x_test), progress=False)
         scores = model.margins(features, SPACE.nearest({}).at(None)).numpy()[:, 0]
-    return {"auc": round(float(auc(images.y_test, scores)), 6), "processor": round(process_time() - started, 2)}
+    return {"auc": round(float(AUC(images.y_test, scores)), 6), "processor": round(process_time() - started, 2)}
 
 
 def main() -> None:

@@ -22,7 +22,6 @@ from rich.table import Table
 from sklearn.metrics import average_precision_score, brier_score_loss, precision_recall_curve, roc_auc_score, roc_curve
 
 from lossdial.dial import PAPER_METRICS, Surface
-from lossdial.dial.surface import FoldedScores
 from lossdial.dial.uncertainty.bootstrap import bootstrap, resample
 
 
@@ -38,6 +37,28 @@ class Sizes:
     bootstrap_lams: int = 20
     resamples: int = 1_000
     resamples_timed: int = 10
+
+
+@dataclass(frozen=True, eq=False)
+class FoldedScores:
+    """`features @ weights.T + biases`: features (n, c), weights (m, c), biases (m,), one row per λ."""
+
+    features: np.ndarray
+    weights: np.ndarray
+    biases: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.features.shape[0], self.weights.shape[0]
+
+    def columns(self, start: int, stop: int) -> np.ndarray:
+        # Computed as (λ, n) and returned transposed: each λ's scores are then contiguous, as sorting wants them.
+        block = self.weights[start:stop] @ self.features.T
+        block += self.biases[start:stop, None]
+        return block.T
+
+    def rows(self, index: np.ndarray) -> "FoldedScores":
+        return FoldedScores(self.features[index], self.weights, self.biases)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lossdial.data import grouped_split
 from lossdial.dial import PAPER_METRICS, Objective, Surface, as_metric
 from lossdial.dial.choice.selection import select
-from lossdial.dial.metrics.registry import RankMetric
+from lossdial.dial.metrics.metric import RankMetric
 
 __all__ = ["METRICS", "RECALLS", "Measured", "halves", "measure"]
 
@@ -79,12 +79,12 @@ def _transfer(
     found = {}
     for name in PAPER_METRICS:
         metric = as_metric(name)
-        if not isinstance(metric, RankMetric) or metric.goal is None:
+        if not isinstance(metric, RankMetric) or metric.best_of is None:
             found[name] = np.asarray(free[name])
             continue
         cuts = [select(selecting.at(i), Objective(maximize=name)).threshold for i in range(selecting.n_lams)]
-        found[name] = measuring.metric(metric.goal.metric, np.array(cuts))
-        for floor, _ in metric.goal.subject_to:  # met on the selecting half; here it is what it is
+        found[name] = measuring.metric(metric.best_of, np.array(cuts))
+        for floor, _ in metric.subject_to:  # met on the selecting half; here it is what it is
             found[f"{name}:{floor.name}"] = measuring.metric(floor, np.array(cuts))
     return found
 

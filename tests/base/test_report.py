@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from lossdial.base.report import Items, Report, Section, Sheet, Text, write_report
-from lossdial.dial.choice.selection import REPORT
+from lossdial.dial.metrics.registry import REPORT
 
 
 def rendered(sheet: Sheet, width: int = 80, soft_wrap: bool = True) -> list[str]:

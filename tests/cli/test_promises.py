@@ -12,7 +12,7 @@ import pytest
 from lossdial import Bundle, LCTClassifier
 from lossdial.cli import main
 from lossdial.dial import Dial, Monitor, margin_of_probability
-from lossdial.dial.uncertainty.estimate import rounded
+from lossdial.dial.uncertainty.intervals import rounded
 
 FLOOR = ["--maximize", "precision", "--subject-to", "recall=0.85"]
 BAND = ["--refer", "npv=0.97,precision=0.5", "--prevalence", "0.1", "--name", "triage"]

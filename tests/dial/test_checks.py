@@ -3,7 +3,9 @@ import warnings
 import numpy as np
 import pytest
 
+from lossdial.base.errors import InputError
 from lossdial.dial.checks import (
+    TooFewPositives,
     as_labels,
     as_rows,
     require_both_classes,
@@ -22,50 +24,34 @@ def test_labels_and_rows_pass_unchanged_where_they_can():
     assert as_rows(np.zeros((3, 2)), 3).shape == (2, 3)
 
 
-def test_labels_other_than_zero_and_one_are_named():
-    with pytest.raises(ValueError, match=r"0 \(negative\) and 1 \(positive\) only; got .*2"):
-        as_labels([0, 1, 2])
-    with pytest.raises(ValueError, match=r"shape \(n,\)"):
-        as_labels([[0, 1]])
-
-
-def test_scores_of_another_length_are_named():
-    with pytest.raises(ValueError, match=r"shape \(3,\) or \(3, m\)"):
-        as_rows([0.1, 0.2], 3)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_scores_that_are_not_finite_are_located(bad):
-    rows = np.zeros((2, 5), dtype=np.float32)
-    rows[1, 3] = bad
-    with pytest.raises(ValueError, match="at sample 3, column 1"):
-        require_finite(rows)
-
-
-@pytest.mark.parametrize(("labels", "missing"), [([0, 0], "positives"), ([1, 1], "negatives")])
-def test_a_missing_class_is_named(labels, missing):
-    with pytest.raises(ValueError, match=f"no {missing} among these 2 samples"):
-        require_both_classes(as_labels(labels))
-
-
-@pytest.mark.parametrize("prevalence", [0, 1, -0.1, 1.5, np.nan])
-def test_prevalence_is_a_share(prevalence):
-    with pytest.raises(ValueError, match="prevalence must lie strictly between 0 and 1"):
-        require_prevalence(prevalence)
-
-
-@pytest.mark.parametrize("cost", [0, -1, np.inf, np.nan])
-def test_costs_are_positive(cost):
-    with pytest.raises(ValueError, match="cost_fn must be positive and finite"):
-        require_costs(cost, 1)
-    with pytest.raises(ValueError, match="cost_fp must be positive and finite"):
-        require_costs(1, cost)
+@pytest.mark.parametrize(
+    ("check", "argument", "fragment"),
+    [
+        (lambda: as_labels([0, 1, 2]), "y", "2"),
+        (lambda: as_labels([[0, 1]]), "y", "(1, 2)"),
+        (lambda: as_rows([0.1, 0.2], 3), "score", "(2,)"),
+        (lambda: require_both_classes(as_labels([0, 0])), "y", "no positives among these 2 samples"),
+        (lambda: require_both_classes(as_labels([1, 1])), "y", "no negatives among these 2 samples"),
+        *((lambda bad=bad: require_prevalence(bad), "prevalence", str(bad)) for bad in (0, 1, -0.1, 1.5, np.nan)),
+        *((lambda bad=bad: require_costs(bad, 1), "cost_fn", str(bad)) for bad in (0, -1, np.inf, np.nan)),
+        *((lambda bad=bad: require_costs(1, bad), "cost_fp", str(bad)) for bad in (0, -1, np.inf, np.nan)),
+        *(
+            (lambda bad=bad: require_finite(np.array([[0.0, 0.0], [0.0, bad]])), "score", "at sample 1, column 1")
+            for bad in (np.nan, np.inf, -np.inf)
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(check, argument, fragment):
+    with pytest.raises(InputError) as raised:
+        check()
+    assert raised.value.argument == argument
+    assert fragment in str(raised.value)
 
 
 def test_few_positives_warn_and_fewer_refuse():
     with pytest.warns(UserWarning, match="only 49 positives to tune on: one of them moves recall by 0.020"):
         require_positives(49)
-    with pytest.raises(ValueError, match="have 4 positives; at least 5 are needed"):
+    with pytest.raises(TooFewPositives, match="there are 4"):
         require_positives(4)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -10,8 +10,7 @@ from lossdial.dial import Dial
 from lossdial.dial.choice.envelope import adapt, envelope
 from lossdial.dial.choice.objective import Objective
 from lossdial.dial.choice.selection import choose
-from lossdial.dial.metrics import functions as metrics
-from lossdial.dial.metrics.registry import as_metric
+from lossdial.dial.metrics.registry import FPR, PRECISION, RECALL, as_metric, net_benefit
 from lossdial.dial.plots import (
     decision_curve_figure,
     heat_map_figure,
@@ -68,7 +67,7 @@ def test_precision_recall_marks_the_points_where_they_are(surface, points):
     axes = render(precision_recall_figure(surface, points))
     for point in points:
         score = surface.score(LAMS.index(point.lam))
-        expected = [f(surface.y, score, point.threshold) for f in (metrics.recall, metrics.precision)]
+        expected = [f(surface.y, score, point.threshold) for f in (RECALL, PRECISION)]
         np.testing.assert_allclose(marked(axes, point.name), expected)
     frontier = lines(axes)["best λ at each recall, in hindsight"]
     for recall in (0.5, 0.9, 1.0):
@@ -86,8 +85,8 @@ def test_roc_marks_the_points_on_or_below_the_envelope(surface, points):
     for point in points:
         score = surface.score(LAMS.index(point.lam))
         fpr, tpr = marked(axes, point.name)
-        assert fpr == pytest.approx(metrics.fpr(surface.y, score, point.threshold))
-        assert tpr == pytest.approx(metrics.recall(surface.y, score, point.threshold))
+        assert fpr == pytest.approx(FPR(surface.y, score, point.threshold))
+        assert tpr == pytest.approx(RECALL(surface.y, score, point.threshold))
         assert tpr <= np.interp(fpr, hull[:, 0], hull[:, 1]) + 1e-9
 
 
@@ -128,7 +127,7 @@ def test_decision_curve_is_net_benefit_of_the_calibrated_probabilities(surface, 
     axes = render(decision_curve_figure(surface, points, probabilities))
     for point in points:
         margin = point.margin(surface.score(LAMS.index(point.lam)))
-        expected = [metrics.net_benefit(surface.y, margin, p) for p in probabilities]
+        expected = [net_benefit(p)(surface.y, margin) for p in probabilities]
         drawn = next(data for label, data in lines(axes).items() if point.name in label.split(", "))
         np.testing.assert_allclose(drawn[:, 1], expected)
     everyone = lines(axes)["act on everyone"][:, 1]
@@ -202,7 +201,7 @@ def test_a_heat_map_of_probabilities_is_after_calibration(surface):
 def test_adapted_points_stand_at_their_own_prevalence(surface, points):
     clinic = adapt(envelope(surface), 0.01, 50, 1, "clinic")
     score = surface.score(LAMS.index(clinic.lam))
-    tpr, fpr = (f(surface.y, score, clinic.threshold) for f in (metrics.recall, metrics.fpr))
+    tpr, fpr = (f(surface.y, score, clinic.threshold) for f in (RECALL, FPR))
     axes = render(precision_recall_figure(surface, [*points, clinic]))
     np.testing.assert_allclose(marked(axes, "clinic"), [tpr, 0.01 * tpr / (0.01 * tpr + 0.99 * fpr)])
     assert any(label.startswith("clinic") and label.endswith("at prevalence 1 %") for label in lines(axes))

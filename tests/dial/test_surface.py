@@ -1,145 +1,176 @@
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from lossdial.dial.metrics import functions as metrics
-from lossdial.dial.metrics.registry import PAPER_METRICS
-from lossdial.dial.surface import FoldedScores, Surface
-
-
-def make(n=200, m=7, c=5, seed=0):
-    rng = np.random.default_rng(seed)
-    y = (rng.random(n) < 0.2).astype(int)
-    features = (rng.normal(size=(n, c)) + y[:, None]).astype(np.float32)
-    weights, biases = rng.normal(size=(m, c)).astype(np.float32), rng.normal(size=m).astype(np.float32)
-    lams = tuple({"gamma": 0.1, "tau": float(k)} for k in range(m))
-    return y, FoldedScores(features, weights, biases), lams
+from lossdial.base.errors import InputError
+from lossdial.dial.choice.objective import Objective
+from lossdial.dial.choice.selection import select
+from lossdial.dial.metrics.registry import AUC, PAPER_METRICS, RECALL, as_metric
+from lossdial.dial.surface import Samples, Surface, swapped_halves
 
 
-def test_folded_scores_are_one_matrix_product():
-    _, folded, _ = make()
-    expected = folded.features @ folded.weights.T + folded.biases
-    np.testing.assert_allclose(folded.columns(2, 5), expected[:, 2:5], rtol=1e-5)
-    assert folded.columns(0, 7).dtype == np.float32
+def test_what_samples_that_count_alike_are_worth():
+    samples, weighted = Samples.of([1, 0, 0, 1, 0])
+    assert weighted is None
+    assert (samples.n_positive, samples.n_negative) == (2, 3)
+    assert samples.totals == samples.effective == (2.0, 3.0)
+    assert samples.units == (2, 3)
+    assert samples.prevalence == 0.4
 
 
-@pytest.mark.parametrize("block_bytes", [1, 2000, 2**25])
-def test_blocks_change_nothing(block_bytes):
-    y, folded, lams = make()
-    held = Surface(y, folded.columns(0, 7), lams)
-    expected = {name: getattr(metrics, name.partition("@")[0])(y, held.scores) for name in PAPER_METRICS}
-    for surface in (held, Surface(y, folded, lams)):
-        found = surface.metrics(PAPER_METRICS, block_bytes=block_bytes)
-        for name in PAPER_METRICS:
-            np.testing.assert_allclose(found[name], expected[name], atol=1e-6)
+def test_weights_move_totals_and_shrink_the_effective_number():
+    samples, _ = Samples.of([1, 1, 0, 0], [1, 3, 2, 2])
+    assert (samples.totals, samples.effective, samples.prevalence) == ((4, 4), (16 / 10, 2), 0.5)
+    scaled, _ = Samples.of([1, 1, 0, 0], [10, 30, 20, 20])
+    assert scaled.effective == samples.effective
 
 
-def test_threshold_may_be_one_per_lam():
-    y, folded, lams = make()
-    surface = Surface(y, folded, lams)
-    cuts = np.linspace(-1, 1, 7).astype(np.float32)
-    expected = [metrics.recall(y, surface.score(k), float(cuts[k])) for k in range(7)]
-    np.testing.assert_allclose(surface.metric("recall", cuts), expected)
+def test_groups_are_worth_their_number():
+    samples, _ = Samples.of([1] * 6 + [0] * 4, groups=["a"] * 3 + ["b"] * 3 + ["c"] * 2 + ["d"] * 2)
+    assert samples.effective == samples.units == (2, 2)
+    assert Samples.of([1, 0, 1], groups=[3, 1, 2])[0].groups is None
 
 
-def test_take_and_at_give_the_part():
-    y, folded, lams = make()
-    surface = Surface(y, folded, lams)
-    index = np.arange(0, 200, 2)
-    for part in (surface.take(index), surface.take(np.arange(200) % 2 == 0)):
-        np.testing.assert_array_equal(part.y, y[index])
-        np.testing.assert_allclose(part.score(3), surface.score(3)[index], rtol=1e-5)
-    assert surface.at(4).lams == (lams[4],)
-    np.testing.assert_allclose(surface.at(4).metric("auc"), surface.metric("auc")[4:5])
-
-
-def test_counts_and_the_order_of_lams():
-    y, folded, lams = make()
-    surface = Surface(y, folded, lams)
-    assert (surface.n_positive, surface.n_negative) == (y.sum(), (1 - y).sum())
-    assert surface.prevalence == y.mean()
-    assert surface.by_plainness.tolist() == [3, 2, 4, 1, 5, 0, 6]
-    plain = Surface(y, folded, lams, plain=lams[0])
-    assert plain.by_plainness.tolist() == plain.take(np.arange(len(y))).by_plainness.tolist() == list(range(7))
-
-
-def test_one_lam_works():
-    surface = Surface([0, 1, 1], [[0.0], [1.0], [-1.0]], ({"tau": 1.0},))
-    assert surface.metric("auc").tolist() == [0.5]
-    assert surface.by_plainness.tolist() == [0]
+def test_samples_of_no_weight_are_left_out():
+    samples, weighted = Samples.of([1, 0, 1, 0], [1, 0, 1, 1], groups=["a", "b", "a", "c"])
+    assert weighted.tolist() == [0, 2, 3]
+    assert samples.labels.tolist() == [True, True, False]
+    assert samples.weight is None
+    assert samples.groups.tolist() == [0, 0, 1]
 
 
 @pytest.mark.parametrize(
-    ("y", "scores", "lams", "message"),
+    ("arguments", "argument", "fragment"),
     [
-        ([0, 0], [[1.0], [2.0]], [{"t": 0}], "no positives"),
-        ([0, 1], [1.0, 2.0], [{"t": 0}], r"shape \(n, m\), one column per λ; got \(2,\)"),
-        ([0, 1], [[1.0], [2.0]], [{"t": 0}, {"t": 1}], r"\(n, m\) = \(2, 2\).*got \(2, 1\)"),
-        ([0, 1], [[1.0, 2.0], [2.0, 1.0]], [{"t": 0}, {"g": 1}], "same names"),
-        ([0, 1], np.empty((2, 0)), [], "at least one λ"),
+        ({"sample_weight": [1, 2]}, "sample_weight", "(2,)"),
+        ({"sample_weight": [1, -1, 2]}, "sample_weight", "sample 1"),
+        ({"sample_weight": [1, np.nan, 2]}, "sample_weight", "nan"),
+        ({"sample_weight": [0, 1, 1]}, "y", "no positives"),
+        ({"groups": [1, 2]}, "groups", "(3,)"),
+        ({"groups": [1.0, np.nan, 2.0]}, "groups", "sample 1"),
+        ({"groups": np.array(["a", None, "b"], dtype=object)}, "groups", "sample 1"),
     ],
 )
-def test_parts_that_disagree_are_named(y, scores, lams, message):
-    with pytest.raises(ValueError, match=message):
-        Surface(y, scores, lams)
+def test_wrong_weights_and_groups_are_named(arguments, argument, fragment):
+    with pytest.raises(InputError) as raised:
+        Samples.of([1, 0, 0], **arguments)
+    assert raised.value.argument == argument
+    assert fragment in str(raised.value)
 
 
-def test_folded_parts_that_disagree_are_named():
-    with pytest.raises(ValueError, match=r"got \(3, 2\), \(4, 3\) and \(4,\)"):
-        FoldedScores(np.zeros((3, 2)), np.zeros((4, 3)), np.zeros(4))
+def test_halves_are_stratified_and_disjoint():
+    labels = np.arange(100) < 10
+    (first, second), swapped = swapped_halves(labels, seed=0)
+    assert np.array_equal(np.sort(np.concatenate([first, second])), np.arange(100))
+    assert labels[first].sum() == labels[second].sum() == 5
+    assert (swapped[0] is second, swapped[1] is first) == (True, True)
 
 
-def test_nan_scores_stop_when_read():
-    surface = Surface([0, 1], [[np.nan], [1.0]], [{"t": 0}])
-    with pytest.raises(ValueError, match="score must be finite"):
-        surface.metric("auc")
+@given(st.integers(0, 10**6), st.integers(4, 40))
+@settings(max_examples=60, deadline=None)
+def test_a_group_stays_on_one_side_and_groups_with_a_positive_are_shared_out(seed, n_groups):
+    rng = np.random.default_rng(seed)
+    groups = rng.permutation(np.repeat(np.arange(n_groups), rng.integers(1, 6, n_groups)))
+    labels = (rng.random(n_groups) < 0.4)[groups] & (rng.random(groups.size) < 0.7)
+    (first, second), _ = swapped_halves(labels, seed, groups)
+    assert np.array_equal(np.sort(np.concatenate([first, second])), np.arange(groups.size))
+    assert not set(groups[first]) & set(groups[second])
+    for stratum in (np.unique(groups[labels]), np.setdiff1d(groups, groups[labels])):
+        sides = [np.intersect1d(groups[half], stratum).size for half in (first, second)]
+        assert abs(sides[0] - sides[1]) <= 1
+    assert np.array_equal(swapped_halves(labels, seed, groups)[0][0], first)
 
 
-def test_scores_keep_their_precision():
-    low = 0.1
-    high = np.nextafter(low, 1)  # the same float32
-    surface = Surface([0, 1], np.array([[low], [high]]), [{"t": 0}])
-    assert surface.score(0).dtype == np.float64
-    assert surface.metric("auc").tolist() == [1.0]
-    assert surface.metric("recall", low).tolist() == [1.0]
-    assert surface.metric("fpr", low).tolist() == [0.0]
-    assert Surface([0, 1], np.float32([[low], [high]]), [{"t": 0}]).score(0).dtype == np.float32
-    assert Surface([0, 1], [[1], [2]], [{"t": 0}]).score(0).dtype == np.float64
-    folded = FoldedScores(np.array([[low], [high]]), np.ones((1, 1)), np.zeros(1))
-    assert Surface([0, 1], folded, [{"t": 0}]).metric("auc").tolist() == [1.0]
+def test_halves_change_with_the_seed():
+    groups = np.repeat(np.arange(20), 3)
+    assert len({tuple(swapped_halves(groups < 6, seed, groups)[0][0]) for seed in range(10)}) > 5
 
 
-def test_members_score_the_log_odds_of_their_mean_probability():
+@pytest.fixture
+def lazy(lazy_scores):
+    """Labels, lazy scores (200, 7) and their λ."""
     rng = np.random.default_rng(0)
-    features, weights, biases = rng.normal(size=(6, 3)), rng.normal(size=(4, 5, 3)), rng.normal(size=(4, 5))
-    folded = FoldedScores(features, weights, biases)
-    assert folded.shape == (6, 5)
-    probability = (1 / (1 + np.exp(-(np.einsum("nc,kmc->knm", features, weights) + biases[:, None])))).mean(axis=0)
-    np.testing.assert_allclose(folded.columns(1, 4), np.log(probability / (1 - probability))[:, 1:4])
-    assert np.isfinite(FoldedScores(1e4 * features, weights, biases).columns(0, 5)).all()
-    one = FoldedScores(features.astype(np.float32), weights[:1].astype(np.float32), biases[:1].astype(np.float32))
-    assert one.columns(0, 5).dtype == np.float32
+    y = (rng.random(200) < 0.2).astype(int)
+    features = (rng.normal(size=(200, 5)) + y[:, None]).astype(np.float32)
+    weights, biases = rng.normal(size=(7, 5)).astype(np.float32), rng.normal(size=7).astype(np.float32)
+    return y, lazy_scores(features, weights, biases), tuple({"gamma": 0.1, "tau": float(k)} for k in range(7))
 
 
-def test_weights_and_groups_go_with_the_samples():
-    y, folded, lams = make()
+@pytest.mark.parametrize("block_bytes", [1, 2000, 2**25])
+def test_blocks_change_nothing(lazy, block_bytes):
+    y, scores, lams = lazy
+    held = scores.columns(0, 7)
+    expected = {name: as_metric(name)(y, held) for name in PAPER_METRICS}
+    for surface in (Surface(y, held, lams), Surface(y, scores, lams)):
+        values = surface.metrics(PAPER_METRICS, block_bytes=block_bytes)
+        for name in PAPER_METRICS:
+            np.testing.assert_allclose(values[name], expected[name], atol=1e-6)
+
+
+def test_rows_ranking_and_halves_are_computed_once(lazy_scores):
+    class Counted(lazy_scores):
+        calls = 0
+
+        def columns(self, start, stop):
+            Counted.calls += 1
+            return super().columns(start, stop)
+
+    rng = np.random.default_rng(0)
+    y = np.repeat([1, 0], [60, 300])
+    scores = Counted(rng.normal(size=(360, 4)), rng.normal(size=(5, 4)), np.zeros(5))
+    surface = Surface(y, scores, [{"tau": float(k)} for k in range(5)])
+    values = [select(surface, Objective(maximize=m)).value for m in ("f1", "auc", "balanced_accuracy")]
+    assert Counted.calls == 1
+    fresh = Surface(y, scores.columns(0, 5), surface.lams)
+    assert values == [select(fresh, Objective(maximize=m)).value for m in ("f1", "auc", "balanced_accuracy")]
+    assert surface.swapped_halves(3) is surface.swapped_halves(3)
+
+
+def test_threshold_may_be_one_per_lam(lazy):
+    surface = Surface(*lazy)
+    cuts = np.linspace(-1, 1, 7).astype(np.float32)
+    expected = [RECALL(lazy[0], surface.score(k), float(cuts[k])) for k in range(7)]
+    np.testing.assert_allclose(surface.metric("recall", cuts), expected)
+
+
+def test_take_and_at_give_some_samples_and_one_lam(lazy):
+    surface, index = Surface(*lazy), np.arange(0, 200, 2)
+    for some in (surface.take(index), surface.take(np.arange(200) % 2 == 0)):
+        np.testing.assert_array_equal(some.y, lazy[0][index])
+        np.testing.assert_allclose(some.score(3), surface.score(3)[index], rtol=1e-5)
+    assert surface.at(4).lams == (lazy[2][4],)
+    np.testing.assert_allclose(surface.at(4).metric("auc"), surface.metric("auc")[4:5])
+
+
+def test_weights_and_groups_go_with_the_samples(lazy):
+    y, scores, lams = lazy
     weight = np.random.default_rng(1).exponential(size=200)
     weight[:7] = 0
-    groups = np.arange(200) // 4
-    for scores in (folded, folded.columns(0, 7)):
-        surface = Surface(y, scores, lams, weight, groups)
+    for held in (scores, scores.columns(0, 7)):
+        surface = Surface(y, held, lams, weight, np.arange(200) // 4)
         assert surface.labels.size == 193
-        np.testing.assert_allclose(surface.metric("auc")[2], metrics.auc(y, folded.columns(0, 7)[:, 2], weight))
-        part = surface.take(np.arange(0, 193, 3))
-        np.testing.assert_array_equal(part.weight, weight[7::3])
-        assert part.groups.size == part.labels.size
+        np.testing.assert_allclose(surface.metric("auc")[2], AUC(y, scores.columns(2, 3)[:, 0], sample_weight=weight))
+        some = surface.take(np.arange(0, 193, 3))
+        np.testing.assert_array_equal(some.weight, weight[7::3])
+        assert some.groups.size == some.labels.size
         assert surface.at(3).weight is not None
         for selecting, measuring in surface.swapped_halves(0):
             assert selecting.labels.size + measuring.labels.size == 193
 
 
-def test_another_prevalence_is_a_matter_of_weights():
-    y, folded, lams = make()
-    surface = Surface(y, folded.columns(0, 7).astype(np.float64), lams).at(2)
+def test_the_plainest_lam_comes_first_or_the_central_one(lazy):
+    surface = Surface(*lazy)
+    assert surface.by_plainness.tolist() == [3, 2, 4, 1, 5, 0, 6]
+    plain = Surface(*lazy, plain=lazy[2][0])
+    assert plain.by_plainness.tolist() == plain.take(np.arange(200)).by_plainness.tolist() == list(range(7))
+    one = Surface([0, 1, 1], [[0.0], [1.0], [-1.0]], ({"tau": 1.0},))
+    assert (one.metric("auc").tolist(), one.by_plainness.tolist()) == ([0.5], [0])
+
+
+def test_another_prevalence_is_a_matter_of_weights(lazy):
+    y, scores, lams = lazy
+    surface = Surface(y, scores.columns(0, 7).astype(np.float64), lams).at(2)
     moved = surface.at_prevalence(0.01)
     assert moved.prevalence == pytest.approx(0.01)
     assert moved.metric("auc")[0] == pytest.approx(surface.metric("auc")[0])
@@ -148,8 +179,40 @@ def test_another_prevalence_is_a_matter_of_weights():
     assert moved.samples.effective == pytest.approx(surface.samples.effective)
 
 
-def test_a_lam_that_is_not_there_is_named():
-    y, folded, lams = make()
-    assert Surface(y, folded, lams).column(lams[4]) == 4
-    with pytest.raises(ValueError, match=r"point 'a' has λ = \{'tau': 9.0\}, which is not on the surface"):
-        Surface(y, folded, lams).column({"tau": 9.0}, "point 'a'")
+def test_scores_keep_their_precision(lazy_scores):
+    low = 0.1
+    high = np.nextafter(low, 1)  # the same float32
+    held, lazily = np.array([[low], [high]]), lazy_scores(np.array([[low], [high]]), np.ones((1, 1)), np.zeros(1))
+    for scores in (held, lazily):
+        surface = Surface([0, 1], scores, [{"t": 0}])
+        assert surface.score(0).dtype == np.float64
+        assert surface.metric("auc").tolist() == [1.0]
+        assert (surface.metric("recall", low).tolist(), surface.metric("fpr", low).tolist()) == ([1.0], [0.0])
+    assert Surface([0, 1], np.float32([[low], [high]]), [{"t": 0}]).score(0).dtype == np.float32
+    assert Surface([0, 1], [[1], [2]], [{"t": 0}]).score(0).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("y", "scores", "lams", "argument"),
+    [
+        ([0, 0], [[1.0], [2.0]], [{"t": 0}], "y"),
+        ([0, 1], [1.0, 2.0], [{"t": 0}], "scores"),
+        ([0, 1], [[1.0], [2.0]], [{"t": 0}, {"t": 1}], "scores"),
+        ([0, 1], [[1.0, 2.0], [2.0, 1.0]], [{"t": 0}, {"g": 1}], "lams"),
+        ([0, 1], [[1.0], [2.0]], [3.0], "lams"),
+        ([0, 1], np.empty((2, 0)), [], "lams"),
+        ([0, 1], [[np.nan], [1.0]], [{"t": 0}], "score"),
+    ],
+)
+def test_what_does_not_go_together_is_named(y, scores, lams, argument):
+    with pytest.raises(InputError) as raised:
+        Surface(y, scores, lams).metric("auc")
+    assert raised.value.argument == argument
+
+
+def test_a_lam_is_found_by_its_values_or_named(lazy):
+    surface = Surface(*lazy)
+    assert surface.column(dict(reversed(lazy[2][4].items()))) == 4
+    with pytest.raises(InputError, match="point 'a'") as raised:
+        surface.column({"tau": 9.0}, "point 'a'")
+    assert raised.value.got == "('tau': 9.0)"

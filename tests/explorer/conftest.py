@@ -11,7 +11,7 @@ import pytest
 
 from lossdial.dial import Dial
 from lossdial.dial.points import Estimate
-from lossdial.dial.uncertainty.estimate import rounded
+from lossdial.dial.uncertainty.intervals import rounded
 from lossdial.explorer import Unlabelled, explore
 from lossdial.explorer.figures import Setting, Sizes, adding_up, figures, people, printed
 from lossdial.explorer.page import bundle

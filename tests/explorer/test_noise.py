@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lossdial.dial import Dial
-from lossdial.dial.calibration import calibrations, stated
+from lossdial.dial.calibration import calibrated, calibrations
 from lossdial.dial.metrics.registry import as_metric
 from lossdial.dial.plots.heat_map import within_noise
 from lossdial.dial.surface import Samples
@@ -13,7 +13,7 @@ from lossdial.explorer.noise import METRICS, grade, witnesses
 
 def test_what_is_inside_the_noise_is_as_in_the_dials_own_pictures(make_dial: Callable[..., Dial]) -> None:
     surface = make_dial(shape=(4, 4), decimals=5).surface
-    probable = stated(surface, calibrations(surface, "auto"))
+    probable = calibrated(surface, calibrations(surface, "auto"))
     for graded in grade(surface, probable, resamples=60):
         metric = as_metric(graded.name)
         seen = probable if graded.name in ("brier", "log_loss") else surface

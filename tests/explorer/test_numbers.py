@@ -8,7 +8,7 @@ import pytest
 
 from lossdial.dial import Dial, Objective
 from lossdial.dial.choice.selection import select
-from lossdial.dial.uncertainty.estimate import rounded
+from lossdial.dial.uncertainty.intervals import rounded
 from lossdial.explorer.figures import Setting, Sizes, adding_up, figures, people
 from lossdial.explorer.summaries import cuts
 

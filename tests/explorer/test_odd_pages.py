@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from lossdial.dial import Dial
-from lossdial.dial.metrics.registry import Goal, as_metric, best, expected_cost
+from lossdial.dial.metrics.registry import as_metric, best, expected_cost
 from lossdial.dial.plots.heat_map import within_noise
 from lossdial.dial.points import spell_threshold
-from lossdial.dial.uncertainty.estimate import rounded
+from lossdial.dial.uncertainty.intervals import rounded
 from lossdial.explorer import Unlabelled
 from lossdial.explorer.figures import Sizes, referred, wilson
 
@@ -148,7 +148,7 @@ def test_what_is_inside_the_noise_at_my_settings_is_what_resampling_finds(
     dial = make_dial(n=6000, positives=1500, shape=(9, 9), decimals=5)
     found = opened(dial, "#fn=5&recall=0.6")
     asked = {
-        "cost": best(Goal(expected_cost(5, 1, dial.surface.prevalence))),
+        "cost": best(expected_cost(5, 1, dial.surface.prevalence)),
         "recall": as_metric("precision_at_recall@0.6"),
     }
     for name, metric in asked.items():

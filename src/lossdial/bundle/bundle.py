@@ -152,8 +152,9 @@ class Bundle:
         """The dial over the samples that were held out in training."""
         if self.evidence is None:
             raise TooFewPositives(
-                "there are no held-out data: training had none to spare, or the model was kept without them. "
-                "Give data that training has not seen."
+                "",
+                "there are no held-out data: training had none to spare, or the model was kept without them",
+                remedy="Give data that training has not seen.",
             )
         dial = self.evidence.dial(self.plain)
         dial.model = self

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from lossdial.base.files import file_sha256, write
 from lossdial.base.report import Block, Items, Pictures, Report, Section, Sheet, Text, png_of
-from lossdial.dial.uncertainty.estimate import rounded
+from lossdial.dial.uncertainty.intervals import rounded
 from lossdial.explorer.figures import Sizes, adding_up, people
 
 if TYPE_CHECKING:
@@ -116,8 +116,8 @@ def _answers(card: Card) -> Iterator[Block]:
             claim = (
                 f"{bounds} hold{'s' if len(certificate.bounds) == 1 else ''} for new cases, {_certified(certificate)}"
             )
-        missed = [f"{bound}" for bound in evaluation.floors if not bound.met]
-        met = " and meets its bounds" if evaluation.floors and not missed else ""
+        missed = [f"{bound}" for bound in evaluation.bounds if not bound.met]
+        met = " and meets its bounds" if evaluation.bounds and not missed else ""
         here = f"here it flags {_count(counts.tp)} of {_count(counts.tp + counts.fn)} {card.positive}{met}"
         text = f"**‘{evaluation.name}’**: {'; '.join([claim, here, *missed])}."
         yield Text(text, "open" if certificate is None or missed else "good")
@@ -151,8 +151,8 @@ def _point(card: Card, evaluation: Evaluation) -> Section:
             Sheet("", ("figure" + at, "here"), rows),
             Text(_people(figures, evaluation.prevalence, card.positive)),
         ]
-    if evaluation.floors:
-        blocks.append(Text(f"Its bounds on these data: {'; '.join(map(str, evaluation.floors))}."))
+    if evaluation.bounds:
+        blocks.append(Text(f"Its bounds on these data: {'; '.join(map(str, evaluation.bounds))}."))
     return Section(f"‘{evaluation.name}’", [*blocks, *_certificate(evaluation)], boxed=True)
 
 

@@ -161,7 +161,7 @@ def _sheets(found: Sequence[Evaluation], counts: tuple[int, int], notes: Sequenc
                 evaluation.name,
                 evaluation.description,
                 _counts(evaluation),
-                "; ".join(map(str, evaluation.floors)) or "none",
+                "; ".join(map(str, evaluation.bounds)) or "none",
                 "" if evaluation.expected_cost is None else str(evaluation.expected_cost),
             )
             for evaluation in found

@@ -15,7 +15,8 @@ from lossdial.dial.choice.verdict import OBJECTIVES, Verdict
 from lossdial.dial.classifiers import margin_of_probability, margins_of
 from lossdial.dial.dial import Dial
 from lossdial.dial.evaluation import Evaluation, evaluate_points
-from lossdial.dial.metrics.registry import PAPER_METRICS, Metric, as_metric, known_metrics
+from lossdial.dial.metrics.metric import Metric
+from lossdial.dial.metrics.registry import PAPER_METRICS, as_metric, known_metrics
 from lossdial.dial.monitor.monitor import Monitor
 from lossdial.dial.monitor.shift import Declined
 from lossdial.dial.points import Estimate, OperatingPoint

@@ -3,26 +3,27 @@
 - `Temperature`: s/T
 - `Platt`: slope·s + intercept
 - `Beta` (Kull et al. 2017): a·log p - b·log(1-p) + c with p = sigmoid(s)
-- `Isotonic`: the probability that a line through a few knots gives, those of an isotonic regression of the labels
+- `Isotonic`: the probability on a line through a few knots, from an isotonic regression of the labels
 
-All that are fitted (in `calibrating`) are strictly increasing (T, slope, a, b > 0, knots that rise), so that no two
-samples change places and no label changes. An `Isotonic` of an earlier version may have flat stretches.
+All fitted maps are strictly increasing (T, slope, a, b > 0, knots that rise): no two samples change places, and no
+label changes. An `Isotonic` of an earlier version may have flat stretches.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
 from lossdial.base.codec import Reader
+from lossdial.base.errors import InputError
 from lossdial.dial.checks import BoolArray, FloatArray, as_labels
 from lossdial.dial.metrics.registry import LOG_LOSS
-from lossdial.dial.surface import Samples, Scores, Surface
+from lossdial.dial.surface import Samples, Scores, Surface, columns_of, rows_of
 
 
 @dataclass(frozen=True)
@@ -90,12 +91,12 @@ class Isotonic:
 
     def invert(self, margin: float) -> float:
         """The greatest score whose margin is not above this one."""
-        wanted = 1 / (1 + math.exp(-margin))
-        index = int(np.searchsorted(self.probabilities, wanted, side="right"))
+        probability = 1 / (1 + math.exp(-margin))
+        index = int(np.searchsorted(self.probabilities, probability, side="right"))
         if index in (0, len(self.probabilities)):
             return -math.inf if index == 0 else math.inf
         (x0, x1), (p0, p1) = self.margins[index - 1 : index + 1], self.probabilities[index - 1 : index + 1]
-        return x0 + (x1 - x0) * (wanted - p0) / (p1 - p0)
+        return x0 + (x1 - x0) * (probability - p0) / (p1 - p0)
 
 
 Calibration = Temperature | Platt | Beta | Isotonic
@@ -105,9 +106,11 @@ LOGISTIC: tuple[str, ...] = ("temperature", "platt", "beta")
 AUTO = "auto"
 
 
-def require_kind(kind: str, legal: tuple[str, ...] = KINDS) -> None:
+def require_kind(kind: str | None, legal: tuple[str | None, ...] = (None, AUTO, *KINDS)) -> None:
+    """Stop where a calibration is none of the legal kinds."""
     if kind not in legal:
-        raise ValueError(f"calibration must be one of {', '.join(legal)}; got {kind!r}.")
+        names = ", ".join(str(name) for name in legal)
+        raise InputError("calibration", f"must be one of {names}", got=kind)
 
 
 def calibration_to_json(calibration: Calibration) -> dict[str, Any]:
@@ -120,7 +123,7 @@ def calibration_from_json(data: Any, where: str = "calibration") -> Calibration:
     """The calibration that `calibration_to_json` wrote."""
     read = Reader(data, where)
     kind = read.text("kind")
-    require_kind(kind)
+    require_kind(kind, KINDS)
     if kind == "temperature":
         return Temperature(read.positive("temperature"))
     if kind == "platt":
@@ -157,14 +160,12 @@ def calibrate(
     >>> calibrate([0, 1, 0, 1, 0, 1], [-2, 2, -1, 1, 0.5, -0.5], "temperature").temperature > 1
     True
     """
-    require_kind(kind)
+    require_kind(kind, KINDS)
     if np.ndim(score) != 1:
-        raise ValueError(f"calibrate needs the scores of one λ, shape ({np.size(y)},); got {np.shape(score)}.")
+        raise InputError("score", f"must have shape ({np.size(y)},), the scores of one λ", got=np.shape(score))
     weight = None if sample_weight is None else np.asarray(sample_weight)
-    (found,) = calibrations(Surface(as_labels(y), np.asarray(score)[:, None], ({},), weight), kind)
-    if found is None:
-        raise ValueError(f"calibration {kind!r} gave none.")
-    return found
+    surface = Surface(as_labels(y), np.asarray(score)[:, None], ({},), weight)
+    return cast(Calibration, calibrations(surface, kind)[0])
 
 
 def calibrations(surface: Surface, kind: str | None, seed: int = 0) -> tuple[Calibration | None, ...]:
@@ -172,15 +173,15 @@ def calibrations(surface: Surface, kind: str | None, seed: int = 0) -> tuple[Cal
 
     None where no calibration is wanted, or none beats the raw scores.
     """
+    require_kind(kind)
     if kind is None:
         return (None,) * surface.n_lams
-    require_kind(kind, (AUTO, *KINDS))
-    found: list[Calibration | None] = []
+    fitted: list[Calibration | None] = []
     step = max(1, _STRIP_BYTES // (8 * surface.labels.size))
     for _, rows in surface.blocks():
         for i in range(0, len(rows), step):
-            found.extend(_calibrate(surface.samples, rows[i : i + step].astype(np.float64), kind, seed))
-    return tuple(found)
+            fitted.extend(_calibrate(surface.samples, rows[i : i + step].astype(np.float64), kind, seed))
+    return tuple(fitted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,23 +196,21 @@ class CalibratedScores:
         return self.scores.shape[0], self.scores.shape[1]
 
     def columns(self, start: int, stop: int) -> FloatArray:
-        held = self.scores
-        block = held[:, start:stop] if isinstance(held, np.ndarray) else held.columns(start, stop)
+        block = columns_of(self.scores, start, stop)
         result = np.empty((stop - start, block.shape[0]))
         for row, column, calibration in zip(result, block.T, self.calibrations[start:stop], strict=True):
             row[:] = column if calibration is None else calibration.apply(column)
         return result.T
 
     def rows(self, index: NDArray[np.intp]) -> "CalibratedScores":
-        held = self.scores
-        return CalibratedScores(held[index] if isinstance(held, np.ndarray) else held.rows(index), self.calibrations)
+        return CalibratedScores(rows_of(self.scores, index), self.calibrations)
 
 
-def stated(surface: Surface, found: Sequence[Calibration | None]) -> Surface:
-    """The surface of the margins that calibrations of its λ state; the same one where there are none."""
-    if all(calibration is None for calibration in found):
+def calibrated(surface: Surface, maps: Sequence[Calibration | None]) -> Surface:
+    """The surface of the margins after the calibrations of its λ; the same one where there are none."""
+    if all(calibration is None for calibration in maps):
         return surface
-    return surface.with_scores(CalibratedScores(surface.scores, found), surface.lams)
+    return surface.with_scores(CalibratedScores(surface.scores, maps), surface.lams)
 
 
 def features(kind: str, margin: FloatArray) -> tuple[FloatArray, ...]:
@@ -239,19 +238,19 @@ def fit_rows(
     floor = _FLOOR / np.maximum(np.abs(rows).max(axis=1), 1e-300)
     mean = float(np.average(target, weights=weight))
     anywhere, level = np.full(len(rows), -np.inf), np.full(len(rows), np.log(mean / (1 - mean)))
-    found: dict[str, FloatArray] = {}
+    fits: dict[str, FloatArray] = {}
     for kind in kinds:
         if near is not None:
             start = near[kind]
         elif kind == "beta":
-            slope, intercept = (found if "platt" in found else fit_rows(samples, rows, ("platt",)))["platt"].T
+            slope, intercept = (fits if "platt" in fits else fit_rows(samples, rows, ("platt",)))["platt"].T
             start = np.stack([slope, slope, intercept], axis=1)  # the same map
         else:
             start = np.stack([floor, level], axis=1)[:, : 1 + (kind == "platt")]
         slopes = {"temperature": [floor], "platt": [floor, anywhere], "beta": [floor, floor, anywhere]}[kind]
         bounds = np.stack(slopes, axis=1)
-        found[kind] = fit_logistic(features(kind, rows), target, weight, bounds, np.maximum(start, bounds))
-    return found
+        fits[kind] = fit_logistic(features(kind, rows), target, weight, bounds, np.maximum(start, bounds))
+    return fits
 
 
 def fit_logistic(
@@ -320,16 +319,16 @@ def _calibrate(samples: Samples, rows: FloatArray, kind: str, seed: int) -> list
         return _made(kind, fit_rows(samples, rows, (kind,))[kind])
     losses, near = _crossfitted(samples, rows, seed)
     best = np.argmin(losses, axis=0)  # the first of equals, that is the simplest
-    found: list[Calibration | None] = [None] * len(rows)
+    fitted: list[Calibration | None] = [None] * len(rows)
     for place in np.flatnonzero(best == 1 + len(LOGISTIC)).tolist():
-        found[place] = _isotonic(samples, rows[place])
+        fitted[place] = _isotonic(samples, rows[place])
     for index, name in enumerate(LOGISTIC, start=1):
         chosen = np.flatnonzero(best == index)
         if chosen.size:
             theta = fit_rows(samples, rows[chosen], (name,), {name: near[name][chosen]})[name]
             for place, calibration in zip(chosen.tolist(), _made(name, theta), strict=True):
-                found[place] = calibration
-    return found
+                fitted[place] = calibration
+    return fitted
 
 
 def _crossfitted(samples: Samples, rows: FloatArray, seed: int) -> tuple[FloatArray, dict[str, FloatArray]]:
@@ -379,8 +378,8 @@ def _isotonic(samples: Samples, margin: FloatArray) -> Isotonic:
     weights, level = fitted.weights, fitted.x[first]
     pool = np.arange(first.size)
     if first.size > _KNOTS:
-        told = np.cumsum(weights * np.clip(level * (1 - level), edge, None))
-        pool = np.unique(np.ceil(_KNOTS * (told / told[-1])), return_inverse=True)[1]
+        information = np.cumsum(weights * np.clip(level * (1 - level), edge, None))
+        pool = np.unique(np.ceil(_KNOTS * (information / information[-1])), return_inverse=True)[1]
     mass = np.bincount(pool, weights)
     knots = np.bincount(pool, np.add.reduceat(places * total, first)) / mass
     probabilities = np.clip(np.bincount(pool, weights * level) / mass, edge, 1 - edge)

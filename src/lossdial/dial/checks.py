@@ -1,4 +1,4 @@
-"""What comes in is checked once, at the boundary, with messages that say what to do."""
+"""Checks of what comes in, made once at the boundary; a mistake is an `InputError` that says what to do."""
 
 import math
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.base.errors import warn
+from lossdial.base.errors import InputError, warn
 
 FloatArray = NDArray[np.floating[Any]]
 BoolArray = NDArray[np.bool_]
@@ -15,7 +15,7 @@ FEWEST_POSITIVES = 5
 FEW_POSITIVES = 50
 
 
-class TooFewPositives(ValueError):
+class TooFewPositives(InputError):
     """Data that hold too few positives to choose anything on."""
 
 
@@ -23,30 +23,28 @@ def as_labels(y: ArrayLike) -> BoolArray:
     """Labels (n,) in {0, 1} as booleans, True for the positive class."""
     labels = np.asarray(y)
     if labels.ndim != 1:
-        raise ValueError(f"y must have shape (n,); got {labels.shape}.")
+        raise InputError("y", "must have shape (n,)", got=labels.shape)
     if labels.dtype == np.bool_:
         return labels
     legal = (labels == 0) | (labels == 1)
     if not np.all(legal):
-        raise ValueError(f"y must hold 0 (negative) and 1 (positive) only; got {labels[~legal][0]!r}. Encode it first.")
+        raise InputError("y", "must hold 0 (negative) and 1 (positive) only", got=labels[~legal][0])
     return labels.astype(np.bool_)
 
 
 def require_both_classes(labels: BoolArray) -> None:
     """Stop where a figure would be 0/0 because one class is absent."""
     n_positive = int(np.count_nonzero(labels))
-    if n_positive == 0 or n_positive == labels.size:
-        missing = "positives" if n_positive == 0 else "negatives"
-        raise ValueError(
-            f"there are no {missing} among these {labels.size} samples; this needs both classes. Use other data."
-        )
+    if n_positive in (0, labels.size):
+        missing = "negatives" if n_positive else "positives"
+        raise InputError("y", f"must hold both classes; there are no {missing} among these {labels.size} samples")
 
 
 def as_rows(score: ArrayLike, n_samples: int) -> FloatArray:
     """Scores (n,) or (n, m) as (m, n) rows with the samples contiguous; float32 stays float32."""
     array = np.asarray(score)
     if array.ndim not in (1, 2) or array.shape[0] != n_samples:
-        raise ValueError(f"score must have shape ({n_samples},) or ({n_samples}, m), as y has; got {array.shape}.")
+        raise InputError("score", f"must have shape ({n_samples},) or ({n_samples}, m), as y has", got=array.shape)
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     return np.ascontiguousarray(np.atleast_2d(array.T))
@@ -58,12 +56,11 @@ def as_weights(sample_weight: ArrayLike | None, n_samples: int) -> FloatArray | 
         return None
     weight = np.asarray(sample_weight, dtype=np.float64)
     if weight.shape != (n_samples,):
-        raise ValueError(f"sample_weight must have shape ({n_samples},), as y has; got {weight.shape}.")
+        raise InputError("sample_weight", f"must have shape ({n_samples},), as y has", got=weight.shape)
     bad = ~(np.isfinite(weight) & (weight >= 0))
     if bad.any():
-        raise ValueError(
-            f"sample_weight must be finite and not negative; got {weight[bad][0]} at sample {int(np.argmax(bad))}."
-        )
+        where = f"Look at sample {int(np.argmax(bad))}."
+        raise InputError("sample_weight", "must be finite and not negative", got=float(weight[bad][0]), remedy=where)
     return None if (weight == 1).all() else weight
 
 
@@ -73,60 +70,63 @@ def as_groups(groups: ArrayLike | None, n_samples: int) -> NDArray[np.intp] | No
         return None
     names = np.asarray(groups)
     if names.shape != (n_samples,):
-        raise ValueError(f"groups must have shape ({n_samples},), as y has; got {names.shape}.")
+        raise InputError("groups", f"must have shape ({n_samples},), as y has", got=names.shape)
     missing = names != names  # NaN
     if names.dtype == object:
         missing = np.array([name is None or name != name for name in names], dtype=np.bool_)
         names = names.astype(str)
     if np.any(missing):
-        raise ValueError(
-            f"groups must name a group for every sample; it is missing at sample {int(np.argmax(missing))}. "
-            "Give a row that belongs to no group a name of its own."
-        )
-    found, codes = np.unique(names, return_inverse=True)
-    return None if found.size == n_samples else codes.astype(np.intp).reshape(-1)
+        problem = f"must name a group for every sample; none is named at sample {int(np.argmax(missing))}"
+        raise InputError("groups", problem, remedy="Give a row that belongs to no group a name of its own.")
+    distinct, codes = np.unique(names, return_inverse=True)
+    return None if distinct.size == n_samples else codes.astype(np.intp).reshape(-1)
 
 
 def require_finite(rows: FloatArray) -> None:
-    """Stop on NaN or infinite scores, naming the first."""
+    """Stop on NaN or infinite scores (k, n), naming the first."""
     if not np.isfinite(rows).all():
         row, sample = np.argwhere(~np.isfinite(rows))[0]
         count = int(np.count_nonzero(~np.isfinite(rows)))
-        raise ValueError(
-            f"score must be finite; got {count} values that are not, the first {rows[row, sample]} "
-            f"at sample {sample}, column {row}. Check the features for NaN, or the training for divergence."
+        raise InputError(
+            "score",
+            f"must be finite; {count} values are not, the first {rows[row, sample]} at sample {sample}, column {row}",
+            remedy="Check the features for NaN, or the training for divergence.",
         )
 
 
 def require_unit(name: str, value: float) -> None:
+    """Stop where a share lies outside [0, 1]."""
     if not 0 <= value <= 1:
-        raise ValueError(f"{name} must lie in [0, 1]; got {value}. Rates are shares, not percentages.")
+        raise InputError(name, "must lie in [0, 1]", got=value, remedy="Rates are shares, not percentages.")
 
 
-def require_open_unit(name: str, value: float) -> None:
+def require_open_unit(name: str, value: float, remedy: str = "") -> None:
+    """Stop where a share is not between 0 and 1, neither included."""
     if not 0 < value < 1:
-        raise ValueError(f"{name} must lie strictly between 0 and 1; got {value}.")
+        raise InputError(name, "must lie strictly between 0 and 1", got=value, remedy=remedy)
 
 
 def require_prevalence(prevalence: float) -> None:
-    if not 0 < prevalence < 1:
-        raise ValueError(
-            f"prevalence must lie strictly between 0 and 1; got {prevalence}. Two positives in a thousand are 0.002."
-        )
+    """Stop where a prevalence is no share."""
+    require_open_unit("prevalence", prevalence, "Two positives in a thousand are 0.002.")
 
 
 def require_costs(cost_fn: float, cost_fp: float) -> None:
+    """Stop where a cost is not a positive number."""
     for name, cost in (("cost_fn", cost_fn), ("cost_fp", cost_fp)):
         if not (cost > 0 and math.isfinite(cost)):
-            raise ValueError(f"{name} must be positive and finite; got {cost}. Only the ratio of the two matters.")
+            remedy = "Only the ratio of the two costs matters."
+            raise InputError(name, "must be positive and finite", got=cost, remedy=remedy)
 
 
 def require_positives(n_positive: int, what: str = "positives") -> None:
     """Refuse to choose on fewer than 5 positives (or groups that have one, as `what` says), and warn below 50."""
     if n_positive < FEWEST_POSITIVES:
         raise TooFewPositives(
-            f"the data to tune on have {n_positive} {what}; at least {FEWEST_POSITIVES} are needed, because each "
-            "is worth a fifth of the recall or more and an interval from them would be meaningless. Use more data."
+            "y",
+            f"must have at least {FEWEST_POSITIVES} {what} to tune on; there are {n_positive}",
+            remedy="Use more data: one of so few is worth a fifth of the recall or more, and an interval would be "
+            "meaningless.",
         )
     if n_positive < FEW_POSITIVES:
         warn(

@@ -1,4 +1,4 @@
-"""Scores of anybody's classifier: margins from `decision_function`, or else from `predict_proba`."""
+"""Labels and scores of any classifier: margins from `decision_function`, or else from `predict_proba`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lossdial.base.errors import InputError
 from lossdial.base.labels import distinct, flat, positive_class, same_label
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.points import OperatingPoint
@@ -77,9 +78,11 @@ def margins_of_columns(scores: Any, side: int) -> FloatArray:
     """Margins (n, 1) of the (n, 2) of `predict_proba`, of which column `side` is the positive class."""
     array = isinstance(scores, np.ndarray)
     if not array or scores.shape[1:] != (2,) or (scores < 0).any() or not np.allclose(scores.sum(axis=1), 1, atol=1e-3):
-        raise ValueError(
-            f"lams must name the λ of each of the {scores.shape[-1]} columns of scores; got none. Without lams, scores "
-            "are margins (n,), or the probabilities (n, 2) of predict_proba, whose rows sum to 1."
+        raise InputError(
+            "lams",
+            f"must name the λ of each of the {scores.shape[-1]} columns of scores",
+            remedy="Without {lams}, {scores} are margins (n,), or the probabilities (n, 2) of predict_proba, rows of "
+            "which sum to 1.",
         )
     return margin_of_probability(scores[:, side])[:, None]
 
@@ -88,43 +91,77 @@ def scores_of(classifier: Any, X: Any, y: Any, pos_label: Any = None) -> tuple[N
     """Labels (n,), 1 for the positive class, margins (n,), and which of its two classes is the positive one."""
     classes = np.asarray(getattr(classifier, "classes_", np.unique(flat(y))))
     if classes.shape != (2,):
-        raise ValueError(
-            f"the classifier must tell two classes apart; it has {classes.tolist()}. Choose one against the rest first."
-        )
+        remedy = "Choose one against the rest first."
+        raise InputError("classifier", "must tell two classes apart", got=classes.tolist(), remedy=remedy)
     labels = flat(y)
     unknown = np.setdiff1d(labels, classes)
     if unknown.size:
-        raise ValueError(f"y holds {unknown.tolist()[0]!r}, which the classifier does not know: {classes.tolist()}.")
+        raise InputError("y", f"must hold the classes {classes.tolist()} of the classifier", got=unknown.tolist()[0])
     side = _positive_side(labels, classes, pos_label)
     return (labels == classes[side]).astype(np.uint8), margins_of(classifier, X, side), side
 
 
 def margins_of(classifier: Any, X: Any, side: int = 1) -> FloatArray:
-    """Margins (n,) that are large where `classes_[side]` is likely."""
+    """Margins of a fitted classifier.
+
+    Parameters
+    ----------
+    classifier : object
+        Anything with `decision_function` or `predict_proba`.
+    X : array-like
+        Rows as the classifier takes them.
+    side : int
+        Which of the two classes of `classes_` is the positive one.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Scores that are large where `classes_[side]` is likely; the log-odds of probabilities.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> margins_of(LogisticRegression().fit([[0.0], [1.0], [2.0]], [0, 0, 1]), [[1.5]]).shape
+    (1,)
+    """
     if hasattr(classifier, "decision_function"):
         margin = np.asarray(classifier.decision_function(X))
         margin = margin if margin.dtype in (np.float32, np.float64) else margin.astype(np.float64)
         return margin if side == 1 else -margin
     if not hasattr(classifier, "predict_proba"):
-        raise ValueError(
-            f"{type(classifier).__name__} has neither decision_function nor predict_proba, hence no scores to dial. "
-            "Pass a classifier that has one, or Dial(y, scores)."
+        raise InputError(
+            "classifier",
+            "must have decision_function or predict_proba, hence scores to dial",
+            got=type(classifier).__name__,
+            remedy="Pass a classifier that has one, or Dial(y, scores).",
         )
     return margin_of_probability(np.asarray(classifier.predict_proba(X))[:, side])
 
 
 def margin_of_probability(probability: ArrayLike) -> FloatArray:
-    """The log-odds log p/(1-p) of probabilities (…), finite at 0 and 1, in strictly the same order.
+    """The log-odds log p/(1-p) of probabilities, finite at 0 and 1, in strictly the same order.
 
-    Between 1.2e-7 and 1 - 1.2e-7 it is the log-odds. Beyond, where they tell of a classifier's rounding rather than of
-    the sample, what is left of the range, 0 and 1 included, is pressed into one unit.
+    Parameters
+    ----------
+    probability : array-like
+        Probabilities of any shape.
 
+    Returns
+    -------
+    ndarray
+        Margins of that shape. Between 1.2e-7 and 1 - 1.2e-7 they are the log-odds. Beyond, where a probability tells
+        more of a classifier's rounding than of the sample, what is left of the range, 0 and 1 included, is pressed
+        into one unit.
+
+    Examples
+    --------
     >>> margin_of_probability([0.0, 1e-30, 0.5, 0.75, 1.0]).round(2).tolist()
     [-16.94, -16.92, 0.0, 1.1, 16.94]
     """
     p = np.asarray(probability, dtype=np.float64)
-    if not ((p >= 0) & (p <= 1)).all():
-        raise ValueError(f"probabilities must lie in [0, 1]; got {p[~((p >= 0) & (p <= 1))][0]}.")
+    outside = ~((p >= 0) & (p <= 1))
+    if outside.any():
+        raise InputError("probability", "must lie in [0, 1]", got=float(p[outside][0]))
     small = np.minimum(p, 1 - p)  # exact: for p >= 1/2 the difference has no rounding error
     inner = np.maximum(small, _EDGE)
     with np.errstate(divide="ignore"):
@@ -135,8 +172,8 @@ def margin_of_probability(probability: ArrayLike) -> FloatArray:
 
 
 def _positive_side(labels: NDArray[Any], classes: NDArray[Any], pos_label: Any) -> int:
-    taken = positive_class(labels) if pos_label is None else pos_label
-    sides = [side for side in (0, 1) if same_label(classes[side], taken)]
+    positive = positive_class(labels) if pos_label is None else pos_label
+    sides = [side for side in (0, 1) if same_label(classes[side], positive)]
     if not sides:
-        raise ValueError(f"pos_label={pos_label!r} is not one of the classes {classes.tolist()}.")
+        raise InputError("pos_label", f"must be one of the classes {classes.tolist()}", got=pos_label)
     return sides[0]

@@ -11,11 +11,12 @@ from lossdial.dial.certificates.promises import certified_point, told
 from lossdial.dial.certificates.promising import Promising, require_name
 from lossdial.dial.checks import FloatArray, require_finite, statable
 from lossdial.dial.choice.envelope import Envelope, envelope
-from lossdial.dial.choice.objective import Objective, Target
-from lossdial.dial.choice.selection import at_point, choose
+from lossdial.dial.choice.objective import Objective
+from lossdial.dial.choice.selection import choose, figures_of
 from lossdial.dial.choice.verdict import OBJECTIVES, Verdict, compare, verdict
 from lossdial.dial.classifiers import FittedClassifier, Model, array_of, coded, margins_of_columns, scores_of
-from lossdial.dial.metrics.registry import PAPER_METRICS, Metric
+from lossdial.dial.metrics.metric import Metric, MetricLike
+from lossdial.dial.metrics.registry import PAPER_METRICS
 from lossdial.dial.points import Estimate, OperatingPoint
 from lossdial.dial.surface import Scores, Surface
 from lossdial.dial.uncertainty.intervals import estimates
@@ -117,8 +118,8 @@ class Dial(Promising):
     def tune(
         self,
         *,
-        maximize: Target | None = None,
-        minimize: Target | None = None,
+        maximize: MetricLike | None = None,
+        minimize: MetricLike | None = None,
         subject_to: Mapping[str, float] | None = None,
         cost_fn: float | None = None,
         cost_fp: float | None = None,
@@ -216,9 +217,7 @@ class Dial(Promising):
         if point is None:
             return estimates(self._surface, metrics)
         chosen = self._point(point)
-        one, probable = at_point(self._surface_at(chosen), chosen)
-        found = estimates(one, metrics, chosen.threshold, probable=probable)
-        return {name: values[0] for name, values in found.items()}
+        return figures_of(self._surface_at(chosen), chosen, metrics)
 
 
 def _as_dict(lam: Any) -> Any:

@@ -1,18 +1,18 @@
 """What operating points are worth on data that they were not chosen on."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lossdial.base.codec import encode_float
 from lossdial.dial.certificates.referral import referral_figures
 from lossdial.dial.checks import statable
-from lossdial.dial.choice.objective import spell_bound
-from lossdial.dial.choice.selection import REPORT, at_point
-from lossdial.dial.metrics.registry import FPR, RECALL, SAME, Metric, as_metric
-from lossdial.dial.points import Estimate, OperatingPoint
+from lossdial.dial.choice.selection import at_point, figures_of
+from lossdial.dial.metrics.metric import MetricBound
+from lossdial.dial.metrics.registry import FPR, RECALL, REPORT, as_metric
+from lossdial.dial.points import OperatingPoint
 from lossdial.dial.surface import Surface
-from lossdial.dial.uncertainty.intervals import estimates
+from lossdial.dial.uncertainty.intervals import Estimate
 
 if TYPE_CHECKING:
     from lossdial.dial.dial import Dial
@@ -32,35 +32,55 @@ class Confusion:
 
 
 @dataclass(frozen=True)
-class Floor:
-    """A bound of a point's aim (a floor, or a cap where less is better) and what became of it here."""
+class BoundCheck:
+    """A bound of a point's objective, and whether the point keeps it on these samples."""
 
-    metric: str
-    bound: float
-    found: Estimate
+    bound: MetricBound
+    estimate: Estimate
     met: bool
-    spelled: str
 
     def __str__(self) -> str:
-        return f"{self.spelled}: {'met' if self.met else 'NOT MET'}, {self.found}"
+        return f"{self.bound}: {'met' if self.met else 'NOT MET'}, {self.estimate}"
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """One operating point on the samples of a dial.
 
-    `counts` are at its threshold. For a point with two cuts `lower` has the counts at the lower one, the figures are
-    those of `referral_figures`, and the bounds those of its certificate.
+    Parameters
+    ----------
+    point : OperatingPoint
+        The point that was measured.
+    counts : Confusion
+        The numbers of samples, as they are, that it gets right and wrong at its threshold.
+    figures : mapping of str to Estimate
+        Metrics by name, at `prevalence`; empty where there are too few samples to state any. Those of a point with two
+        cuts are of `referral_figures`.
+    bounds : tuple of BoundCheck
+        Whether each bound of the point's objective (of its certificate, where it has two cuts) is kept here.
+    expected_cost : Estimate, optional
+        The expected cost, where the objective has costs.
+    prevalence : float
+        That of the samples, or that which the point was made for: the classes are then weighted accordingly.
+    note : str
+        Why there are no figures, where there are none.
+    lower : Confusion, optional
+        The counts at the lower cut, where there are two.
 
-    Figures are at `prevalence`: that of the samples, or, for a point that was made for another one, restated there, the
-    classes being weighted accordingly. Counts are of the samples as they are. `expected_cost` is there where the aim
-    has costs. `figures` is empty, and `note` says why, where there are too few samples to state any.
+    Examples
+    --------
+    >>> from lossdial.dial import Dial, evaluate_points
+    >>> dial = Dial([0, 0, 1] * 30, [-1.0, 0.5, 1.0] * 30)
+    >>> point = dial.tune(maximize="f1", subject_to={"recall": 0.9})
+    >>> (evaluation,) = evaluate_points(dial)
+    >>> print(evaluation.counts, evaluation.bounds_met)
+    tp 30, fp 0, fn 0, tn 60 True
     """
 
     point: OperatingPoint
     counts: Confusion
     figures: Mapping[str, Estimate] = field(default_factory=dict)
-    floors: tuple[Floor, ...] = ()
+    bounds: tuple[BoundCheck, ...] = ()
     expected_cost: Estimate | None = None
     prevalence: float = 0.5
     note: str = ""
@@ -80,46 +100,75 @@ class Evaluation:
 
     @property
     def description(self) -> str:
-        """The aim, spelled out."""
+        """The objective, spelled out."""
         return self.point.description
 
     @property
-    def floors_met(self) -> bool | None:
-        """Whether every bound of the aim is kept here; None where it has none, or none can be judged."""
-        return all(floor.met for floor in self.floors) if self.floors else None
+    def bounds_met(self) -> bool | None:
+        """Whether every bound of the objective is kept here; None where it has none, or none can be judged."""
+        return all(check.met for check in self.bounds) if self.bounds else None
 
     def to_json(self) -> dict[str, Any]:
         """A dict of JSON's own types."""
-        cost = self.expected_cost
+        point, cost = self.point, self.expected_cost
         return {
             "objective": self.description,
-            "threshold": encode_float(self.point.threshold),
-            "model_probability": self.point.model_probability,
-            "threshold_probability": self.point.threshold_probability,
-            "aim": None if self.point.objective is None else self.point.objective.to_json(),
-            "counts": {"tp": self.counts.tp, "fp": self.counts.fp, "fn": self.counts.fn, "tn": self.counts.tn},
-            "figures": {name: [e.value, e.low, e.high] for name, e in self.figures.items()},
+            "threshold": encode_float(point.threshold),
+            "model_probability": point.model_probability,
+            "threshold_probability": point.threshold_probability,
+            "aim": None if point.objective is None else point.objective.to_json(),
+            "counts": asdict(self.counts),
+            "figures": {name: _triple(estimate) for name, estimate in self.figures.items()},
             "floors": [
                 {
-                    "metric": f.metric,
-                    "bound": f.bound,
-                    "found": [f.found.value, f.found.low, f.found.high],
-                    "met": f.met,
+                    "metric": check.bound.metric.name,
+                    "bound": check.bound.value,
+                    "found": _triple(check.estimate),
+                    "met": check.met,
                 }
-                for f in self.floors
+                for check in self.bounds
             ],
-            "floors_met": self.floors_met,
+            "floors_met": self.bounds_met,
             "prevalence": self.prevalence,
-            "expected_cost": None if cost is None else [cost.value, cost.low, cost.high],
+            "expected_cost": None if cost is None else _triple(cost),
             "note": self.note,
             "actions": {action: list(counts) for action, counts in self.actions.items()},
         }
 
 
+def _triple(estimate: Estimate) -> list[float]:
+    return [estimate.value, estimate.low, estimate.high]
+
+
 def evaluate_points(
     dial: "Dial", points: Sequence[OperatingPoint] | None = None, resamples: int = 1000, seed: int = 0
 ) -> tuple[Evaluation, ...]:
-    """Each point (those of the dial unless given) on the dial's samples; their λ must be among the dial's."""
+    """Measure operating points on the samples of a dial.
+
+    Parameters
+    ----------
+    dial : Dial
+        Labels and scores; the λ of the points must be among its own.
+    points : sequence of OperatingPoint, optional
+        The points; those of the dial unless given.
+    resamples : int
+        On how many resamples the intervals rest.
+    seed : int
+        The seed of the resamples.
+
+    Returns
+    -------
+    tuple of Evaluation
+        One for each point.
+
+    Examples
+    --------
+    >>> from lossdial.dial import Dial
+    >>> chosen_on, fresh = Dial([0, 1] * 30, [-1.0, 1.0] * 30), Dial([0, 1] * 20, [-0.5, 0.5] * 20)
+    >>> point = chosen_on.tune(maximize="f1")
+    >>> [float(evaluation.figures["f1"]) for evaluation in evaluate_points(fresh, [point])]
+    [1.0]
+    """
     chosen = tuple(dial.points.values()) if points is None else tuple(points)
     return tuple(_evaluate(dial.surface, point, resamples, seed) for point in chosen)
 
@@ -143,26 +192,23 @@ def _evaluate(surface: Surface, point: OperatingPoint, resamples: int, seed: int
     if lower is not None:
         figures = referral_figures(surface, point, seed)
         certified = () if point.certificate is None else point.certificate.bounds
-        floors = tuple(
-            Floor(
-                b.metric, b.value, figures[b.metric], b.holds(figures[b.metric].value), f"{b.metric} >= {b.value:.4g}"
-            )
+        checks = [
+            BoundCheck(MetricBound(as_metric(b.metric), b.value), figures[b.metric], b.holds(figures[b.metric].value))
             for b in certified
-        )
-        return Evaluation(point, counts, figures, floors, None, point.prevalence or surface.prevalence, "", lower)
-    one, probable = at_point(surface, point)
-    metric, bounds = (None, ()) if point.objective is None else point.objective.unfolded(one.prevalence)
-    wanted = [m for m in (metric, *(m for m, _ in bounds)) if m is not None]
-    metrics = {m.name: m for m in (*wanted, *map(as_metric, REPORT))}
-    found = estimates(one, list(metrics.values()), point.threshold, resamples, seed, probable)
-    figures = {name: values[0] for name, values in found.items()}
+        ]
+        prevalence = point.prevalence or surface.prevalence
+        return Evaluation(point, counts, figures, tuple(checks), None, prevalence, "", lower)
+    prevalence = at_point(surface, point)[0].prevalence
+    metrics = {}
+    bounds: tuple[MetricBound, ...] = ()
+    if point.objective is not None:
+        metric, bounds = point.objective.unfolded(prevalence)
+        metrics = {m.name: m for m in (metric, *(bound.metric for bound in bounds))}
+    metrics |= {m.name: m for m in map(as_metric, REPORT)}
+    figures = figures_of(surface, point, list(metrics.values()), resamples, seed)
     cost = figures.pop("expected_cost", None)
-    floors = tuple(
-        Floor(m.name, bound, figures[m.name], _kept(m, figures[m.name].value, bound), spell_bound(m, bound))
-        for m, bound in bounds
-    )
-    return Evaluation(point, counts, figures, floors, cost, one.prevalence)
-
-
-def _kept(metric: Metric, value: float, bound: float) -> bool:
-    return value >= bound - SAME if metric.greater_is_better else value <= bound + SAME
+    checks = []
+    for bound in bounds:
+        estimate = figures[bound.metric.name]
+        checks.append(BoundCheck(bound, estimate, bool(bound.met(estimate.value))))
+    return Evaluation(point, counts, figures, tuple(checks), cost, prevalence)

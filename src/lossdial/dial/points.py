@@ -16,7 +16,7 @@ from lossdial.dial.certificates.evidence import NotCertified
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.choice.objective import Objective
 from lossdial.dial.metrics.registry import sigmoid
-from lossdial.dial.uncertainty.estimate import Estimate as Estimate
+from lossdial.dial.uncertainty.intervals import Estimate as Estimate
 
 ACTIONS = ("clear", "refer", "act")
 """What a point with two cuts says of a case, in the order of its score."""

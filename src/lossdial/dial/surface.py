@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lossdial.base.errors import InputError
 from lossdial.dial.checks import (
     BoolArray,
     FloatArray,
@@ -19,9 +20,9 @@ from lossdial.dial.checks import (
     require_positives,
     require_prevalence,
 )
-from lossdial.dial.metrics.functions import evaluate
+from lossdial.dial.metrics.metric import Metric, evaluate
 from lossdial.dial.metrics.ranking import Ranking, rank_rows
-from lossdial.dial.metrics.registry import Metric, as_metric
+from lossdial.dial.metrics.registry import as_metric
 
 Indices = NDArray[np.intp]
 
@@ -36,12 +37,9 @@ def swapped_halves(
     """
     rng = np.random.default_rng(seed)
     if groups is None:
-        parts: tuple[list[Indices], list[Indices]] = ([], [])
-        for members in (np.flatnonzero(labels), np.flatnonzero(~labels)):
-            shuffled = rng.permutation(members)
-            parts[0].append(shuffled[: members.size // 2])
-            parts[1].append(shuffled[members.size // 2 :])
-        first, second = (np.sort(np.concatenate(part)) for part in parts)
+        classes = [rng.permutation(np.flatnonzero(side)) for side in (labels, ~labels)]
+        first = np.sort(np.concatenate([members[: members.size // 2] for members in classes]))
+        second = np.sort(np.concatenate([members[members.size // 2 :] for members in classes]))
         return (first, second), (second, first)
     positives, sizes = np.bincount(groups, labels), np.bincount(groups)
     goes_second = np.zeros(sizes.size, dtype=np.bool_)
@@ -71,15 +69,15 @@ class Samples:
     def of(
         cls, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
     ) -> tuple["Samples", Indices | None]:
-        """The samples, checked, without those of no weight; and which were kept, or None for all."""
+        """The samples, checked, without those of no weight; and the indices of the others, or None for all."""
         labels = as_labels(y)
-        made = cls(labels, as_weights(sample_weight, labels.size), as_groups(groups, labels.size))
-        kept = None
-        if made.weight is not None and not made.weight.all():
-            kept = np.flatnonzero(made.weight)
-            made = made.take(kept)
-        require_both_classes(made.labels)
-        return made, kept
+        samples = cls(labels, as_weights(sample_weight, labels.size), as_groups(groups, labels.size))
+        weighted = None
+        if samples.weight is not None and not samples.weight.all():
+            weighted = np.flatnonzero(samples.weight)
+            samples = samples.take(weighted)
+        require_both_classes(samples.labels)
+        return samples, weighted
 
     def take(self, index: NDArray[np.intp]) -> "Samples":
         """Some of them."""
@@ -131,8 +129,7 @@ class Samples:
 
     def require_positives(self) -> None:
         """Refuse to choose on fewer than 5 positives that stand alone, and warn below 50."""
-        what = "positives" if self.groups is None else "groups with a positive"
-        require_positives(self.units[0], what)
+        require_positives(self.units[0], "positives" if self.groups is None else "groups with a positive")
 
     def halves(self, seed: int = 0) -> tuple[tuple[Indices, Indices], tuple[Indices, Indices]]:
         """Indices of two stratified random halves, as (selecting, measuring) and the other way round."""
@@ -169,48 +166,14 @@ class Scores(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class FoldedScores:
-    """`features @ weights.T + biases`: features (n, c), weights (m, c), biases (m,), one row per λ.
+def columns_of(scores: FloatArray | Scores, start: int, stop: int) -> FloatArray:
+    """Scores (n, stop - start) of a range of λ."""
+    return scores[:, start:stop] if isinstance(scores, np.ndarray) else scores.columns(start, stop)
 
-    With members, weights (k, m, c) and biases (k, m), a score is the log-odds of the members' mean probability,
-    log Σ σ(sₖ) - log Σ σ(-sₖ).
-    """
 
-    features: FloatArray
-    weights: FloatArray
-    biases: FloatArray
-
-    def __post_init__(self) -> None:
-        n_features, shape = self.features.shape[1:], self.weights.shape
-        if len(shape) not in (2, 3) or shape[-1:] != n_features or self.biases.shape != shape[:-1]:
-            raise ValueError(
-                "features (n, c), weights (m, c) and biases (m,), or (k, m, c) and (k, m), must agree; "
-                f"got {self.features.shape}, {self.weights.shape} and {self.biases.shape}."
-            )
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.features.shape[0], self.weights.shape[-2]
-
-    def columns(self, start: int, stop: int) -> FloatArray:
-        # Computed as (λ, n) and returned transposed: each λ's scores are then contiguous, as sorting wants them.
-        if self.weights.ndim == 2:
-            return self._member(self.weights[start:stop], self.biases[start:stop]).T
-        positive = negative = np.asarray(-np.inf)
-        for weights, biases in zip(self.weights[:, start:stop], self.biases[:, start:stop], strict=True):
-            score = self._member(weights, biases)
-            positive = np.logaddexp(positive, -np.logaddexp(0, -score, dtype=score.dtype), dtype=score.dtype)
-            negative = np.logaddexp(negative, -np.logaddexp(0, score, dtype=score.dtype), dtype=score.dtype)
-        return np.asarray(positive - negative).T
-
-    def rows(self, index: NDArray[np.intp]) -> "FoldedScores":
-        return FoldedScores(self.features[index], self.weights, self.biases)
-
-    def _member(self, weights: FloatArray, biases: FloatArray) -> FloatArray:
-        block = weights @ self.features.T
-        block += biases[:, None].astype(block.dtype, copy=False)
-        return np.asarray(block)
+def rows_of(scores: FloatArray | Scores, index: Indices) -> FloatArray | Scores:
+    """The scores of some samples only."""
+    return scores[index] if isinstance(scores, np.ndarray) else scores.rows(index)
 
 
 BLOCK_BYTES = 32 * 2**20
@@ -230,14 +193,32 @@ def by_plainness(lams: Sequence[Mapping[str, float]], plain: Mapping[str, float]
     return np.argsort(np.round(distance, 12), kind="stable")
 
 
+def column_of(lams: Sequence[Mapping[str, float]], lam: Mapping[str, float]) -> int | None:
+    """Which of the values of λ this one is; None where it is none of them."""
+    return next((k for k, other in enumerate(lams) if dict(other) == dict(lam)), None)
+
+
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """Labels (n,), scores (n, m) (an array, or `Scores` computed in blocks) and the m values of λ.
+    """Labels, scores and the values of λ that gave them: what everything after training is asked of.
 
-    Scores keep their precision, float32 or float64. `weight` (n,) is how much each sample counts, `groups` (n,) which
-    belong together. `plain` is the λ of the plain loss, as far as it is known: of λ that are equally good, the one
-    nearest to it is taken. Samples of no weight are left out.
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Labels, 1 for the positive class.
+    scores : array-like of shape (n, m), or Scores
+        Margins, one column per λ, in float32 or float64; or scores that are computed in blocks.
+    lams : sequence of mappings
+        The m values of λ, by name.
+    weight : array-like of shape (n,), optional
+        How much each sample counts. Samples of no weight are left out.
+    groups : array-like of shape (n,), optional
+        Which samples belong together.
+    plain : mapping, optional
+        The λ of the plain loss, as far as it is known: of λ that are equally good, the nearest to it is taken.
 
+    Examples
+    --------
     >>> s = Surface([0, 1, 0, 1], [[0.1, 0], [0.3, 1], [0.2, 2], [0.9, 3]], ({"tau": 0.0}, {"tau": 1.0}))
     >>> s.metric("auc").tolist()
     [1.0, 0.75]
@@ -257,25 +238,22 @@ class Surface:
             scores = np.asarray(scores)
             scores = scores if scores.dtype in (np.float32, np.float64) else scores.astype(np.float64)
             if scores.ndim != 2:
-                raise ValueError(f"scores must have shape (n, m), one column per λ; got {scores.shape}.")
-        samples, kept = Samples.of(self.y, self.weight, self.groups)
+                raise InputError("scores", "must have shape (n, m), one column per λ", got=scores.shape)
+        samples, weighted = Samples.of(self.y, self.weight, self.groups)
         n = np.size(self.y)
         if tuple(scores.shape) != (n, len(self.lams)):
-            raise ValueError(
-                f"scores must have shape (n, m) = ({n}, {len(self.lams)}), as y and lams say; "
-                f"got {tuple(scores.shape)}."
-            )
+            shape = f"(n, m) = ({n}, {len(self.lams)})"
+            raise InputError("scores", f"must have shape {shape}, as y and lams say", got=tuple(scores.shape))
         if not self.lams:
-            raise ValueError("lams must name at least one λ; got none.")
+            raise InputError("lams", "must name at least one λ")
         if strange := [lam for lam in self.lams if not isinstance(lam, Mapping)]:
-            raise ValueError(f"each of lams must map names to numbers, as {{'tau': 1.0}} does; got {strange[0]!r}.")
+            problem = "must map names to numbers, as (tau: 1.0) does"
+            raise InputError("lams", problem, got=strange[0], remedy="Give a mapping for each λ.")
         if any(set(lam) != set(self.lams[0]) for lam in self.lams):
-            raise ValueError(
-                "lams must all have the same names; " + f"got {sorted({tuple(lam) for lam in self.lams})}."
-            )
-        if kept is not None:
-            scores = scores[kept] if isinstance(scores, np.ndarray) else scores.rows(kept)
-        made = {
+            raise InputError("lams", "must all have the same names", got=sorted({tuple(lam) for lam in self.lams}))
+        if weighted is not None:
+            scores = rows_of(scores, weighted)
+        checked = {
             "y": samples.labels.astype(np.uint8),
             "scores": scores,
             "lams": tuple({k: float(v) for k, v in lam.items()} for lam in self.lams),
@@ -283,7 +261,7 @@ class Surface:
             "groups": samples.groups,
             "samples": samples,
         }
-        for name, value in made.items():
+        for name, value in checked.items():
             object.__setattr__(self, name, value)
 
     @property
@@ -315,8 +293,7 @@ class Surface:
 
     def score_rows(self, start: int, stop: int) -> FloatArray:
         """Scores of a range of λ as rows (stop - start, n); NaN and infinity stop here."""
-        scores = self.scores
-        block = scores[:, start:stop] if isinstance(scores, np.ndarray) else scores.columns(start, stop)
+        block = columns_of(self.scores, start, stop)
         rows = np.ascontiguousarray(block.T, dtype=None if block.dtype == np.float32 else np.float64)
         require_finite(rows)
         return rows
@@ -371,8 +348,8 @@ class Surface:
 
     def metric(self, metric: str | Metric, threshold: float | FloatArray | None = None) -> FloatArray:
         """One metric for every λ, (m,); `threshold`, one or (m,), is for those that need one (0 unless they differ)."""
-        found = as_metric(metric)
-        return self.metrics([found], threshold)[found.name]
+        chosen = as_metric(metric)
+        return self.metrics([chosen], threshold)[chosen.name]
 
     def metrics(
         self,
@@ -381,7 +358,7 @@ class Surface:
         block_bytes: int = BLOCK_BYTES,
     ) -> dict[str, FloatArray]:
         """Several metrics for every λ in one walk, name -> (m,)."""
-        found = [as_metric(metric) for metric in metrics]
+        chosen = [as_metric(metric) for metric in metrics]
         cuts = None if threshold is None else np.broadcast_to(np.asarray(threshold), (self.n_lams,))
         # Blocks are sized for the matrix product; strips of them stay in the processor's cache while being ranked.
         step = max(1, STRIP_BYTES // (self._item_bytes * self.labels.size))
@@ -389,16 +366,15 @@ class Surface:
         for part, rows in self.blocks(block_bytes):
             for i in range(0, len(rows), step):
                 own = None if cuts is None else cuts[part][i : i + step]
-                parts.append(evaluate(found, self.labels, rows[i : i + step], own, weight=self.weight))
-        return {metric.name: np.concatenate([part[metric.name] for part in parts]) for metric in found}
+                parts.append(evaluate(chosen, self.labels, rows[i : i + step], own, weight=self.weight))
+        return {metric.name: np.concatenate([part[metric.name] for part in parts]) for metric in chosen}
 
     def take(self, samples: ArrayLike) -> "Surface":
         """The surface of some samples only (indices or a mask)."""
         index = np.arange(self.labels.size)[np.asarray(samples)]
-        scores = self.scores[index] if isinstance(self.scores, np.ndarray) else self.scores.rows(index)
         weight = None if self.weight is None else self.weight[index]
         groups = None if self.groups is None else self.groups[index]
-        return Surface(self.labels[index], scores, self.lams, weight, groups, self.plain)
+        return Surface(self.labels[index], rows_of(self.scores, index), self.lams, weight, groups, self.plain)
 
     def with_scores(self, scores: FloatArray | Scores, lams: Sequence[Mapping[str, float]]) -> "Surface":
         """The same samples with other scores (n, m)."""
@@ -411,11 +387,13 @@ class Surface:
         weight = np.where(self.labels, positive, negative) * (1.0 if self.weight is None else self.weight)
         return Surface(self.labels, self.scores, self.lams, weight, self.groups, self.plain)
 
-    def column(self, lam: Mapping[str, float], whose: str = "it") -> int:
-        """Which column has this λ."""
-        if dict(lam) not in self.lams:
-            raise ValueError(f"{whose} has λ = {dict(lam)}, which is not on the surface; add it to the surface's λ.")
-        return self.lams.index(dict(lam))
+    def column(self, lam: Mapping[str, float], whose: str = "lam") -> int:
+        """Which column has this λ; `whose` is how an error calls it."""
+        index = column_of(self.lams, lam)
+        if index is None:
+            remedy = "Add it to the values of λ at which the scores are computed."
+            raise InputError("", f"{whose} has a λ that is not on the surface", got=dict(lam), remedy=remedy)
+        return index
 
     def at(self, index: int) -> "Surface":
         """The surface of one λ only."""

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lossdial.dial.checks import FloatArray
-from lossdial.dial.metrics.registry import SAME, as_metric, of_probabilities
+from lossdial.dial.metrics.metric import SAME
+from lossdial.dial.metrics.registry import as_metric
 from lossdial.dial.surface import Samples, Surface
 from lossdial.dial.uncertainty.bootstrap import bootstrap, resample
-from lossdial.dial.uncertainty.intervals import differences
+from lossdial.dial.uncertainty.intervals import difference_from_best
 
 METRICS = ("auc", "average_precision", "max_f1", "max_balanced_accuracy", "brier", "log_loss")
 RESAMPLES = 200
@@ -57,8 +58,8 @@ def grade(
     drawn_at_once = resample(surface.samples, resamples, seed)
     graded = []
     for seen, some in (
-        (surface, [m for m in metrics if not of_probabilities(m)]),
-        (stated, [m for m in metrics if of_probabilities(m)]),
+        (surface, [m for m in metrics if not m.of_probabilities]),
+        (stated, [m for m in metrics if m.of_probabilities]),
     ):
         values = seen.metrics(some)
         drawn = {} if alone else bootstrap(seen, some, drawn_at_once)
@@ -69,7 +70,7 @@ def grade(
             deviation: FloatArray = np.zeros(surface.n_lams)
             reach = 0.0
             if not alone:
-                deviation, reach = differences(drawn[metric.name], best, surface.samples.effective[0])
+                deviation, reach = difference_from_best(drawn[metric.name], best, surface.samples.effective[0])
             graded.append(Graded(metric.name, metric.greater_is_better, values[metric.name], best, deviation, reach))
     return tuple(graded)
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lossdial.base.codec import encode_float
 from lossdial.base.errors import InputError
-from lossdial.dial.calibration import AUTO, calibration_to_json, calibrations, stated
+from lossdial.dial.calibration import AUTO, calibrated, calibration_to_json, calibrations
 from lossdial.dial.checks import FEW_POSITIVES, BoolArray, FloatArray, require_finite
 from lossdial.dial.dial import Dial
 from lossdial.dial.points import OperatingPoint
@@ -85,7 +85,7 @@ def labelled_payload(dial: Dial, points: Sequence[OperatingPoint], pictures: Any
     streams = Streams()
     hashed = hashlib.sha256(surface.y.tobytes())
     write_columns(streams, surface, held, maps, hashed)
-    graded = grade(surface, stated(surface, maps))
+    graded = grade(surface, calibrated(surface, maps))
     for metric in graded:
         streams.floats(f"metric {metric.name}", metric.values)
         streams.floats(f"noise {metric.name}", metric.deviation)

@@ -13,7 +13,7 @@ from lossdial.base.report import Block, Items, Report, Section, Sheet, Text
 from lossdial.bundle import Bundle
 from lossdial.data.schema import ArraySchema, ImageSchema, Schema, TableSchema
 from lossdial.dial import OperatingPoint
-from lossdial.dial.uncertainty.estimate import rounded
+from lossdial.dial.uncertainty.intervals import rounded
 
 __all__ = ["model_card"]
 

@@ -319,8 +319,9 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
         if X is None:
             if self.dial_ is None:
                 raise TooFewPositives(
-                    "fit had too few rows of a class to score any by a model that has not seen them. Pass X and y that "
-                    "training has not seen."
+                    "",
+                    "fit had too few rows of a class to score any by a model that has not seen them",
+                    remedy="Pass X and y that training has not seen.",
                 )
             self.dial_.model = model
             return self.dial_

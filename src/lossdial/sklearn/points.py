@@ -16,7 +16,7 @@ from lossdial.base.errors import InputError, closest, warn
 from lossdial.dial import OBJECTIVES, Dial, Estimate, Objective, OperatingPoint, Verdict
 from lossdial.dial.checks import FloatArray, TooFewPositives
 from lossdial.dial.choice.cases import both_costs, worth_an_alert
-from lossdial.dial.choice.objective import Target
+from lossdial.dial.metrics.metric import MetricLike
 
 __all__ = ["PointsMixin", "two_classes"]
 
@@ -62,8 +62,8 @@ class PointsMixin:
         X: Any = None,
         y: Any = None,
         *,
-        maximize: Target | None = None,
-        minimize: Target | None = None,
+        maximize: MetricLike | None = None,
+        minimize: MetricLike | None = None,
         subject_to: Mapping[str, float] | None = None,
         cost_fn: float | None = None,
         cost_fp: float | None = None,

@@ -23,7 +23,7 @@ from lossdial.data.schema import schema_of
 from lossdial.dial import Envelope, OperatingPoint
 from lossdial.dial.certificates.evidence import Sketch, sketches
 from lossdial.dial.checks import statable
-from lossdial.dial.metrics.functions import auc
+from lossdial.dial.metrics.registry import AUC
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss, imbalance
 from lossdial.models import ConditionalClassifier, FrozenEncoder, HeadConfig, NetworkConfig, TableConfig, build_model
 from lossdial.sklearn.rows import LabelledRows, TrainingData
@@ -204,7 +204,7 @@ class Learner:
             with torch.no_grad():
                 features = current.embed(x if x.dtype == torch.uint8 else x.to(like.dtype), progress=False).to(like)
                 margin = current.margins(features, neutral.at(None))[:, 0]
-            return {"auc": float(auc(labels, margin.float().cpu().numpy()))}
+            return {"auc": float(AUC(labels, margin.float().cpu().numpy()))}
 
         return validate
 
@@ -311,7 +311,7 @@ class _Known:
         margins = predictor.margins(features, lam)
         point = _untuned(lam, sketches(rows.labels, margins) if "ridge" in predictor.space.free else "")
         envelope = evidence.dial(plain.as_dict()).envelope()
-        return cls(point, envelope, evidence, float(auc(rows.labels, margins)))
+        return cls(point, envelope, evidence, float(AUC(rows.labels, margins)))
 
 
 def _untuned(lam: Lam, ridge_chosen_on: str = "") -> OperatingPoint:

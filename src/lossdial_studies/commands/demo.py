@@ -206,7 +206,7 @@ def _picture(at_test: Dial, answers: list[_Answer]) -> Figure:
 
 def _chosen(answers: list[_Answer]) -> Sheet:
     from lossdial.base.report import Sheet
-    from lossdial.dial.uncertainty.estimate import rounded
+    from lossdial.dial.uncertainty.intervals import rounded
 
     rows = [
         (

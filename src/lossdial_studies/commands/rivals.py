@@ -89,7 +89,7 @@ def search(
 def beside(title: str, ours: Rival, objectives: Sequence[Aim], searched: Sequence[Rival]) -> Sheet:
     """Every aim by one fit and by every search, chosen on the tuning rows, measured on the test rows; and the cost."""
     from lossdial.base.report import Sheet
-    from lossdial.dial.uncertainty.estimate import rounded
+    from lossdial.dial.uncertainty.intervals import rounded
 
     every, rows = (ours, *searched), []
     for objective in objectives:

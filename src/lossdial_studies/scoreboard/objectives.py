@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lossdial.dial import Objective, Surface
-from lossdial.dial.calibration import calibrations, stated
+from lossdial.dial.calibration import calibrated, calibrations
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.choice.selection import select
 
@@ -104,7 +104,7 @@ def figures(y: NDArray[np.int64], y_test: NDArray[np.int64], scored: Scored) -> 
         threshold = scored.thresholds.get(name, choice.threshold)
         if name in ("brier", "log_loss"):
             calibration = calibrations(chosen_on.at(choice.index), _CALIBRATION)
-            found[name] = float(stated(one, calibration).metrics([name])[name][0])
+            found[name] = float(calibrated(one, calibration).metrics([name])[name][0])
         elif name.startswith("precision_at_recall@"):
             at = one.metrics(["precision", "recall"], threshold)
             found[name] = float(at["precision"][0])

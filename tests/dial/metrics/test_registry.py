@@ -1,11 +1,12 @@
 import pytest
 
-from lossdial.dial.metrics.registry import as_metric, known_metrics
+from lossdial.base.errors import InputError
+from lossdial.dial.metrics.registry import PAPER_METRICS, REPORT, as_metric, expected_cost, known_metrics
 
 
-def test_every_known_name_resolves_to_itself():
-    for name in known_metrics():
-        assert as_metric(name).name == name
+@pytest.mark.parametrize("name", [*known_metrics(), *PAPER_METRICS, *REPORT])
+def test_every_known_name_resolves_to_itself(name):
+    assert as_metric(name).name == name
 
 
 def test_bare_names_take_their_default_and_aliases_resolve():
@@ -15,20 +16,43 @@ def test_bare_names_take_their_default_and_aliases_resolve():
     assert as_metric(as_metric("auc")) is as_metric("auc")
 
 
-def test_unknown_names_list_the_known_and_the_closest():
-    with pytest.raises(ValueError, match=r"constraint 'recal' is unknown. Did you mean 'recall'\? Known: .*precision"):
-        as_metric("recal", "constraint")
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("recal", "Did you mean 'recall'"),
+        ("precision_at_recall@high", "precision_at_recall@0.99"),
+        ("auc@3", "'auc'"),
+        ("expected_cost", "{cost_fn} and {cost_fp}"),
+    ],
+)
+def test_wrong_names_say_what_to_write(name, remedy):
+    with pytest.raises(InputError) as raised:
+        as_metric(name, "subject_to")
+    assert raised.value.argument == "subject_to"
+    assert remedy in raised.value.remedy
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("name", "argument", "got"),
     [
-        ("precision_at_recall@high", "'high' is not a number; write precision_at_recall@0.99"),
-        ("auc@3", "auc takes no parameter"),
-        ("precision_at_recall@2", r"must lie in \[0, 1\]; got 2"),
-        ("expected_cost", "give cost_fn and cost_fp"),
+        ("precision_at_recall@1.2", "precision_at_recall", "1.2"),
+        ("recall_at_fpr@-0.1", "recall_at_fpr", "-0.1"),
+        ("partial_auc@0", "max_fpr", "0.0"),
+        ("f_beta@0", "beta", "0.0"),
+        ("net_benefit@0", "net_benefit", "0.0"),
+        ("calibration_error@0", "bins", "0.0"),
     ],
 )
-def test_wrong_parameters_say_what_to_write(name, message):
-    with pytest.raises(ValueError, match=message):
+def test_parameters_out_of_range_are_named(name, argument, got):
+    with pytest.raises(InputError) as raised:
         as_metric(name)
+    assert (raised.value.argument, raised.value.got) == (argument, got)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "argument"), [((0, 1, 0.5), "cost_fn"), ((1, -2, 0.5), "cost_fp"), ((1, 1, 1.0), "prevalence")]
+)
+def test_impossible_costs_are_named(arguments, argument):
+    with pytest.raises(InputError) as raised:
+        expected_cost(*arguments)
+    assert raised.value.argument == argument

@@ -8,10 +8,19 @@ import math
 import numpy as np
 import pytest
 from scipy.stats import norm
+from scipy.stats import t as student
 
 from lossdial.dial.metrics.registry import as_metric
 from lossdial.dial.surface import Surface
-from lossdial.dial.uncertainty.intervals import enclose, estimates, spread
+from lossdial.dial.uncertainty.intervals import (
+    Estimate,
+    difference_from_best,
+    enclose,
+    estimates,
+    rounded,
+    simultaneous_reach,
+    spread,
+)
 
 TRIALS = 500
 
@@ -116,3 +125,67 @@ def test_weights_widen_as_their_effective_number_says():
     (scaled,) = estimates(Surface(y, score, [{}], 7 * weight), ["recall"], 1.0)["recall"]
     assert weighted.high - weighted.low > 1.8 * (plain.high - plain.low)
     assert (scaled.low, scaled.high) == pytest.approx((weighted.low, weighted.high))
+
+
+def test_intervals_of_several_figures_hold_at_once():
+    rng = np.random.default_rng(0)
+    shared = rng.standard_normal((1, 20_000))
+    apart, same = rng.standard_normal((5, 20_000)), np.repeat(shared, 5, axis=0)
+    # One figure: 1.96. Five that are independent: 2.57. Five that are one: as one.
+    assert simultaneous_reach(shared, 1e9) == pytest.approx([1.96], abs=0.05)
+    assert simultaneous_reach(apart, 1e9) == pytest.approx([2.57] * 5, abs=0.06)
+    assert simultaneous_reach(same, 1e9) == pytest.approx([1.96] * 5, abs=0.05)
+    assert simultaneous_reach(np.vstack([2 * shared, 0 * shared]), 1e9) == pytest.approx([3.92, 0], abs=0.1)
+    assert simultaneous_reach(shared, 10)[0] > 2.2  # ten positives say less
+
+
+def test_every_pair_is_held_at_once_as_a_naive_loop_has_it():
+    rng = np.random.default_rng(0)
+    drawn = rng.normal(size=(7, 500)) * rng.uniform(0.5, 2, (7, 1)) + rng.normal(size=(7, 1))
+    deviation, reach = difference_from_best(drawn, 3, 80)
+    worst = np.zeros(500)
+    for i in range(7):
+        for j in range(7):
+            if i != j:
+                apart = drawn[i] - drawn[j]
+                worst = np.maximum(worst, np.abs(apart - apart.mean()) / apart.std())
+    assert reach == pytest.approx(np.quantile(worst, 0.95))
+    np.testing.assert_allclose(deviation, (drawn - drawn[3]).std(axis=1), atol=1e-12)
+
+
+def test_two_are_never_told_apart_more_easily_than_by_a_t_interval():
+    drawn = np.random.default_rng(1).normal(size=(2, 4000))
+    _, reach = difference_from_best(drawn, 0, 6)
+    assert reach == pytest.approx(student.ppf(0.975, 5) * np.sqrt(6 / 5))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.000"),
+        (1.0, "1.000"),
+        (0.9, "0.900"),
+        (0.0099, "0.0099"),
+        (0.00996, "0.010"),
+        (0.00042, "0.00042"),
+        (-0.00042, "-0.00042"),
+        (0.9996, "0.99960"),
+        (3.14159, "3.142"),
+        (math.nan, "nan"),
+        (-math.inf, "-inf"),
+        (1 - 1e-16, "1.000"),
+    ],
+)
+def test_a_figure_keeps_two_significant_digits(value, text):
+    assert rounded(value) == text
+
+
+def test_no_share_is_printed_as_none_or_all():
+    for value in 10.0 ** np.random.default_rng(0).uniform(-8, 0, 500):
+        printed = float(rounded(value))
+        assert abs(printed - value) <= 0.051 * value
+        assert float(rounded(1 - value)) == pytest.approx(1 - value, rel=0, abs=0.051 * value)
+
+
+def test_an_interval_of_a_small_rate_is_told():
+    assert str(Estimate(0.0002, 0.00001, 0.0011)) == "0.00020 [0.000010, 0.0011]"

@@ -24,7 +24,7 @@ from lossdial.dial.certificates.bounds import (
 from lossdial.dial.certificates.evidence import NotCertified, Sample, require_confidence
 from lossdial.dial.certificates.sample_size import sample_size
 from lossdial.dial.checks import FloatArray, require_costs, require_prevalence
-from lossdial.dial.uncertainty.estimate import Estimate
+from lossdial.dial.uncertainty.intervals import Estimate
 
 
 @dataclass(frozen=True)

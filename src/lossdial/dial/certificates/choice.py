@@ -27,8 +27,8 @@ from lossdial.dial.certificates.subgroups import at_recall_in_every_part
 from lossdial.dial.checks import BoolArray, FloatArray
 from lossdial.dial.choice.objective import Objective
 from lossdial.dial.choice.selection import select
+from lossdial.dial.metrics.metric import SAME, CountMetric, Metric
 from lossdial.dial.metrics.ranking import Counts
-from lossdial.dial.metrics.registry import SAME, CountMetric, Metric
 from lossdial.dial.surface import Surface
 
 AT_THE_FLOOR = ("precision", "specificity", "fpr", "alert_rate", "lift")

@@ -19,13 +19,13 @@ from lossdial.dial.certificates.sample_size import SampleSize, precision_curve, 
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.choice.envelope import adapt, envelope
 from lossdial.dial.choice.objective import Objective
-from lossdial.dial.choice.selection import REPORT, at_point, select
-from lossdial.dial.metrics.registry import SAME, CountMetric, Metric, as_metric
+from lossdial.dial.choice.selection import at_point, select
+from lossdial.dial.metrics.metric import SAME, CountMetric, Metric
+from lossdial.dial.metrics.registry import REPORT, as_metric
 from lossdial.dial.monitor.prevalence import log_odds
 from lossdial.dial.points import Figures, OperatingPoint
 from lossdial.dial.surface import Surface
-from lossdial.dial.uncertainty.estimate import Estimate
-from lossdial.dial.uncertainty.intervals import estimates
+from lossdial.dial.uncertainty.intervals import Estimate, estimates
 
 
 def certified_point(

@@ -22,7 +22,7 @@ from lossdial.dial.choice.selection import select
 from lossdial.dial.monitor.prevalence import log_odds
 from lossdial.dial.points import Figures, OperatingPoint
 from lossdial.dial.surface import Surface
-from lossdial.dial.uncertainty.estimate import Estimate
+from lossdial.dial.uncertainty.intervals import Estimate
 
 _DRAWS = 4000
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from lossdial.dial.certificates.bounds import MOST, needed, require_floor, shared_rank
 from lossdial.dial.certificates.evidence import require_confidence
 from lossdial.dial.checks import FloatArray, as_labels, require_both_classes, require_prevalence
-from lossdial.dial.uncertainty.estimate import rounded
+from lossdial.dial.uncertainty.intervals import rounded
 
 CHOOSING = 10
 """Fewest positives that choosing λ (or a threshold) takes for itself; they cannot certify."""

@@ -19,7 +19,7 @@ from lossdial.dial.certificates.evidence import NotCertified, one_of_each, requi
 from lossdial.dial.certificates.sample_size import sample_size
 from lossdial.dial.checks import BoolArray, FloatArray, as_groups, as_labels, require_both_classes
 from lossdial.dial.surface import effective
-from lossdial.dial.uncertainty.estimate import Estimate
+from lossdial.dial.uncertainty.intervals import Estimate
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Money per case: a threshold for each row from its own costs, against the best threshold for all.
 
-Where missing case i costs aᵢ and a false alarm bᵢ, an alert is worth its price iff pᵢ·aᵢ > (1-pᵢ)·bᵢ, that is iff the
-calibrated margin exceeds log bᵢ/aᵢ. That needs probabilities one can believe; one threshold for all does not.
+Where missing case i costs aᵢ and a false alarm bᵢ, an alert pays iff pᵢ·aᵢ > (1-pᵢ)·bᵢ, that is iff the calibrated
+margin exceeds log bᵢ/aᵢ. That needs probabilities one can believe; one threshold for all does not.
 """
 
 import math
@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lossdial.base.errors import InputError
-from lossdial.dial.calibration import Calibration, calibrate
+from lossdial.dial.calibration import calibrate
 from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_both_classes, require_finite
 from lossdial.dial.points import OperatingPoint
-from lossdial.dial.uncertainty.estimate import Estimate
+from lossdial.dial.uncertainty.intervals import Estimate
 
 _RESAMPLES, _AT_ONCE = 1000, 50
 _ENTANGLED = 0.2
@@ -37,17 +37,14 @@ Where few rows differ from all others, a resample may hold none of them and has 
 """
 
 
-@dataclass(frozen=True)
-class CaseRule:
-    """Alert iff the calibrated margin exceeds log(cost_fp/cost_fn) of the case."""
+def pays(margin: FloatArray, cost_fn: ArrayLike, cost_fp: ArrayLike) -> NDArray[np.bool_]:
+    """Whether an alert pays, for calibrated margins (n,) and what each case costs: above log(cost_fp/cost_fn).
 
-    calibration: Calibration
-
-    def predict(self, score: ArrayLike, cost_fn: ArrayLike, cost_fp: ArrayLike) -> NDArray[np.bool_]:
-        """Which of the scores (n,) are worth an alert, given what each would cost."""
-        values = np.asarray(score)
-        miss, alarm = amounts(cost_fn, values.size, "cost_fn"), amounts(cost_fp, values.size, "cost_fp")
-        return np.asarray(self.calibration.apply(values) > case_cut(miss, alarm))
+    >>> pays(np.array([0.0, 0.0]), cost_fn=[10, 1], cost_fp=5).tolist()
+    [True, False]
+    """
+    miss, alarm = amounts(cost_fn, margin.size, "cost_fn"), amounts(cost_fp, margin.size, "cost_fp")
+    return np.asarray(margin > _case_cut(miss, alarm))
 
 
 def worth_an_alert(
@@ -56,17 +53,31 @@ def worth_an_alert(
     """Which of the scores (n,) at a point's λ are worth an alert by its probabilities, given what each case costs."""
     if point.lower is not None:
         raise InputError("cost_fn", f"goes with one cut; {point.name!r} is a referral band")
-    values = np.asarray(score)
-    miss, alarm = amounts(cost_fn, values.size, "cost_fn"), amounts(cost_fp, values.size, "cost_fp")
-    return np.asarray(point.margin(values.astype(np.float64)) > case_cut(miss, alarm))
+    return pays(point.margin(np.asarray(score, dtype=np.float64)), cost_fn, cost_fp)
 
 
 @dataclass(frozen=True)
 class CaseCosts:
     """Cost per case of both policies, chosen on one half of the rows and measured on the other, both ways.
 
-    `saving` is what the threshold per case saves against the best fixed one, with a paired 95 % interval; `nothing`
-    and `everything` are what alerting on no case and on every case would cost.
+    Parameters
+    ----------
+    per_case, fixed : Estimate
+        What a threshold per case and the best fixed threshold cost.
+    saving : Estimate
+        What the threshold per case saves against the fixed one, with a paired 95 % interval.
+    nothing, everything : float
+        What alerting on no case and on every case would cost.
+    n : int
+        The number of cases.
+
+    Examples
+    --------
+    >>> from lossdial.dial import Dial
+    >>> dial = Dial([0, 0, 1] * 30, [-1.0, 0.5, 1.0] * 30)
+    >>> point = dial.tune(maximize="f1")
+    >>> dial.case_costs(cost_fn=[5, 50, 500] * 30, cost_fp=5).n
+    90
     """
 
     per_case: Estimate
@@ -101,12 +112,15 @@ def amounts(cost: ArrayLike, n: int, name: str) -> FloatArray:
     """Costs (n,), from one for all or one per case; negative or missing ones are refused."""
     values = np.asarray(cost, dtype=np.float64)
     if values.ndim and values.shape != (n,):
-        raise ValueError(f"{name} must be one number or have shape ({n},), one per case; got {values.shape}.")
+        raise InputError(name, f"must be one number or have shape ({n},), one per case", got=values.shape)
     wrong = ~(np.isfinite(values) & (values >= 0))
     if wrong.any():
-        raise ValueError(
-            f"{name} must be finite and 0 or more; got {float(np.atleast_1d(values)[np.atleast_1d(wrong)][0])} "
-            f"({int(wrong.sum())} such). A gain is the cost of not having it: shift both costs of the case."
+        raise InputError(
+            name,
+            "must be finite and 0 or more",
+            got=float(np.atleast_1d(values)[np.atleast_1d(wrong)][0]),
+            remedy=f"There are {int(wrong.sum())} such. A gain is the cost of not having it: shift both costs of the "
+            "case.",
         )
     return np.broadcast_to(values, (n,))
 
@@ -114,11 +128,13 @@ def amounts(cost: ArrayLike, n: int, name: str) -> FloatArray:
 def both_costs(cost_fn: ArrayLike | None, cost_fp: ArrayLike | None) -> tuple[ArrayLike, ArrayLike]:
     """The two costs of a threshold per case, which go together."""
     if cost_fn is None or cost_fp is None:
-        raise ValueError("a threshold per case needs both cost_fn and cost_fp, each one number or one per case.")
+        missing = "cost_fn" if cost_fn is None else "cost_fp"
+        remedy = "Give {cost_fn} and {cost_fp}, each one number or one per case."
+        raise InputError(missing, "is needed for a threshold per case", remedy=remedy)
     return cost_fn, cost_fp
 
 
-def case_cut(cost_fn: FloatArray, cost_fp: FloatArray) -> FloatArray:
+def _case_cut(cost_fn: FloatArray, cost_fp: FloatArray) -> FloatArray:
     """log(cost_fp/cost_fn) (n,): +inf where a miss costs nothing, else -inf where an alarm costs nothing."""
     with np.errstate(divide="ignore", invalid="ignore"):
         cut = np.log(cost_fp) - np.log(cost_fn)
@@ -162,7 +178,7 @@ def case_costs(
     labels, values = as_labels(y), np.asarray(score)
     require_both_classes(labels)
     if values.shape != labels.shape:
-        raise ValueError(f"score must have shape ({labels.size},), as y has; got {values.shape}.")
+        raise InputError("score", f"must have shape ({labels.size},), as y has", got=values.shape)
     require_finite(values[None])
     miss, alarm = amounts(cost_fn, labels.size, "cost_fn"), amounts(cost_fp, labels.size, "cost_fp")
     names = np.arange(labels.size) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
@@ -170,9 +186,9 @@ def case_costs(
     paid = np.empty((2, labels.size))
     for measuring in (side, ~side):
         fitting = ~measuring
-        rule = CaseRule(calibrate(labels[fitting], values[fitting], calibration))
+        margin = calibrate(labels[fitting], values[fitting], calibration).apply(values[measuring])
         cut = best_fixed(labels[fitting], values[fitting], miss[fitting], alarm[fitting])
-        alerts = rule.predict(values[measuring], miss[measuring], alarm[measuring]), values[measuring] > cut
+        alerts = pays(margin, miss[measuring], alarm[measuring]), values[measuring] > cut
         for turn, alert in enumerate(alerts):
             paid[turn, measuring] = _pay(labels[measuring], alert, miss[measuring], alarm[measuring])
     return CaseCosts(

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from lossdial.base.codec import Reader, as_number, encode_float
 from lossdial.dial.calibration import (
     AUTO,
-    KINDS,
     Calibration,
     calibration_from_json,
     calibration_to_json,
@@ -25,12 +24,13 @@ from lossdial.dial.calibration import (
 )
 from lossdial.dial.checks import FloatArray, require_costs, require_prevalence
 from lossdial.dial.choice.objective import Objective
+from lossdial.dial.metrics.metric import SAME, CountMetric
 from lossdial.dial.metrics.ranking import Counts, threshold_below
-from lossdial.dial.metrics.registry import SAME, CountMetric, as_metric, at_prevalence, expected_cost
+from lossdial.dial.metrics.registry import REPORT, as_metric, expected_cost
 from lossdial.dial.monitor.prevalence import log_odds
-from lossdial.dial.points import Estimate, OperatingPoint
+from lossdial.dial.points import OperatingPoint
 from lossdial.dial.surface import Surface
-from lossdial.dial.uncertainty.intervals import enclose, posterior_counts
+from lossdial.dial.uncertainty.intervals import Estimate, enclose, posterior_counts
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ def frontier(surface: Surface) -> list[Corner]:
             index = part.start + int(line)
             fp, tp = ranking.fp[line], tps[line]
             height = np.interp(fp, [c.fp for c in best], [c.tp for c in best])  # over equal fp, that of the highest
-            found = np.flatnonzero(tp >= height - SAME * n_positive)
-            if found.size:
-                news = [Corner(float(fp[c]), float(tp[c]), index, int(c)) for c in found]
-                best = _upper_hull([*best, *news], place)
+            candidates = np.flatnonzero(tp >= height - SAME * n_positive)
+            if candidates.size:
+                corners = [Corner(float(fp[c]), float(tp[c]), index, int(c)) for c in candidates]
+                best = _upper_hull([*best, *corners], place)
     return best
 
 
@@ -100,12 +100,29 @@ class Vertex:
 
 @dataclass(frozen=True, eq=False)
 class Envelope:
-    """The corners (v,) from 'predict none' at (0, 0) to 'predict all' at (1, 1), in ascending order of both rates.
+    """The upper hull of all ROC curves: all that adapting to other costs and prevalences needs.
 
-    It is all that adapting to other costs and prevalences needs, and small enough to be kept with a model.
-    `halves` are the envelopes of either half of the data. Theirs have `held_out` rates (v, 2), FPR and TPR, measured
-    on the other half, whose numbers they carry: of positives and negatives, `effective` of both (see
-    `Samples.effective`), and `prevalence`, the share of positives by weight, at which the calibrations hold.
+    Parameters
+    ----------
+    vertices : tuple of Vertex
+        The v corners from 'predict none' at (0, 0) to 'predict all' at (1, 1), in ascending order of both rates.
+    n_positive, n_negative : int
+        The numbers of samples behind them.
+    effective : tuple of float
+        How many independent positives and negatives those are worth (see `Samples.effective`).
+    prevalence : float
+        The share of positives by weight, at which the calibrations hold.
+    held_out : ndarray of shape (v, 2)
+        Of a half only: FPR and TPR of its corners, measured on the other half, whose numbers it then carries.
+    halves : tuple of Envelope
+        The envelopes of either half of the data.
+
+    Examples
+    --------
+    >>> from lossdial.dial import Dial
+    >>> envelope = Dial([0, 0, 1, 1] * 20, [-1.0, 0.0, 0.5, 2.0] * 20).envelope()
+    >>> envelope.auc, [(v.fpr, v.tpr) for v in envelope.vertices]
+    (1.0, [(0.0, 0.0), (0.0, 1.0), (1.0, 1.0)])
     """
 
     vertices: tuple[Vertex, ...]
@@ -129,19 +146,18 @@ class Envelope:
         """The area under the envelope, at least the AUC of every λ."""
         return float(np.sum(np.diff(self.fpr) * (self.tpr[1:] + self.tpr[:-1])) / 2)
 
-    @property
-    def slopes(self) -> FloatArray:
-        """Slopes (v-1,) of the edges, falling: vertex i is best where the cost slope lies between edges i and i-1."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.diff(self.tpr) / np.diff(self.fpr))
-
     def best(self, cost_fn: ArrayLike, cost_fp: ArrayLike, prevalence: ArrayLike) -> NDArray[np.intp]:
         """The vertex of least expected cost for each of many costs and prevalences (broadcast together)."""
-        return np.asarray(np.argmin(self._costs(cost_fn, cost_fp, prevalence), axis=-1))
+        return np.asarray(np.argmin(self.costs(cost_fn, cost_fp, prevalence), axis=-1))
 
-    def expected_cost(self, cost_fn: ArrayLike, cost_fp: ArrayLike, prevalence: ArrayLike) -> FloatArray:
-        """The least expected cost per sample for each of many costs and prevalences."""
-        return np.asarray(np.min(self._costs(cost_fn, cost_fp, prevalence), axis=-1))
+    def costs(self, cost_fn: ArrayLike, cost_fp: ArrayLike, prevalence: ArrayLike) -> FloatArray:
+        """The expected cost per sample (…, v) of each vertex, for each of many costs and prevalences."""
+        miss, alarm, share = np.broadcast_arrays(cost_fn, cost_fp, np.asarray(prevalence, dtype=np.float64))
+        for a, b, c in zip(miss.ravel(), alarm.ravel(), share.ravel(), strict=True):
+            require_costs(float(a), float(b))
+            require_prevalence(float(c))
+        missed = (share * miss)[..., None] * (1 - self.tpr)
+        return np.asarray(missed + ((1 - share) * alarm)[..., None] * self.fpr)
 
     def to_json(self) -> dict[str, Any]:
         """A dict of JSON's own types, from which `from_json` rebuilds the same envelope."""
@@ -179,14 +195,6 @@ class Envelope:
             halves=tuple(cls.from_json(half, f"{where}: half {k}") for k, half in enumerate(halves)),
         )
 
-    def _costs(self, cost_fn: ArrayLike, cost_fp: ArrayLike, prevalence: ArrayLike) -> FloatArray:
-        miss, alarm, share = np.broadcast_arrays(cost_fn, cost_fp, np.asarray(prevalence, dtype=np.float64))
-        for a, b, c in zip(miss.ravel(), alarm.ravel(), share.ravel(), strict=True):
-            require_costs(float(a), float(b))
-            require_prevalence(float(c))
-        missed = (share * miss)[..., None] * (1 - self.tpr)
-        return np.asarray(missed + ((1 - share) * alarm)[..., None] * self.fpr)
-
 
 def envelope(surface: Surface, calibration: str | None = AUTO, seed: int = 0) -> Envelope:
     """The ROC envelope over every λ and threshold of a surface, found block by block.
@@ -199,8 +207,7 @@ def envelope(surface: Surface, calibration: str | None = AUTO, seed: int = 0) ->
     >>> [(v.fpr, v.tpr, v.index) for v in hull.vertices]
     [(0.0, 0.0, 0), (0.0, 0.5, 0), (0.5, 1.0, 0), (1.0, 1.0, 0)]
     """
-    if calibration is not None:
-        require_kind(calibration, (AUTO, *KINDS))
+    require_kind(calibration)
     whole = _envelope(surface, calibration)
     halves = []
     for selecting, other in surface.swapped_halves(seed):
@@ -217,8 +224,10 @@ def _envelope(surface: Surface, calibration: str | None) -> Envelope:
     maps = {index: calibrations(surface.at(index), calibration)[0] for index in scores}
     vertices = []
     for corner in corners:
-        index, threshold = corner.index, math.inf if corner.fp == 0 == corner.tp else -math.inf
-        if corner.column is not None:
+        index = corner.index
+        if corner.column is None:
+            threshold = math.inf if corner.fp == 0 == corner.tp else -math.inf
+        else:
             accepted = np.sort(scores[index][surface.labels])[corner.column]
             threshold = threshold_below(scores[index], float(accepted))
         fpr, tpr = min(corner.fp / n_negative, 1.0), min(corner.tp / n_positive, 1.0)
@@ -232,8 +241,8 @@ def _sized(vertices: tuple[Vertex, ...], surface: Surface) -> Envelope:
 
 
 def _rates(surface: Surface, vertex: Vertex) -> tuple[float, float]:
-    found = surface.at(vertex.index).metrics(["fpr", "recall"], vertex.threshold)
-    return float(found["fpr"][0]), float(found["recall"][0])
+    rates = surface.at(vertex.index).metrics(["fpr", "recall"], vertex.threshold)
+    return float(rates["fpr"][0]), float(rates["recall"][0])
 
 
 def _vertex_to_json(vertex: Vertex) -> dict[str, Any]:
@@ -253,8 +262,8 @@ def _vertex_from_json(data: Any, where: str) -> Vertex:
     for key, rate in zip(("fpr", "tpr"), rates, strict=True):
         if not 0 <= rate <= 1:
             raise ValueError(f"{where}: {key!r} must lie in [0, 1]; got {rate}.")
-    found = read.get("calibration")
-    calibration = None if found is None else calibration_from_json(found, f"{where}: 'calibration'")
+    data = read.get("calibration")
+    calibration = None if data is None else calibration_from_json(data, f"{where}: 'calibration'")
     return Vertex(*rates, read.count("index"), read.finite_by_name("lam"), read.number("threshold"), calibration)
 
 
@@ -267,10 +276,6 @@ def _rates_from_json(read: Reader, length: int) -> FloatArray:
     if not ((rates >= 0) & (rates <= 1)).all():
         raise ValueError(f"{where} must hold rates in [0, 1].")
     return rates
-
-
-REPORT = ("recall", "precision", "fpr", "specificity", "accuracy", "balanced_accuracy", "g_mean", "f1")
-"""What an adapted point is reported with, besides its expected cost, all at the new prevalence."""
 
 
 def adapt(
@@ -294,7 +299,7 @@ def adapt(
     require_costs(cost_fn, cost_fp)
     require_prevalence(prevalence)
     cost = expected_cost(cost_fn, cost_fp, prevalence)
-    figures = [cost, *(at_prevalence(m, prevalence) for m in map(as_metric, REPORT) if isinstance(m, CountMetric))]
+    report = [m.at_prevalence(prevalence) for m in map(as_metric, REPORT) if isinstance(m, CountMetric)]
     vertex = envelope.vertices[int(envelope.best(cost_fn, cost_fp, prevalence))]
     objective = Objective(minimize="expected_cost", cost_fn=cost_fn, cost_fp=cost_fp, prevalence=prevalence)
     counts, drawn = _counts(envelope, np.array([vertex.fpr, vertex.tpr]), resamples, seed)
@@ -303,7 +308,9 @@ def adapt(
         lam=vertex.lam,
         threshold=vertex.threshold,
         description=str(objective),
-        metrics={m.name: enclose(m, m.function(counts), m.function(drawn), envelope.effective[0])[0] for m in figures},
+        metrics={
+            m.name: enclose(m, m.function(counts), m.function(drawn), envelope.effective[0])[0] for m in (cost, *report)
+        },
         n_positive=envelope.n_positive,
         n_negative=envelope.n_negative,
         crossfit={cost.name: _crossfit(envelope, cost, (cost_fn, cost_fp, prevalence), resamples, seed)},

@@ -1,4 +1,4 @@
-"""What is wanted: one thing to make large or small, and bounds on others."""
+"""What is asked for: one thing to make large or small, and bounds on others."""
 
 import inspect
 import math
@@ -10,31 +10,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lossdial.base.codec import Reader
+from lossdial.base.errors import InputError
 from lossdial.dial.checks import BoolArray, FloatArray, require_prevalence
-from lossdial.dial.metrics import registry
-from lossdial.dial.metrics.registry import CountMetric, Metric, RankMetric, ScoreMetric, as_metric
-
-Target = str | Metric | Callable[..., float]
-Bound = tuple[Metric, float]
+from lossdial.dial.metrics.metric import CountMetric, Metric, MetricBound, MetricLike, RankMetric, ScoreMetric
+from lossdial.dial.metrics.registry import as_metric, expected_cost, known_metrics
 
 
 @dataclass(frozen=True)
 class Objective:
-    """Maximise or minimise one thing, subject to bounds on others.
+    """Maximise or minimise one metric, subject to bounds on others.
 
-    `maximize` or `minimize` (one of them) is a metric's name, a `Metric`, or a function of labels (n,) and scores
-    (n,), and of `sample_weight` (n,) where it has a parameter of that name, that returns a float. A bound in
-    `subject_to` is a floor where more of the metric is better (recall, precision, specificity, accuracy, auc, …) and a
-    cap where less is (fpr, brier, …); any number hold at once. The costs belong to `minimize="expected_cost"`. With
-    `prevalence`, figures at a threshold (precision, f1, expected cost, …) are those where that share is positive;
-    without, those of the data.
+    Parameters
+    ----------
+    maximize, minimize : str, Metric or callable
+        One of the two: a metric's name, a `Metric`, or a function of labels (n,) and scores (n,), and of
+        `sample_weight` (n,) where it has a parameter of that name, that returns a float.
+    subject_to : mapping of str to float
+        Bounds, all of which must be kept: a floor where more of the metric is better (recall, precision, auc, …), a
+        cap where less is (fpr, brier, …).
+    cost_fn, cost_fp : float, optional
+        What a missed positive and a false alarm cost, for `minimize="expected_cost"`.
+    prevalence : float, optional
+        The share of positives at which figures at a threshold (precision, f1, expected cost, …) are meant; that of the
+        data unless given.
 
+    Raises
+    ------
+    InputError
+        Where the parts do not go together, or a bound lies outside its metric's range.
+
+    Examples
+    --------
     >>> str(Objective(maximize="precision", subject_to={"recall": 0.99, "fpr": 0.2}))
     'maximise precision subject to recall >= 0.99, fpr <= 0.2'
     """
 
-    maximize: Target | None = None
-    minimize: Target | None = None
+    maximize: MetricLike | None = None
+    minimize: MetricLike | None = None
     subject_to: Mapping[str, float] = field(default_factory=dict)
     cost_fn: float | None = None
     cost_fp: float | None = None
@@ -43,32 +55,30 @@ class Objective:
     def __post_init__(self) -> None:
         object.__setattr__(self, "subject_to", dict(self.subject_to or {}))
         if (self.maximize is None) == (self.minimize is None):
-            raise ValueError("give exactly one of maximize and minimize, for instance maximize='f1'.")
+            remedy = "Give exactly one of the two, for instance {maximize=f1}."
+            raise InputError("maximize", "or {minimize} must be given, and not both", remedy=remedy)
         if not self._is_cost and (self.cost_fn is not None or self.cost_fp is not None):
-            raise ValueError(
-                f"cost_fn and cost_fp belong to minimize='expected_cost'; got them with {self._verb}={self._target!r}."
-            )
+            argument = "cost_fp" if self.cost_fn is None else "cost_fn"
+            raise InputError(argument, "belongs to {minimize=expected_cost}", remedy="Leave the costs out, or use it.")
         metric = self.metric(0.5)
         if metric.greater_is_better != (self.minimize is None):
-            side, other = ("more", "maximize") if metric.greater_is_better else ("less", "minimize")
-            raise ValueError(f"{metric.name} is better the {side} there is of it; use {other}={metric.name!r}.")
+            more, verb = ("more", "maximize") if metric.greater_is_better else ("less", "minimize")
+            problem = f"must be a metric of which {'less' if more == 'more' else 'more'} is better"
+            raise InputError(self._verb, problem, got=metric.name, remedy=f"Use {{{verb}={metric.name}}}.")
         if self.prevalence is not None:
             require_prevalence(self.prevalence)
             if not isinstance(unfold(metric, ())[0], CountMetric):
-                raise ValueError(
-                    f"prevalence moves figures at a threshold (precision, f1, expected_cost, …), not {metric.name}; "
-                    "leave it out, or maximise one of those."
-                )
-        for bound, value in self.bounds():
-            low, high = bound.bounds
-            kind = "floor" if bound.greater_is_better else "cap"
-            if not low <= value <= high:
-                raise ValueError(
-                    f"the {kind} on {bound.name} in subject_to must lie in [{low:g}, {high:g}]; got {value}."
-                )
+                problem = f"changes figures at a threshold (precision, f1, expected_cost, …), not {metric.name}"
+                raise InputError("prevalence", problem, remedy="Leave it out, or maximise one of those.")
+        for bound in self.bounds():
+            low, high = bound.metric.bounds
+            kind = "floor" if bound.metric.greater_is_better else "cap"
+            if not low <= bound.value <= high:
+                problem = f"has a {kind} on {bound.metric.name} that must lie in [{low:g}, {high:g}]"
+                raise InputError("subject_to", problem, got=bound.value)
 
     @property
-    def _target(self) -> Target:
+    def _wanted(self) -> MetricLike:
         return self.maximize if self.maximize is not None else self.minimize or ""
 
     @property
@@ -77,64 +87,57 @@ class Objective:
 
     @property
     def _is_cost(self) -> bool:
-        return self.minimize == "expected_cost" or self.maximize == "expected_cost"
+        return "expected_cost" in (self.minimize, self.maximize)
 
     def metric(self, prevalence: float) -> Metric:
-        """What is optimised, with the data's own prevalence where the objective names none."""
-        target = self._target
+        """What is optimised, at the data's own prevalence where the objective names none."""
+        wanted = self._wanted
         if self._is_cost:
             if self.cost_fn is None or self.cost_fp is None:
-                raise ValueError(
-                    "minimize='expected_cost' needs cost_fn and cost_fp, for instance cost_fn=500, cost_fp=1."
-                )
-            return registry.expected_cost(
-                self.cost_fn, self.cost_fp, prevalence if self.prevalence is None else self.prevalence
-            )
-        if isinstance(target, str):
-            return as_metric(target, self._verb)
-        if callable(target):
-            return _from_function(target, self.minimize is None)
-        return target
+                argument = "cost_fn" if self.cost_fn is None else "cost_fp"
+                remedy = "Give both costs, for instance {cost_fn=500} and {cost_fp=1}."
+                raise InputError(argument, "is needed by {minimize=expected_cost}", remedy=remedy)
+            return expected_cost(self.cost_fn, self.cost_fp, prevalence if self.prevalence is None else self.prevalence)
+        if isinstance(wanted, str | Metric):
+            return as_metric(wanted, self._verb)
+        return _from_function(wanted, self.minimize is None)
 
-    def bounds(self) -> tuple[Bound, ...]:
-        """The constraints, as metrics and their bounds."""
-        return tuple((as_metric(name, "constraint"), float(value)) for name, value in self.subject_to.items())
+    def bounds(self) -> tuple[MetricBound, ...]:
+        """The bounds of `subject_to`."""
+        return tuple(MetricBound(as_metric(name, "subject_to"), float(v)) for name, v in self.subject_to.items())
 
-    def unfolded(self, prevalence: float) -> tuple[Metric, tuple[Bound, ...]]:
-        """Metric and bounds at the objective's prevalence, a best over thresholds taken apart into its goal."""
+    def unfolded(self, prevalence: float) -> tuple[Metric, tuple[MetricBound, ...]]:
+        """The metric and the bounds at the objective's prevalence; a best over thresholds is taken apart into both."""
         metric, bounds = unfold(self.metric(prevalence), self.bounds())
-        return self._moved(metric), tuple((self._moved(m), bound) for m, bound in bounds)
+        return self._moved(metric), tuple(MetricBound(self._moved(b.metric), b.value) for b in bounds)
 
     def _moved(self, metric: Metric) -> Metric:
-        # Expected cost has its prevalence built in.
+        # The expected cost has its prevalence built in.
         if self.prevalence is None or not isinstance(metric, CountMetric) or metric.name == "expected_cost":
             return metric
-        return registry.at_prevalence(metric, self.prevalence)
+        return metric.at_prevalence(self.prevalence)
 
     def __str__(self) -> str:
-        target = self._target
-        name = target if isinstance(target, str) else getattr(target, "name", getattr(target, "__name__", "function"))
+        wanted = self._wanted
+        name = wanted if isinstance(wanted, str) else getattr(wanted, "name", getattr(wanted, "__name__", "function"))
         text = f"{'maximise' if self.minimize is None else 'minimise'} {name}"
         if self._is_cost:
             text += f" (cost_fn {self.cost_fn:g}, cost_fp {self.cost_fp:g})"
         if self.prevalence is not None:
             text += f" at prevalence {self.prevalence:g}"
-        bounds = ", ".join(spell_bound(metric, value) for metric, value in self.bounds())
+        bounds = ", ".join(map(str, self.bounds()))
         return f"{text} subject to {bounds}" if bounds else text
 
     def to_json(self) -> dict[str, Any] | None:
         """A dict of JSON's own types, from which `from_json` rebuilds it; None where it has a function of one's own."""
-        target = self._target
-        name = target if isinstance(target, str) else getattr(target, "name", None)
-        try:
-            rebuilt = as_metric(str(name)) if not self._is_cost else None
-        except ValueError:
-            return None
-        if not isinstance(target, str) and rebuilt is not target:
+        wanted = self._wanted
+        if not isinstance(wanted, str):
+            wanted = next((name for name in known_metrics() if as_metric(name) is wanted), "")
+        if not wanted:
             return None
         return {
-            "maximize": None if self.minimize is not None else name,
-            "minimize": None if self.minimize is None else name,
+            "maximize": wanted if self.minimize is None else None,
+            "minimize": wanted if self.minimize is not None else None,
             "subject_to": dict(self.subject_to),
             "cost_fn": self.cost_fn,
             "cost_fp": self.cost_fp,
@@ -146,34 +149,26 @@ class Objective:
         """The objective that `to_json` wrote."""
         read = Reader(data, where)
         maximize, minimize = (None if read.get(key) is None else read.text(key) for key in ("maximize", "minimize"))
+        bounds = read.finite_by_name("subject_to")
+        costs = read.optional("cost_fn"), read.optional("cost_fp")
+        prevalence = read.optional("prevalence")
         try:
-            return cls(
-                maximize=maximize,
-                minimize=minimize,
-                subject_to=read.finite_by_name("subject_to"),
-                cost_fn=read.optional("cost_fn"),
-                cost_fp=read.optional("cost_fp"),
-                prevalence=read.optional("prevalence"),
-            )
+            return cls(maximize, minimize, bounds, *costs, prevalence)
         except ValueError as error:
-            raise ValueError(f"{where}: {error}" if not str(error).startswith(where) else str(error)) from None
+            raise ValueError(f"{where}: {error}") from None
 
 
-def spell_bound(metric: Metric, bound: float) -> str:
-    """A bound as a reader would write it."""
-    return f"{metric.name} {'>=' if metric.greater_is_better else '<='} {bound:g}"
-
-
-def unfold(metric: Metric, bounds: tuple[Bound, ...]) -> tuple[Metric, tuple[Bound, ...]]:
-    """A best over thresholds taken apart into its goal's metric and bounds."""
-    if isinstance(metric, RankMetric) and metric.goal is not None:
-        return metric.goal.metric, (*bounds, *metric.goal.subject_to)
+def unfold(metric: Metric, bounds: tuple[MetricBound, ...]) -> tuple[Metric, tuple[MetricBound, ...]]:
+    """A best over thresholds as the metric it is the best of, and the bounds that it keeps to."""
+    if isinstance(metric, RankMetric) and metric.best_of is not None:
+        return metric.best_of, (*bounds, *metric.subject_to)
     return metric, bounds
 
 
 def _from_function(function: Callable[..., float], greater_is_better: bool) -> ScoreMetric:
     """A user's function of labels (n,) and scores (n,), and of sample_weight (n,) where it takes one, as a metric."""
     name = getattr(function, "__name__", type(function).__name__)
+    argument = "maximize" if greater_is_better else "minimize"
     try:
         takes_weight = "sample_weight" in inspect.signature(function).parameters
     except (TypeError, ValueError):  # a builtin without a signature
@@ -181,20 +176,18 @@ def _from_function(function: Callable[..., float], greater_is_better: bool) -> S
 
     def over_rows(labels: BoolArray, rows: FloatArray, weight: FloatArray | None) -> FloatArray:
         y: NDArray[np.int64] = labels.astype(np.int64)
-        given: dict[str, Any] = {}
+        weights: dict[str, Any] = {}
         if weight is not None and takes_weight:
-            given = {"sample_weight": weight}
+            weights = {"sample_weight": weight}
         elif weight is not None:
             times = np.round(weight).astype(np.intp)
             if not np.array_equal(times, weight):
-                raise ValueError(
-                    f"the function {name} does not see sample_weight; give it a parameter of that name, "
-                    f"{name}(y, score, sample_weight=None), or use whole numbers as weights."
-                )
+                remedy = f"Write {name}(y, score, sample_weight=None), or use whole numbers as weights."
+                raise InputError(argument, f"is a function without a parameter sample_weight: {name}", remedy=remedy)
             y, rows = np.repeat(y, times), np.repeat(rows, times, axis=1)
-        values = np.array([float(function(y, row, **given)) for row in rows])
+        values = np.array([float(function(y, row, **weights)) for row in rows])
         if not np.isfinite(values).all():
-            raise ValueError(f"the function {name} must return a finite float for every λ; got {values}.")
+            raise InputError(argument, f"must return a finite float for every λ, as {name} does not", got=values)
         return values
 
     return ScoreMetric(name, over_rows, greater_is_better, bounds=(-math.inf, math.inf))

@@ -1,16 +1,15 @@
-"""What can be measured: one frozen value per metric, found by name.
+"""Metrics by name.
 
 A metric with a parameter is named `name@parameter`, for instance `precision_at_recall@0.95`; the bare name takes the
-default.
+default. Values agree with scikit-learn's functions, ties included; a 0/0 (the precision of no predictions) is 0.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from lossdial.base.errors import near
+from lossdial.base.errors import InputError, near
 from lossdial.dial.checks import (
     BoolArray,
     FloatArray,
@@ -19,77 +18,8 @@ from lossdial.dial.checks import (
     require_prevalence,
     require_unit,
 )
+from lossdial.dial.metrics.metric import SAME, CountMetric, LossMetric, Metric, MetricBound, RankMetric, ScoreMetric
 from lossdial.dial.metrics.ranking import Counts, Ranking
-
-SAME = 1e-12
-"""Figures closer than this are equal: 0.1 * 3 must satisfy a floor of 0.3, and a sum of weights its own total."""
-
-
-@dataclass(frozen=True)
-class CountMetric:
-    """A function of the counts at a threshold; `threshold` is where it is taken when none is given."""
-
-    name: str
-    function: Callable[[Counts], FloatArray]
-    greater_is_better: bool = True
-    threshold: float = 0.0
-    bounds: tuple[float, float] = (0.0, 1.0)
-
-
-@dataclass(frozen=True)
-class Goal:
-    """The best of a count metric over the thresholds at which others keep to bounds.
-
-    A bound is a floor where more of its metric is better, else a cap.
-    """
-
-    metric: CountMetric
-    subject_to: tuple[tuple[CountMetric, float], ...] = ()
-
-
-@dataclass(frozen=True)
-class RankMetric:
-    """A function of a `Ranking`, (k, P) -> (k,); `goal` says at which threshold it is attained, if at one."""
-
-    name: str
-    function: Callable[[Ranking], FloatArray]
-    greater_is_better: bool = True
-    goal: Goal | None = None
-    bounds: tuple[float, float] = (0.0, 1.0)
-
-
-@dataclass(frozen=True)
-class LossMetric:
-    """The mean over samples of a function of the signed margin (2y-1)s; less is better."""
-
-    name: str
-    function: Callable[[FloatArray], FloatArray]
-    greater_is_better: bool = False
-    bounds: tuple[float, float] = (0.0, math.inf)
-
-
-@dataclass(frozen=True)
-class ScoreMetric:
-    """Any function of labels (n,), score rows (k, n) and weights (n,), or None where all count alike, -> (k,).
-
-    `resampled`, where there is one, is the same for scores of positives (P,) and negatives (N,) that count with
-    weights (P, B) and (N, B), -> (B,). `of_probabilities` says that sigmoid(score) is taken for a probability.
-    """
-
-    name: str
-    function: Callable[[BoolArray, FloatArray, FloatArray | None], FloatArray]
-    greater_is_better: bool = False
-    bounds: tuple[float, float] = (0.0, 1.0)
-    resampled: Callable[[FloatArray, FloatArray, FloatArray, FloatArray], FloatArray] | None = None
-    of_probabilities: bool = False
-
-
-Metric = CountMetric | RankMetric | LossMetric | ScoreMetric
-
-
-def of_probabilities(metric: Metric) -> bool:
-    """Whether a metric takes sigmoid(score) for a probability, so that it is of calibrated scores where there are."""
-    return isinstance(metric, LossMetric) or (isinstance(metric, ScoreMetric) and metric.of_probabilities)
 
 
 def sigmoid(margin: FloatArray) -> FloatArray:
@@ -104,7 +34,7 @@ _TINY = 1e-300  # makes 0/0 a 0 and changes no other quotient of counts
 def f_beta(beta: float) -> CountMetric:
     """F_β = (1+β²)·tp / (tp + fp + β²·n₊)."""
     if not beta > 0:
-        raise ValueError(f"beta of f_beta must be positive; got {beta}. Use 1 for F1, 2 to weigh recall more.")
+        raise InputError("beta", "of f_beta must be positive", got=beta, remedy="Use 1 for F1, 2 to weigh recall more.")
 
     def function(c: Counts) -> FloatArray:
         return np.asarray((1 + beta**2) * c.tp / (c.tp + c.fp + beta**2 * c.n_positive))
@@ -124,15 +54,9 @@ def expected_cost(cost_fn: float, cost_fp: float, prevalence: float) -> CountMet
     return CountMetric("expected_cost", function, greater_is_better=False, bounds=(0.0, math.inf))
 
 
-def at_prevalence(metric: CountMetric, prevalence: float) -> CountMetric:
-    """The same metric where a share `prevalence` is positive, from data of any other share."""
-    require_prevalence(prevalence)
-    return replace(metric, function=lambda counts: metric.function(counts.at_prevalence(prevalence)))
-
-
 def net_benefit(probability: float) -> CountMetric:
     """tp/n - fp/n · p/(1-p): what acting at threshold probability p gains over acting on nobody (decision curve)."""
-    require_open_unit("probability of net_benefit", probability)
+    require_open_unit("net_benefit", probability)
     odds = probability / (1 - probability)
 
     def function(c: Counts) -> FloatArray:
@@ -141,30 +65,33 @@ def net_benefit(probability: float) -> CountMetric:
     return CountMetric(f"net_benefit@{probability:g}", function, threshold=math.log(odds), bounds=(-math.inf, 1.0))
 
 
-def best(goal: Goal, name: str | None = None) -> RankMetric:
-    """The value a `Goal` reaches when the threshold is free; where no threshold is legal, that of 'predict none'."""
-    metric = goal.metric
+def best(metric: CountMetric, subject_to: Sequence[MetricBound] = (), name: str | None = None) -> RankMetric:
+    """The best of a metric over the thresholds that keep to bounds; where none does, its value at 'predict none'."""
 
     def function(ranking: Ranking) -> FloatArray:
         none = metric.function(ranking.none).reshape(-1)
         values = np.broadcast_to(metric.function(ranking), ranking.fp.shape)
-        worst = -math.inf if metric.greater_is_better else math.inf
-        for other, bound in goal.subject_to:
-            figure = other.function(ranking)
-            kept = figure >= bound - SAME if other.greater_is_better else figure <= bound + SAME
-            values = np.where(kept, values, worst)
+        for bound in subject_to:
+            values = np.where(bound.met(bound.metric.function(ranking)), values, -metric.sign * math.inf)
         if metric.greater_is_better:
             return np.maximum(values.max(axis=1), none)
         return np.minimum(values.min(axis=1), none)
 
     prefix = "max" if metric.greater_is_better else "min"
-    return RankMetric(name or f"{prefix}_{metric.name}", function, metric.greater_is_better, goal, metric.bounds)
+    return RankMetric(
+        name or f"{prefix}_{metric.name}",
+        function,
+        metric.greater_is_better,
+        metric.bounds,
+        best_of=metric,
+        subject_to=tuple(subject_to),
+    )
 
 
 def partial_auc(max_fpr: float) -> RankMetric:
     """Area under the ROC curve up to FPR = max_fpr, standardised after McClish to 0.5 (chance) … 1 (perfect)."""
     if not 0 < max_fpr <= 1:
-        raise ValueError(f"max_fpr of partial_auc must lie in (0, 1]; got {max_fpr}.")
+        raise InputError("max_fpr", "of partial_auc must lie in (0, 1]", got=max_fpr)
 
     def function(ranking: Ranking) -> FloatArray:
         # Each positive lifts the curve by 1/n₊, along a ramp from fp_above to fp (a step where nothing is tied).
@@ -182,26 +109,26 @@ def partial_auc(max_fpr: float) -> RankMetric:
 
 def precision_at_recall(floor: float) -> RankMetric:
     """The best precision over thresholds at which recall ≥ floor."""
-    require_unit("floor of precision_at_recall", floor)
-    return best(Goal(PRECISION, ((RECALL, floor),)), f"precision_at_recall@{floor:g}")
+    require_unit("precision_at_recall", floor)
+    return best(PRECISION, [MetricBound(RECALL, floor)], f"precision_at_recall@{floor:g}")
 
 
 def recall_at_precision(floor: float) -> RankMetric:
     """The best recall over thresholds at which precision ≥ floor; 0 where there is none."""
-    require_unit("floor of recall_at_precision", floor)
-    return best(Goal(RECALL, ((PRECISION, floor),)), f"recall_at_precision@{floor:g}")
+    require_unit("recall_at_precision", floor)
+    return best(RECALL, [MetricBound(PRECISION, floor)], f"recall_at_precision@{floor:g}")
 
 
 def recall_at_fpr(cap: float) -> RankMetric:
     """The best recall over thresholds at which the false-positive rate ≤ cap."""
-    require_unit("cap of recall_at_fpr", cap)
-    return best(Goal(RECALL, ((FPR, cap),)), f"recall_at_fpr@{cap:g}")
+    require_unit("recall_at_fpr", cap)
+    return best(RECALL, [MetricBound(FPR, cap)], f"recall_at_fpr@{cap:g}")
 
 
 def calibration_error(bins: float) -> ScoreMetric:
     """Σ_b n_b/n · |mean p - mean y| over `bins` equal-width bins of p = sigmoid(s), closed above."""
     if bins < 1 or bins != int(bins):
-        raise ValueError(f"bins of calibration_error must be a positive integer; got {bins}.")
+        raise InputError("bins", "of calibration_error must be a positive integer", got=bins)
     count = int(bins)
     inner_edges = np.linspace(0, 1, count + 1)[1:-1]
 
@@ -279,12 +206,12 @@ BRIER = LossMetric("brier", _brier, bounds=(0.0, 1.0))
 LOG_LOSS = LossMetric("log_loss", _log_loss)
 
 _COUNTS = (RECALL, PRECISION, FPR, SPECIFICITY, ACCURACY, BALANCED_ACCURACY, G_MEAN, F1, NPV, MCC, ALERT_RATE, LIFT)
-_BEST = tuple(best(Goal(metric)) for metric in (F1, BALANCED_ACCURACY, G_MEAN, ACCURACY))
+_BEST = tuple(best(metric) for metric in (F1, BALANCED_ACCURACY, G_MEAN, ACCURACY))
 _ALL: tuple[Metric, ...] = (*_COUNTS, AUC, AVERAGE_PRECISION, *_BEST, BRIER, LOG_LOSS)
 _PLAIN: dict[str, Metric] = {metric.name: metric for metric in _ALL}
 _WITH_PARAMETER: dict[str, tuple[Callable[[float], Metric], float]] = {
     "f_beta": (f_beta, 2.0),
-    "max_f_beta": (lambda beta: best(Goal(f_beta(beta)), f"max_f_beta@{beta:g}"), 2.0),
+    "max_f_beta": (lambda beta: best(f_beta(beta), name=f"max_f_beta@{beta:g}"), 2.0),
     "partial_auc": (partial_auc, 0.1),
     "precision_at_recall": (precision_at_recall, 0.99),
     "recall_at_precision": (recall_at_precision, 0.5),
@@ -297,15 +224,50 @@ _ALIASES = {"tpr": "recall", "sensitivity": "recall", "tnr": "specificity"}
 PAPER_METRICS = ("auc", "average_precision", "brier", "max_f1", "max_balanced_accuracy", "precision_at_recall@0.99")
 """The six figures of the paper's result tables."""
 
+REPORT = (
+    *("recall", "precision", "fpr", "specificity", "accuracy", "balanced_accuracy", "g_mean", "f1"),
+    *("auc", "average_precision", "brier", "log_loss", "calibration_error@15"),
+)
+"""What an operating point is reported with, besides its own objective and bounds."""
+
 
 def known_metrics() -> tuple[str, ...]:
-    """Every name `as_metric` accepts; those with a parameter show their default as `name@parameter`."""
+    """Every name that `as_metric` accepts.
+
+    Returns
+    -------
+    tuple of str
+        The names, sorted; those with a parameter show their default as `name@parameter`.
+
+    Examples
+    --------
+    >>> known_metrics()[:3]
+    ('accuracy', 'alert_rate', 'auc')
+    """
     return tuple(sorted([*_PLAIN, *(f"{name}@{default:g}" for name, (_, default) in _WITH_PARAMETER.items())]))
 
 
-def as_metric(metric: "str | Metric", argument: str = "metric") -> Metric:
-    """The metric of that name; a `Metric` passes through. `argument` is how errors call it.
+def as_metric(metric: str | Metric, argument: str = "metric") -> Metric:
+    """Find a metric by its name.
 
+    Parameters
+    ----------
+    metric : str or Metric
+        The name, with a parameter behind `@` where it takes one. A `Metric` passes through.
+    argument : str
+        How errors call the argument that named it.
+
+    Returns
+    -------
+    Metric
+
+    Raises
+    ------
+    InputError
+        Where no metric has that name, or the parameter is out of range.
+
+    Examples
+    --------
     >>> as_metric("precision_at_recall@0.95").name
     'precision_at_recall@0.95'
     """
@@ -320,14 +282,16 @@ def as_metric(metric: "str | Metric", argument: str = "metric") -> Metric:
         try:
             value = float(parameter) if parameter else default
         except ValueError:
-            raise ValueError(
-                f"{argument} {metric!r}: {parameter!r} is not a number; write {name}@{default:g}."
-            ) from None
+            remedy = f"Write {name}@{default:g}, for instance."
+            raise InputError(argument, f"must have a number behind {name}@", got=metric, remedy=remedy) from None
         return make(value)
     if name in _PLAIN:
-        raise ValueError(f"{argument} {metric!r}: {name} takes no parameter; write {name!r}.")
+        raise InputError(argument, f"must be {name} without a parameter", got=metric, remedy=f"Write {name!r}.")
     if name == "expected_cost":
-        raise ValueError(f"{argument} 'expected_cost' needs its costs: give cost_fn and cost_fp (and prevalence).")
-    found = near(name, [*_PLAIN, *_WITH_PARAMETER, "expected_cost", *_ALIASES], cutoff=0.3)
-    hint = f" Did you mean {found[0]!r}?" if found else ""
-    raise ValueError(f"{argument} {metric!r} is unknown.{hint} Known: {', '.join(known_metrics())}, expected_cost.")
+        raise InputError(
+            argument, "'expected_cost' needs its costs", remedy="Give {cost_fn} and {cost_fp} (and {prevalence})."
+        )
+    similar = near(name, [*_PLAIN, *_WITH_PARAMETER, "expected_cost", *_ALIASES], cutoff=0.3)
+    hint = f"Did you mean {similar[0]!r}? " if similar else ""
+    known = ", ".join([*known_metrics(), "expected_cost"])
+    raise InputError(argument, "must name a metric", got=metric, remedy=f"{hint}There are {known}.")

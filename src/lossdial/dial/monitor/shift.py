@@ -17,8 +17,7 @@ from scipy.special import chdtrc, chdtri, chndtr, stdtrit
 
 from lossdial.dial.checks import BoolArray, FloatArray, as_groups, require_finite, require_open_unit
 from lossdial.dial.surface import Samples
-from lossdial.dial.uncertainty.estimate import Estimate
-from lossdial.dial.uncertainty.intervals import LEVEL
+from lossdial.dial.uncertainty.intervals import LEVEL, Estimate
 
 _FEWEST_NEW = 20
 _STEPS = 30  # of the EM algorithm

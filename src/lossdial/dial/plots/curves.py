@@ -13,8 +13,9 @@ from lossdial.dial.certificates.certificate import precision_at
 from lossdial.dial.checks import FloatArray, require_open_unit
 from lossdial.dial.choice.envelope import Envelope, envelope
 from lossdial.dial.choice.selection import at_point
+from lossdial.dial.metrics.metric import SAME
 from lossdial.dial.metrics.ranking import Counts, rank_rows
-from lossdial.dial.metrics.registry import FPR, PRECISION, RECALL, SAME, sigmoid
+from lossdial.dial.metrics.registry import FPR, PRECISION, RECALL, sigmoid
 from lossdial.dial.plots.canvas import (
     GREY,
     INK,
@@ -31,8 +32,7 @@ from lossdial.dial.plots.canvas import (
 )
 from lossdial.dial.points import OperatingPoint
 from lossdial.dial.surface import Surface
-from lossdial.dial.uncertainty.estimate import rounded
-from lossdial.dial.uncertainty.intervals import LEVEL, posterior_counts
+from lossdial.dial.uncertainty.intervals import LEVEL, posterior_counts, rounded
 
 _MOST = 60  # λ drawn singly
 

@@ -9,14 +9,15 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.transforms import ScaledTranslation
 
-from lossdial.dial.calibration import AUTO, calibrations, stated
+from lossdial.dial.calibration import AUTO, calibrated, calibrations
 from lossdial.dial.checks import BoolArray, FloatArray
-from lossdial.dial.metrics.registry import CountMetric, Goal, Metric, as_metric, best, of_probabilities
+from lossdial.dial.metrics.metric import CountMetric, Metric
+from lossdial.dial.metrics.registry import as_metric, best
 from lossdial.dial.plots.canvas import BLUE, GREY, INK, VERMILION, canvas, legend, spell, styled
 from lossdial.dial.points import OperatingPoint
 from lossdial.dial.surface import Surface
 from lossdial.dial.uncertainty.bootstrap import bootstrap, resample
-from lossdial.dial.uncertainty.intervals import differences
+from lossdial.dial.uncertainty.intervals import difference_from_best
 
 _TRIVIAL = {"recall": "recall_at_fpr@0.05", "fpr": "recall_at_fpr@0.05", "specificity": "recall_at_fpr@0.05"}
 _NOISE = "#D9DCE0"
@@ -38,7 +39,7 @@ def heat_map_figure(
     varying dimensions the last two are drawn, the others at the value of the best λ.
     """
     found, label = _what(as_metric(metric), threshold, calibration)
-    seen = stated(surface, calibrations(surface, calibration)) if of_probabilities(found) else surface
+    seen = calibrated(surface, calibrations(surface, calibration)) if found.of_probabilities else surface
     values = seen.metric(found, threshold)
     alike = within_noise(seen, found, values, threshold, resamples, seed)
     top = int(np.argmax(values) if found.greater_is_better else np.argmin(values))
@@ -82,7 +83,7 @@ def within_noise(
     """
     top = int(np.argmax(values) if metric.greater_is_better else np.argmin(values))
     drawn = bootstrap(surface, [metric], resample(surface.samples, resamples, seed), threshold)[metric.name]
-    deviation, reach = differences(drawn, top, surface.samples.effective[0])
+    deviation, reach = difference_from_best(drawn, top, surface.samples.effective[0])
     return np.asarray(np.abs(values - values[top]) <= reach * deviation)
 
 
@@ -96,8 +97,8 @@ def _what(metric: Metric, threshold: float | None, calibration: str | None) -> t
                 f"{metric.name} needs a threshold to be drawn over λ: at its best threshold every λ is perfect. "
                 f"Give threshold, or draw {_TRIVIAL[metric.name]!r}."
             )
-        return best(Goal(metric)), f"{spell(metric.name)} (best over thresholds)"
-    if of_probabilities(metric) and calibration is not None:
+        return best(metric), f"{spell(metric.name)} (best over thresholds)"
+    if metric.of_probabilities and calibration is not None:
         return metric, f"{spell(metric.name)} after calibration"
     return metric, spell(metric.name)
 

@@ -2,7 +2,7 @@
 
 A resample is a count per sample. For one λ the positives of B resamples are accumulated along their order, and the
 negatives fall into the gaps between neighbouring positives: one sparse product sums the counts of each gap for all
-of these resamples at once. What comes out is a `Ranking` with B rows, and every metric is the same function as before.
+of these resamples at once. The result is a `Ranking` with B rows, and every metric is the same function as before.
 Work goes in blocks of λ and of resamples, so that memory is bounded whatever their numbers.
 """
 
@@ -14,16 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from lossdial.base.errors import InputError
 from lossdial.dial.checks import FloatArray
+from lossdial.dial.metrics.metric import CountMetric, LossMetric, Metric, RankMetric, ScoreMetric
 from lossdial.dial.metrics.ranking import Counts, Ranking, cut_for
-from lossdial.dial.metrics.registry import CountMetric, LossMetric, Metric, RankMetric, ScoreMetric, as_metric
+from lossdial.dial.metrics.registry import as_metric
 from lossdial.dial.surface import Samples, Surface
 
 Draws = NDArray[np.uint8]
 
 _CHUNK = 32  # resamples that share a generator
-_KEPT_BYTES = 64 * 2**20
-_BLOCK_BYTES = 4 * 2**20  # small enough to stay in the cache; no fewer than a chunk, though
+_CACHED_BYTES = 64 * 2**20  # of draws that are kept for the next question
+_BLOCK_BYTES = 4 * 2**20  # of resamples at a time: small enough to stay in the cache; no fewer than a chunk, though
+_ROW_BYTES = 128 * 2**20  # of scores at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +48,7 @@ class Resamples:
 
         Bytes suffice: a unit of n has a chance below n/256! to occur more than 255 times.
         """
-        if sum(self.strata) * self.size <= _KEPT_BYTES:
+        if sum(self.strata) * self.size <= _CACHED_BYTES:
             units = _all_draws(self.strata, self.size, self.seed)[start:stop]
         else:
             units = _draws(self.strata, start, stop, self.seed)
@@ -63,7 +66,7 @@ class Resamples:
 def resample(samples: Samples, size: int = 1000, seed: int = 0) -> Resamples:
     """Resamples of samples, or of their groups where they have them."""
     if size < 1:
-        raise ValueError(f"the number of resamples must be positive; got {size}. 1000 is usual for a 95 % interval.")
+        raise InputError("resamples", "must be positive", got=size, remedy="1000 is usual for a 95 % interval.")
     if samples.groups is None:
         n = samples.n_positive
         return Resamples(np.arange(n), np.arange(n, samples.size), (n, samples.n_negative), size, seed)
@@ -75,12 +78,16 @@ def resample(samples: Samples, size: int = 1000, seed: int = 0) -> Resamples:
     return Resamples(unit[samples.labels], unit[~samples.labels], (n, has_positive.size - n), size, seed)
 
 
-def draw_counts(n: int, start: int, stop: int, seed: int, purpose: int) -> Draws:
-    """How often each of n units occurs in draws start … stop - 1 of n with replacement, (b, n)."""
+def _draws(strata: tuple[int, int], start: int, stop: int, seed: int) -> Draws:
+    """How often each unit occurs in draws start … stop - 1, each stratum drawn with replacement, (b, units)."""
+    return np.concatenate([_stratum(n, start, stop, seed, k) for k, n in enumerate(strata) if n], axis=1)
+
+
+def _stratum(n: int, start: int, stop: int, seed: int, number: int) -> Draws:
     counts = np.empty((stop - start, n), dtype=np.uint8)
     for chunk in range(start // _CHUNK, -(-stop // _CHUNK)):
         # As a spawn key, not as more words of entropy: there a trailing 0 would be no name of its own.
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(purpose, chunk)))
+        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number, chunk)))
         for b in range(chunk * _CHUNK, min((chunk + 1) * _CHUNK, stop)):
             drawn = rng.integers(0, n, size=n, dtype=np.uint32)
             if b >= start:
@@ -88,12 +95,7 @@ def draw_counts(n: int, start: int, stop: int, seed: int, purpose: int) -> Draws
     return counts
 
 
-def _draws(strata: tuple[int, int], start: int, stop: int, seed: int) -> Draws:
-    parts = [draw_counts(n, start, stop, seed, k) for k, n in enumerate(strata) if n]
-    return np.concatenate(parts, axis=1)
-
-
-@lru_cache(maxsize=4)  # tuning for several aims on the same data draws once; all of the data and its two halves
+@lru_cache(maxsize=4)  # tuning for several objectives draws once; for all of the data and its two halves
 def _all_draws(strata: tuple[int, int], size: int, seed: int) -> Draws:
     return _draws(strata, 0, size, seed)
 
@@ -103,9 +105,6 @@ def _spread(units: Draws, member: NDArray[np.intp]) -> Draws:
     if member.size and member.size == member[-1] - member[0] + 1 and (np.diff(member) == 1).all():
         return units[:, member[0] : member[-1] + 1].T
     return units[:, member].T
-
-
-_ROW_BYTES = 128 * 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,15 +131,14 @@ def bootstrap(
     `threshold` is one for all λ, or (m,), for the metrics that need one; None leaves each at its own.
     """
     if (resamples.positive.size, resamples.negative.size) != (surface.n_positive, surface.n_negative):
-        raise ValueError(
-            f"resamples are of {resamples.positive.size} positives and {resamples.negative.size} negatives, "
-            f"the surface has {surface.n_positive} and {surface.n_negative}; draw them with its own counts."
-        )
-    found = [as_metric(metric) for metric in metrics]
+        counts = f"{resamples.positive.size} positives and {resamples.negative.size} negatives"
+        problem = f"must be drawn from {surface.n_positive} positives and {surface.n_negative} negatives"
+        raise InputError("resamples", f"{problem}; they are of {counts}")
+    chosen = [as_metric(metric) for metric in metrics]
     cuts = None if threshold is None else np.broadcast_to(np.asarray(threshold, dtype=np.float64), (surface.n_lams,))
-    result: dict[str, FloatArray] = {m.name: np.empty((surface.n_lams, resamples.size)) for m in found}
+    result: dict[str, FloatArray] = {m.name: np.empty((surface.n_lams, resamples.size)) for m in chosen}
     for part, rows in surface.blocks(_ROW_BYTES):
-        block = _Block(rows[:, surface.labels], rows[:, ~surface.labels], found, None if cuts is None else cuts[part])
+        block = _Block(rows[:, surface.labels], rows[:, ~surface.labels], chosen, None if cuts is None else cuts[part])
         for some, drawn in _weighted(surface, resamples):
             for name, values in block.values(drawn):
                 result[name][part, some] = values
@@ -167,7 +165,7 @@ class _Block:
     ) -> None:
         self.positive, self.negative, self.metrics, self.cuts = positive, negative, metrics, cuts
         ranked = any(isinstance(m, RankMetric) for m in metrics)
-        self.ladders = [Ladder.of(p, n) for p, n in zip(positive, negative, strict=True)] if ranked else []
+        self.orders = [Order.of(p, n) for p, n in zip(positive, negative, strict=True)] if ranked else []
         self.losses = {
             m.name: (m.function(positive).astype(np.float32), m.function(-negative).astype(np.float32))
             for m in metrics
@@ -189,8 +187,8 @@ class _Block:
                 yield metric.name, np.stack([_score(metric, p, n, drawn) for p, n in pairs])
         ranked = [metric for metric in self.metrics if isinstance(metric, RankMetric)]
         values: dict[str, list[FloatArray]] = {metric.name: [] for metric in ranked}
-        for ladder in self.ladders:
-            ranking = ladder.rank(drawn)
+        for order in self.orders:
+            ranking = order.rank(drawn)
             for metric in ranked:
                 values[metric.name].append(metric.function(ranking))
         for name, each in values.items():
@@ -204,32 +202,33 @@ class _Block:
 
 
 @dataclass(frozen=True, eq=False)
-class Ladder:
+class Order:
     """The order of the scores of one λ, from which the `Ranking` of any resample follows without sorting again.
 
-    Rungs are the distinct scores of positives, ascending: `first` is where each begins in `order` (P,). Sorted too, by
-    `climb` (N,), the negatives from `at[i]` on score at least as high as rung i, those from `above[i]` on higher.
+    `positive` (P,) and `negative` (N,) sort the scores of either class. Among the sorted positives each distinct score
+    begins at `first`; among the sorted negatives those from `at[i]` on score at least as high as the i-th distinct
+    score, those from `above[i]` on higher.
     """
 
-    order: NDArray[np.int32]
+    positive: NDArray[np.int32]
     first: NDArray[np.intp]
-    climb: NDArray[np.int32]
+    negative: NDArray[np.int32]
     at: NDArray[np.intp]
     above: NDArray[np.intp]
 
     @classmethod
-    def of(cls, positive: FloatArray, negative: FloatArray) -> "Ladder":
+    def of(cls, positive: FloatArray, negative: FloatArray) -> "Order":
         """The order of scores (P,) and (N,)."""
-        order, climb = np.argsort(positive), np.argsort(negative)
-        rungs, first = np.unique(positive[order], return_index=True)
-        ascending = negative[climb]
-        at, above = (np.searchsorted(ascending, rungs, side=side) for side in ("left", "right"))
-        return cls(order.astype(np.int32), first, climb.astype(np.int32), at, above)
+        up, up_negative = np.argsort(positive), np.argsort(negative)
+        distinct, first = np.unique(positive[up], return_index=True)
+        ascending = negative[up_negative]
+        at, above = (np.searchsorted(ascending, distinct, side=side) for side in ("left", "right"))
+        return cls(up.astype(np.int32), first, up_negative.astype(np.int32), at, above)
 
     def rank(self, drawn: Drawn) -> Ranking:
-        """The ranking of every resample: rows are resamples, columns rungs."""
-        weight = np.ascontiguousarray(drawn.positive[self.order].T, dtype=np.float64)
-        if self.first.size < self.order.size:
+        """The ranking of every resample: rows are resamples, columns the distinct scores of positives."""
+        weight = np.ascontiguousarray(drawn.positive[self.positive].T, dtype=np.float64)
+        if self.first.size < self.positive.size:
             weight = np.add.reduceat(weight, self.first, axis=1)
         fp = self._accepted(self.at, drawn.negative)
         tied = not np.array_equal(self.at, self.above)
@@ -243,11 +242,11 @@ class Ladder:
         )
 
     def _accepted(self, start: NDArray[np.intp], weight: FloatArray) -> FloatArray:
-        """For each rung, the weight (B, rungs) of the negatives from `start` on."""
-        climb = self.climb[start[0] :]  # a negative below every positive is accepted at no score of a positive
-        ends = np.append(start, self.climb.size) - start[0]
+        """For each distinct score, the weight (B, scores) of the negatives from `start` on."""
+        order = self.negative[start[0] :]  # a negative below every positive is accepted at no score of a positive
+        ends = np.append(start, self.negative.size) - start[0]
         gaps = csr_array(
-            (np.ones(climb.size, dtype=np.float32), climb, ends.astype(np.int32)), shape=(start.size, self.climb.size)
+            (np.ones(order.size, dtype=np.float32), order, ends.astype(np.int32)), (start.size, self.negative.size)
         )
         return _from_top(np.ascontiguousarray((gaps @ weight).T, dtype=np.float64))
 

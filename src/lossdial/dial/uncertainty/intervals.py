@@ -1,4 +1,4 @@
-"""95 % intervals that hold with few positives.
+"""Estimates: figures with 95 % intervals that hold with few positives.
 
 The percentile interval of a resampled AUC covers too rarely where positives are few (0.87 instead of 0.95 with 20
 positives at AUC 0.95, measured on binormal scores), because it is too narrow and sits too high. Two remedies:
@@ -6,7 +6,7 @@ positives at AUC 0.95, measured on binormal scores), because it is too narrow an
 - A figure of the ranking or the probabilities gets a t interval from the resamples' standard deviation, widened by
   √(n₊/(n₊-1)), with n₊-1 degrees of freedom, on the logit scale where the figure lies in [0, 1] (log scale where in
   [0, ∞)). On the same binormal scores it covers 0.93 to 0.96 from 20 positives up and AUC from 0.6 to 0.95.
-- Of a figure at a fixed threshold the bootstrap would redraw two binomial counts. The shares behind them are drawn
+- For a figure at a fixed threshold the bootstrap would redraw two binomial counts. The shares behind them are drawn
   from their Jeffreys posteriors instead, TPR ~ Beta(tp+½, fn+½) and FPR ~ Beta(fp+½, tn+½), whose quantiles cover
   well at the ends too: a recall of 50 in 50 is not certain, and a resample could never say so.
 
@@ -15,18 +15,64 @@ n₊ is the number of positives that stand alone: with groups or weights the eff
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit  # the quantile of t; scipy.stats costs as much as half of torch
+from scipy.special import ndtri, stdtrit  # quantiles; scipy.stats costs as much as half of torch
 
 from lossdial.dial.checks import FloatArray
+from lossdial.dial.metrics.metric import CountMetric, Metric, ScoreMetric
 from lossdial.dial.metrics.ranking import Counts
-from lossdial.dial.metrics.registry import FPR, RECALL, CountMetric, Metric, ScoreMetric, as_metric, of_probabilities
-from lossdial.dial.points import Estimate
+from lossdial.dial.metrics.registry import FPR, RECALL, as_metric
 from lossdial.dial.surface import Surface
 from lossdial.dial.uncertainty.bootstrap import bootstrap, resample
 
 LEVEL = 0.95
+
+
+def rounded(value: float, decimals: int = 3, whole: float = 1.0) -> str:
+    """A figure with so many decimals, or with more where they are needed to show two significant digits.
+
+    Two digits are also kept of what a share lacks of the `whole`, so that a miss in 10,000 is not rounded away.
+
+    >>> rounded(0.8734), rounded(0.00042), rounded(0.99958), rounded(0), rounded(1)
+    ('0.873', '0.00042', '0.99958', '0.000', '1.000')
+    """
+    size = abs(value)
+    least = whole - size if whole / 2 < size < whole else size
+    if not 0 < least < math.inf:
+        return f"{value:.{decimals}f}"
+    exponent = int(f"{least:.1e}".partition("e")[2])
+    more = 1 - exponent if exponent >= -9 else 0  # what is smaller is a float's own noise
+    return f"{value:.{max(decimals, more)}f}"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A figure and its 95 % interval.
+
+    Parameters
+    ----------
+    value : float
+        The figure; `float(estimate)` gives it.
+    low, high : float
+        The ends of the interval.
+
+    Examples
+    --------
+    >>> print(Estimate(0.8734, 0.81, 0.92))
+    0.873 [0.810, 0.920]
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        return f"{rounded(self.value)} [{rounded(self.low)}, {rounded(self.high)}]"
 
 
 def estimates(
@@ -41,10 +87,10 @@ def estimates(
 
     Figures of the probabilities are of `probable`, where given: the same samples and λ with calibrated scores.
     """
-    found = [as_metric(metric) for metric in metrics]
-    values = measured(surface, found, threshold, probable)
-    drawn = draws(surface, found, threshold, resamples, seed, probable)
-    return {m.name: enclose(m, values[m.name], drawn[m.name], surface.samples.effective[0]) for m in found}
+    chosen = [as_metric(metric) for metric in metrics]
+    values = measured(surface, chosen, threshold, probable)
+    drawn = draws(surface, chosen, threshold, resamples, seed, probable)
+    return {m.name: enclose(m, values[m.name], drawn[m.name], surface.samples.effective[0]) for m in chosen}
 
 
 def measured(
@@ -90,7 +136,7 @@ def draws(
 def _apart(metrics: Sequence[Metric], surface: Surface, probable: Surface | None) -> tuple[list[Metric], list[Metric]]:
     if probable is None or probable is surface:
         return list(metrics), []
-    return [m for m in metrics if not of_probabilities(m)], [m for m in metrics if of_probabilities(m)]
+    return [m for m in metrics if not m.of_probabilities], [m for m in metrics if m.of_probabilities]
 
 
 def enclose(metric: Metric, values: FloatArray, drawn: FloatArray, n_positive: float) -> tuple[Estimate, ...]:
@@ -147,10 +193,26 @@ def posterior_counts(
     return Counts(shares[0] * totals[0], shares[1] * totals[1], *totals)
 
 
+def simultaneous_reach(drawn: FloatArray, n_positive: float) -> FloatArray:
+    """How far to either side of figures (k,) intervals reach that hold at once, from their shared redraws (k, B).
+
+    The 95 % quantile of the greatest deviation of all, in units of each one's own, widened as a t interval is.
+    """
+    n = max(n_positive, 2)
+    deviation = drawn.std(axis=1)
+    moves = deviation > 1e-12
+    if not moves.any():
+        return np.zeros(len(drawn))
+    centred = drawn - drawn.mean(axis=1, keepdims=True)
+    greatest = np.abs(centred[moves] / deviation[moves, None]).max(axis=0)
+    widened = stdtrit(n - 1, (1 + LEVEL) / 2) / ndtri((1 + LEVEL) / 2) * math.sqrt(n / (n - 1))
+    return np.asarray(np.quantile(greatest, LEVEL) * widened * deviation)
+
+
 _PAIRED = 100  # λ of which all pairs are looked at
 
 
-def differences(drawn: FloatArray, best: int, n_positive: float) -> tuple[FloatArray, float]:
+def difference_from_best(drawn: FloatArray, best: int, n_positive: float) -> tuple[FloatArray, float]:
     """Deviations (m,) of the differences from the best λ in shared resamples (m, B), and how many of them to allow for.
 
     Since the best was picked among all, the interval of its difference from another is as wide as makes it hold for

@@ -7,23 +7,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import norm
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
 from sklearn.isotonic import IsotonicRegression
 
+from lossdial.base.errors import InputError
 from lossdial.dial import Dial
 from lossdial.dial.calibration import (
+    KINDS,
+    LOGISTIC,
     Beta,
+    Isotonic,
     Platt,
     Temperature,
     calibrate,
+    calibrated,
     calibration_from_json,
     calibration_to_json,
     calibrations,
     features,
     fit_rows,
-    stated,
     targets,
 )
-from lossdial.dial.metrics import functions as metrics
+from lossdial.dial.metrics.registry import BRIER, LOG_LOSS, as_metric, sigmoid
 from lossdial.dial.surface import Samples, Surface
 
 
@@ -40,7 +47,7 @@ def mean_loss(theta, parts, target, weight):
     return np.average(np.logaddexp(0, margin) - target * margin, weights=weight)
 
 
-@given(st.integers(0, 10**6), st.sampled_from(["temperature", "platt", "beta"]), st.booleans(), st.booleans())
+@given(st.integers(0, 10**6), st.sampled_from(LOGISTIC), st.booleans(), st.booleans())
 @settings(max_examples=40, deadline=None)
 def test_newton_finds_what_a_general_optimiser_finds(seed, kind, weighted, turned):
     surface = make(seed, n=60, m=2)
@@ -91,31 +98,20 @@ def test_auto_is_the_least_crossfitted_log_loss():
     losses = np.zeros((4, surface.n_lams))
     for fitting, measuring in surface.samples.halves(0):
         for row, kind in enumerate(kinds):
-            half = stated(surface.take(measuring), calibrations(surface.take(fitting), kind))
+            half = calibrated(surface.take(measuring), calibrations(surface.take(fitting), kind))
             losses[row] += half.metric("log_loss") * measuring.size
     chosen = [None if c is None else c.kind for c in calibrations(surface, "auto")]
     assert chosen == [kinds[k] for k in losses.argmin(axis=0)]
 
 
-@pytest.mark.parametrize("kind", ["temperature", "platt", "beta", "auto"])
-@pytest.mark.parametrize("turned", [False, True])
-def test_strictly_increasing_whatever_the_data_say(kind, turned):
-    surface = make(1, m=1)
-    score = -surface.score(0) if turned else surface.score(0)
-    (found,) = calibrations(Surface(surface.y, score[:, None], [{}]), kind)
-    grid = np.linspace(score.min(), score.max(), 1001)
-    if found is not None:
-        assert (np.diff(found.apply(grid)) > 0).all()
-
-
 def test_calibrated_probabilities_are_true():
-    # What was stated as .94 and happened in .11 of the cases: a score far too sure of itself.
+    # What was calibrated as .94 and happened in .11 of the cases: a score far too sure of itself.
     rng = np.random.default_rng(0)
     y = np.repeat([1, 0], [400, 7600])
     score = 3 * (rng.normal(size=8000) + 1.5 * y) + 2
-    assert metrics.calibration_error(y, score) > 0.5
+    assert as_metric("calibration_error")(y, score) > 0.5
     (found,) = calibrations(Surface(y, score[:, None], [{}]), "auto")
-    assert metrics.calibration_error(y, found.apply(score)) < 0.02
+    assert as_metric("calibration_error")(y, found.apply(score)) < 0.02
 
 
 def test_weights_count_and_groups_stay_together():
@@ -175,32 +171,15 @@ def test_with_many_positives_a_shape_that_no_logistic_map_has_is_met_and_stays_s
     assert calibrations(Surface(y[few], score[few, None], [{}]), "auto")[0].kind != "isotonic"
 
 
-@pytest.mark.parametrize(
-    "score", [np.zeros(200), np.repeat([1e-12, 2e-12], 100), -np.arange(200.0), 1e9 + np.arange(200)]
-)
-def test_isotonic_knots_rise_whatever_the_scores(score):
-    found = calibrate(np.repeat([0, 1], 100), score, "isotonic")
-    assert (np.diff(found.margins) > 0).all()
-    assert (np.diff(found.probabilities) > 0).all()
-    assert np.isfinite(found.apply([-1e12, 0.0, 1e12])).all()
-
-
-def test_few_samples_get_platts():
-    assert isinstance(calibrations(Surface([0, 1, 0, 1], np.arange(4.0)[:, None], [{}]), "auto")[0], Platt)
-    assert calibrations(make(), None) == (None,) * 5
-    with pytest.raises(ValueError, match="one of auto, temperature, platt, beta, isotonic; got 'none'"):
-        calibrations(make(), "none")
-
-
-def test_stated_scores_are_computed_when_asked_for():
+def test_calibrated_scores_are_computed_when_asked_for():
     surface = make(5)
     found = calibrations(surface, "beta")
-    probable = stated(surface, found)
+    probable = calibrated(surface, found)
     for k in range(5):
         np.testing.assert_array_equal(probable.score(k), found[k].apply(surface.score(k)))
     half = probable.take(np.arange(0, 400, 2))
     np.testing.assert_array_equal(half.score(1), probable.score(1)[::2])
-    assert stated(surface, (None,) * 5) is surface
+    assert calibrated(surface, (None,) * 5) is surface
 
 
 @pytest.mark.parametrize("seed", [2, 9, 21, 42, 46])
@@ -214,3 +193,162 @@ def test_maps_that_saturate_do_not_overflow(seed: int) -> None:
         point = Dial(y, score).tune(minimize="log_loss")
     assert np.isfinite(point.probability(score)).all()
     assert point.probability(score)[y == 1].min() > 0.9
+
+
+class Identity(ClassifierMixin, BaseEstimator):
+    """A classifier whose decision function is its only feature."""
+
+    def fit(self, X, y):  # noqa: ARG002 - scikit-learn's own signature
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def decision_function(self, X):
+        return X[:, 0]
+
+    def predict(self, X):
+        return (X[:, 0] > 0).astype(int)
+
+
+def straight(n=600, seed=0, slope=2.5, shift=1.5):
+    """Scores whose true log-odds are (s - shift) / slope."""
+    rng = np.random.default_rng(seed)
+    log_odds = rng.normal(-1, 1.5, size=n)
+    y = (rng.random(n) < 1 / (1 + np.exp(-log_odds))).astype(int)
+    return y, (slope * log_odds + shift).astype(np.float32)
+
+
+def scikit_learn(y, score, method):
+    inner = FrozenEstimator(Identity().fit(score[:, None], y))
+    return CalibratedClassifierCV(inner, method=method, ensemble=False).fit(score[:, None], y)
+
+
+def test_platts_is_equal_to_scikit_learns():
+    y, score = straight()
+    expected = scikit_learn(y, score, "sigmoid").predict_proba(score[:, None])[:, 1]
+    found = 1 / (1 + np.exp(-calibrate(y, score, "platt").apply(score)))
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_calibration_lowers_the_loss_and_keeps_the_order(kind):
+    y, score = straight()
+    calibrated = calibrate(y, score, kind).apply(score)
+    assert LOG_LOSS(y, calibrated) < LOG_LOSS(y, score)
+    assert BRIER(y, calibrated) < BRIER(y, score)
+    order = np.argsort(score)
+    assert (np.diff(calibrated[order]) >= -1e-12).all()
+    assert np.isfinite(calibrated).all()
+
+
+def test_recovers_the_truth_of_large_samples():
+    y, score = straight(200_000)
+    platt = calibrate(y, score, "platt")
+    assert platt.slope == pytest.approx(1 / 2.5, rel=0.02)
+    assert platt.intercept == pytest.approx(-1.5 / 2.5, rel=0.03)
+    y, score = straight(200_000, shift=0)
+    assert calibrate(y, score, "temperature").temperature == pytest.approx(2.5, rel=0.02)
+    y, score = straight(200_000, slope=1, shift=0)
+    beta = calibrate(y, score, "beta")
+    assert (beta.a, beta.b, beta.c) == pytest.approx((1, 1, 0), abs=0.06)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_json_round_trip_is_exact(kind):
+    y, score = straight(80)
+    calibration = calibrate(y, score, kind)
+    again = calibration_from_json(json.loads(json.dumps(calibration_to_json(calibration), allow_nan=False)))
+    assert again == calibration
+    np.testing.assert_array_equal(again.apply(score), calibration.apply(score))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_separable_and_extreme_scores_stay_finite(kind):
+    y = np.array([0] * 20 + [1] * 10)
+    for scale in (1.0, 1e4):
+        calibrated = calibrate(y, np.linspace(-1, 1, 30) * scale, kind).apply(np.array([-1e4, 0.0, 1e4]))
+        assert np.isfinite(calibrated).all()
+
+
+def test_formulas():
+    s = np.array([-1.0, 0.0, 2.0])
+    p = 1 / (1 + np.exp(-s))
+    np.testing.assert_allclose(Temperature(2.0).apply(s), s / 2)
+    np.testing.assert_allclose(Platt(2.0, 1.0).apply(s), 2 * s + 1)
+    np.testing.assert_allclose(Beta(2.0, 3.0, 1.0).apply(s), 2 * np.log(p) - 3 * np.log(1 - p) + 1)
+    np.testing.assert_allclose(Isotonic((0.0, 2.0), (0.25, 0.75)).apply([-5, 1, 9]), [-np.log(3), 0, np.log(3)])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_invert_is_where_the_map_leads_there(kind):
+    y, score = straight()
+    calibration = calibrate(y, score, kind)
+    for margin in (-2.0, -0.5, 0.0, 0.4):
+        place = calibration.invert(margin)
+        assert calibration.apply(place) == pytest.approx(margin, abs=1e-9)
+    assert (calibration.apply(score) > 0).tolist() == (score > calibration.invert(0.0)).tolist()
+
+
+def test_isotonic_beyond_its_ends():
+    flat = Isotonic((0.0, 1.0), (0.1, 0.4))
+    assert flat.invert(0.0) == np.inf
+    assert flat.invert(-5.0) == -np.inf
+
+
+@pytest.mark.parametrize("kind", LOGISTIC)
+@pytest.mark.parametrize("width", [1e-2, 1e-5, 1e-9, 0.0])
+def test_scores_that_hardly_differ_are_calibrated_all_the_same(kind, width):
+    rng = np.random.default_rng(0)
+    y = (rng.random(71) < 0.25).astype(int)
+    score = 0.2 + width * (rng.standard_normal(71) + y)
+    margin = calibrate(y, score, kind).apply(score)
+    assert np.isfinite(margin).all()
+    if kind != "temperature":  # which cannot move the level
+        assert sigmoid(margin).mean() == pytest.approx(y.mean(), abs=0.05)
+
+
+@pytest.mark.parametrize("kind", [*LOGISTIC, "auto"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_maps_rise_strictly_whatever_the_data_say(kind, turned):
+    surface = make(1, m=1)
+    score = -surface.score(0) if turned else surface.score(0)
+    (calibration,) = calibrations(Surface(surface.y, score[:, None], [{}]), kind)
+    if calibration is not None:
+        assert (np.diff(calibration.apply(np.linspace(score.min(), score.max(), 1001))) > 0).all()
+
+
+def test_few_samples_get_platts():
+    assert isinstance(calibrations(Surface([0, 1, 0, 1], np.arange(4.0)[:, None], [{}]), "auto")[0], Platt)
+    assert calibrations(make(), None) == (None,) * 5
+
+
+@pytest.mark.parametrize(
+    ("y", "score", "kind", "argument"),
+    [
+        ([0, 1], [0.0, 1.0], "spline", "calibration"),
+        ([0, 0], [0.0, 1.0], "platt", "y"),
+        ([0, 1], [[0.0, 1.0], [1.0, 2.0]], "platt", "score"),
+        ([0, 1], [np.nan, 1.0], "platt", "score"),
+    ],
+)
+def test_wrong_input_is_named(y, score, kind, argument):
+    with pytest.raises(InputError) as raised:
+        calibrate(y, score, kind)
+    assert raised.value.argument == argument
+
+
+@pytest.mark.parametrize(
+    ("data", "fragment"),
+    [
+        (3, "calibration"),
+        ({"kind": "platt", "slope": 1.0}, "intercept"),
+        ({"kind": "platt", "slope": -1.0, "intercept": 0.0}, "slope"),
+        ({"kind": "platt", "slope": "steep", "intercept": 0.0}, "slope"),
+        ({"kind": "temperature", "temperature": float("nan")}, "temperature"),
+        ({"kind": "spline"}, "spline"),
+        ({"kind": "isotonic", "margins": [1.0, 0.0], "probabilities": [0.1, 0.2]}, "ascending"),
+        ({"kind": "isotonic", "margins": [0.0, 1.0], "probabilities": [0.1]}, "equally many"),
+    ],
+)
+def test_json_that_was_altered_is_named(data, fragment):
+    with pytest.raises(ValueError, match=fragment):
+        calibration_from_json(data)
