@@ -128,7 +128,7 @@ def _stop() -> None:
             "--positive must be one of the labels; got 'sick'",
         ),
         (["--score", "p", "--group", "patent", "--maximize", "f1"], "did you mean 'patient'?"),
-        (["--score", "p"], "give exactly one of --maximize and --minimize"),
+        (["--score", "p"], "--maximize or --minimize must be given"),
         (["--score", "p", "--maximize", "f1", "--out", "scores.csv/x"], "scores.csv"),
     ],
 )

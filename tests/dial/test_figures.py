@@ -146,7 +146,7 @@ def test_pictures_without_points_and_of_many_lam(surface):
 
 def test_a_point_off_the_surface_is_named(surface):
     point = OperatingPoint("elsewhere", {"gamma": 0.7, "tau": 9.0}, 0.0, "", {}, 1, 1)
-    with pytest.raises(ValueError, match=r"point 'elsewhere' has λ = .*not on the surface"):
+    with pytest.raises(ValueError, match="point 'elsewhere'"):
         roc_figure(surface, [point])
 
 

@@ -182,7 +182,7 @@ def test_price_compare_and_budget(fitted):
     dial = fitted.dial(X, y)
     assert dial.sample_size(recall=0.95).alone == 59
     assert dial.compare(fitted.dial(X, y), ["auc"]).gains[0].gain.value == 0
-    with pytest.raises(ValueError, match="the same rows in the same order"):
+    with pytest.raises(ValueError, match="rows in the same order"):
         fitted.dial(X[:600], y[:600]).compare(dial)
     first = rows(600, 9)[0] * np.float32([1, 0, 0])  # a model that knows one column
     rival = LogisticRegression().fit(first, rows(600, 9)[1])

@@ -137,7 +137,7 @@ def test_errors_say_what_to_do(frame: pd.DataFrame) -> None:
         best(frame, "auc", "test")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"no column g_mean.*it has the metrics auc, average_precision"):
         best(frame, "g_mean", "paper")
-    with pytest.raises(ValueError, match="'acu' is unknown"):
+    with pytest.raises(ValueError, match="'acu'"):
         best(frame, "acu", "paper")
     with pytest.raises(ValueError, match="one preset; got frozen, cpu"):
         best(pd.concat([frame, frame.assign(preset="cpu")]), "auc", "paper")

@@ -64,7 +64,7 @@ def test_costs_per_case_follow_the_calibrated_probability():
         (lambda d: d.compare(3), "compare takes another Dial of the same rows; got int"),
         (lambda d: d.refer(npv=0.9, precision=0.5), "give prevalence=0.02, say"),
         (lambda d: Dial(d.y, np.zeros((2000, 3)), np.arange(3.0)), r"must map names to numbers.*; got np.float64\(0.0"),
-        (lambda d: Dial(d.y, np.where(d.y == 1, np.nan, 0.0)), "score must be finite; got"),
+        (lambda d: Dial(d.y, np.where(d.y == 1, np.nan, 0.0)), "score must be finite"),
         (lambda d: d.tune(**FLOOR, confidence=95), "confidence must lie strictly between 0 and 1; got 95"),
         (
             lambda d: d.tune(maximize="precision", subject_to={"recall": 1.0}, confidence=0.9),
