@@ -221,3 +221,11 @@ def test_a_name_that_was_made_to_point_here_reads_and_writes_nothing(
     finally:
         page.close()
     assert client.get("/points").body == before
+
+
+def test_a_header_of_very_many_columns_is_refused_and_others_are_answered(client: Client) -> None:
+    wide = "/predict", b"a," * 900_000 + b"b\n1\n"
+    refused = client.post(*wide, Content_Type="text/csv")
+    assert refused.status == 413
+    assert "columns is too long" in refused.error
+    assert client.get("/health").status == 200

@@ -24,6 +24,7 @@ from lossdial.serve.questions import shown
 
 __all__ = ["Encoded", "Inputs", "RowReader", "form_files"]
 
+MORE_COLUMNS: Final = 1_000  # that a CSV may have beside ten times those of the model
 QUICK: Final = 64  # rows of a table that are scored in less time than a thread takes to wake
 
 
@@ -63,6 +64,11 @@ class RowReader:
         )
 
     @property
+    def _width(self) -> int:
+        """The columns that the model knows."""
+        return len(self._known) or int(np.prod(getattr(self._schema, "shape", (0,))))
+
+    @property
     def kind(self) -> str:
         """table, array or images."""
         return self._schema.kind
@@ -81,6 +87,10 @@ class RowReader:
         """A CSV, read and encoded as the command reads the file."""
         if isinstance(self._schema, ImageSchema):
             raise Refused(415, "this model takes images, not a CSV: post the files.")
+        header = body.lstrip()[: body.lstrip().find(b"\n") + 1] or body
+        fields = max(header.count(mark) for mark in (b",", b";", b"\t")) + 1
+        if fields > (most_fields := 10 * self._width + MORE_COLUMNS):
+            raise Refused(413, f"a header of {fields:,} columns is too long; at most {most_fields:,} are read here.")
         most = body.count(b"\n") + body.count(b"\r") + 1
         return Inputs(min(most, self._limits.rows), lambda: self._csv(body))
 

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -120,6 +121,27 @@ def test_text_file_cut_short_or_ragged(tmp_path: Path, text: str, message: str) 
         file.write(text)
     with pytest.raises(ValueError, match=message):
         read_table(tmp_path / "t.csv.gz")
+
+
+@pytest.mark.parametrize(
+    ("header", "name"), [("a,a,b", "a"), ('"x, y",b,"x, y"', "x, y"), ("a,b,a", "a"), ("a\ta\tb", "a")]
+)
+def test_columns_of_one_name_are_refused(tmp_path: Path, header: str, name: str) -> None:
+    (tmp_path / "t.csv").write_text(f"{header}\n{header.translate(str.maketrans('abxy', '1234'))}\n")
+    with pytest.raises(ValueError, match=f"2 columns named '{name}'"):
+        read_table(tmp_path / "t.csv")
+
+
+def test_a_million_columns_of_one_name_take_no_time() -> None:
+    started = time.process_time()
+    with pytest.raises(ValueError, match="1,000,000 columns named 'a'"):
+        read_csv(b"a," * 1_000_000 + b"b\n", "the body")
+    assert time.process_time() - started < 20  # pandas alone would take hours
+
+
+def test_columns_without_a_name_are_no_repetition(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,,\n1,2,3\n")
+    assert read_table(tmp_path / "t.csv").shape == (1, 3)
 
 
 def test_gap_at_the_end_is_not_a_truncation(tmp_path: Path) -> None:

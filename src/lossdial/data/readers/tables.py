@@ -10,6 +10,7 @@ import re
 import warnings
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,7 +147,9 @@ def _one_byte_a_letter(path: Path) -> bool:
 
 def _parsed(path: Path | _Content, encoding: str) -> pd.DataFrame:
     tabs = isinstance(path, Path) and ".tsv" in path.suffixes[-2:]
-    separator = "\t" if tabs else _separator(_lines(path, encoding, last=False))
+    header = _lines(path, encoding, last=False)
+    separator = "\t" if tabs else _separator(header)
+    _require_distinct(header, separator, path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
@@ -171,6 +174,15 @@ def _parsed(path: Path | _Content, encoding: str) -> pd.DataFrame:
 def _separator(header: str) -> str:
     """The mark that splits the header into most columns; names in quotes may hold the others."""
     return max(",;\t", key=lambda mark: _fields(header, mark))
+
+
+def _require_distinct(header: str, separator: str, path: Path | _Content) -> None:
+    """Refuse columns of one name, which pandas would rename, in a time that grows with the square of their number."""
+    quoted = rf'"(?:[^"]|"")*"|[^{separator}]+' if '"' in header else rf"[^{separator}]+"
+    names = Counter(name.strip().strip('"') for name in re.findall(quoted, header))
+    repeated = next((name for name, count in names.items() if count > 1 and name), None)
+    if repeated is not None:
+        raise ValueError(f"{path} has {names[repeated]:,} columns named {repeated[:60]!r}; give each a name of its own")
 
 
 def _fields(line: str, mark: str) -> int:
