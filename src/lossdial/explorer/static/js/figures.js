@@ -131,8 +131,9 @@ export function addingUp(parts, digits) {
   for (; ; digits++) {
     const scale = 10 ** digits;
     const units = (x) => Math.floor(x * scale + 0.5);
-    const [positive, caught, alarms] = [units(parts.caught + parts.missed), units(parts.caught), units(parts.false_alarms)];
-    const counts = { caught, missed: positive - caught, false_alarms: alarms, passed: 1000 * scale - positive - alarms };
+    const [positive, caught, alarms] = [parts.caught + parts.missed, parts.caught, parts.caught + parts.false_alarms].map(units);
+    const wrong = alarms - caught; // so that the alarms are the number that stands in the tile beside
+    const counts = { caught, missed: positive - caught, false_alarms: wrong, passed: 1000 * scale - positive - wrong };
     const seen = Object.entries(parts).every(([kind, part]) => part <= 1e-9 || Math.min(part * scale, counts[kind]) >= 1);
     if (digits < 6 && !seen) continue;
     return { ...counts, text: (count) => fixed(count / scale, digits) };
