@@ -102,10 +102,12 @@ def test_a_sparse_matrix_that_does_not_fit_is_refused_with_its_size(monkeypatch:
 
 
 def test_a_list_in_a_cell_is_named() -> None:
-    wrong = {r"a list in row 8: \[1, 2\]": [1, 2], "a dict in row 8": {"a": 1}, "a ndarray": np.ones(2)}
+    wrong = {r"a list in row 8; got \[1, 2\]": [1, 2], "a dict in row 8": {"a": 1}, "a ndarray": np.ones(2)}
     for told, cell in wrong.items():
         cells = pd.Series([None] * 7 + [cell] + [None] * (N - 8), dtype=object)
-        with pytest.raises(ValueError, match=rf"column 'tags' holds {told}.*give each part a column of its own"):
+        with pytest.raises(
+            ValueError, match=rf"column 'tags' holds {told}.*give each of its values a column of its own"
+        ):
             small().fit(FRAME.assign(tags=cells), LABELS)
     clf = small().fit(FRAME.assign(tags=LABELS), LABELS)
     with pytest.raises(ValueError, match="column 'tags' holds a list in row 1"):

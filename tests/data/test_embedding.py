@@ -1,4 +1,4 @@
-"""Embedding: once over the images, resumed after a kill, and never mixed with another source."""
+"""Features on disk: computed once, resumed after a kill, never mixed with another source, and read as written."""
 
 import json
 import os
@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from lossdial.base.files import file_sha256, write_json
 from lossdial.data.embedding import FeatureStore, embed
 
 PART = 256
@@ -79,43 +80,33 @@ def test_the_store_says_where_its_features_came_from(tmp_path: Path) -> None:
 def test_a_finished_embedding_returns_at_once(tmp_path: Path) -> None:
     x = some_images(300)
     first = embed(Stripes(), x, tmp_path)
-    (tmp_path / "part-000000000-00000000.npy").write_bytes(b"left by a run killed at its very end")
-    (tmp_path / "unfinished.json").write_bytes(b"{}")
     encoder = Stripes()
     assert embed(encoder, x, tmp_path) == first
     assert encoder.seen == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["features.json", "features.npy"]
 
 
 def test_a_stopped_embedding_goes_on(tmp_path: Path) -> None:
     x = some_images(1000)
     with pytest.raises(KeyboardInterrupt):
         embed(Stripes(stop_after=600), x, tmp_path / "stopped", batch_size=100)
-    with pytest.raises(ValueError, match=r"has not finished; give the same command again"):
+    with pytest.raises(ValueError, match=r"has not finished\. Give the same command again"):
         FeatureStore.open(tmp_path / "stopped")
     encoder, done = Stripes(), []
     resumed = embed(encoder, x, tmp_path / "stopped", batch_size=100, advance=done.append)
     assert encoder.seen == 1000 - 2 * PART  # two parts were whole
-    assert done[:2] == [PART, 2 * PART]
+    assert done[:2] == [2 * PART + 100, 2 * PART + 200]
     np.testing.assert_array_equal(resumed.load(), embed(Stripes(), x, tmp_path / "whole", batch_size=100).load())
 
 
-@pytest.mark.parametrize("damage", ["truncated", "altered", "renamed"])
-def test_a_damaged_part_is_computed_again(tmp_path: Path, damage: str) -> None:
+def test_unfinished_features_that_are_truncated_are_computed_again(tmp_path: Path) -> None:
     x = some_images(1000)
     with pytest.raises(KeyboardInterrupt):
         embed(Stripes(stop_after=600), x, tmp_path)
-    part = sorted(tmp_path.glob("part-*.npy"))[0]
-    data = part.read_bytes()
-    if damage == "truncated":
-        part.write_bytes(data[:-100])
-    elif damage == "altered":
-        part.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    else:  # the last part is shorter than this one
-        part.rename(tmp_path / part.name.replace("000000000", "000000768"))
+    array = tmp_path / "unfinished.npy"
+    array.write_bytes(array.read_bytes()[:-100])
     encoder = Stripes()
     np.testing.assert_allclose(embed(encoder, x, tmp_path).load(), expected(x), rtol=1e-3)
-    assert encoder.seen == 1000 - PART
+    assert encoder.seen == 1000
 
 
 KILLED = """
@@ -137,6 +128,10 @@ if __name__ == "__main__":
 """
 
 
+def done_images(folder: Path) -> int:
+    return int(json.loads((folder / "unfinished.json").read_text())["done"])
+
+
 def test_a_killed_embedding_resumes_to_the_same_features(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(KILLED)
@@ -144,7 +139,7 @@ def test_a_killed_embedding_resumes_to_the_same_features(tmp_path: Path) -> None
     process = subprocess.Popen([sys.executable, script, folder])
     try:
         deadline = time.monotonic() + 120
-        while len(list(folder.glob("part-*.npy"))) < 2:
+        while not (folder / "unfinished.json").exists() or done_images(folder) < 2 * PART:
             assert process.poll() is None, "ended before it could be killed"
             assert time.monotonic() < deadline, "no part after two minutes"
             time.sleep(0.01)
@@ -155,7 +150,7 @@ def test_a_killed_embedding_resumes_to_the_same_features(tmp_path: Path) -> None
         process.wait()
     assert process.returncode == -signal.SIGKILL
     assert not (folder / "features.json").exists()
-    kept = {path: path.stat().st_mtime_ns for path in folder.glob("part-*.npy")}
+    finished = done_images(folder)
     names: dict[str, Any] = {"__name__": "script"}
     exec(compile(KILLED, "script", "exec"), names)
     threads = torch.get_num_threads()
@@ -163,13 +158,13 @@ def test_a_killed_embedding_resumes_to_the_same_features(tmp_path: Path) -> None
     try:
         with pytest.raises(ValueError, match=r"images\.sha256 is '[0-9a-f]+… there"):
             embed(names["encoder"](), names["images"]()[::-1], folder)
-        assert {path: path.stat().st_mtime_ns for path in folder.glob("part-*.npy")} == kept
+        assert done_images(folder) == finished
         done: list[int] = []
         resumed = embed(names["encoder"](), names["images"](), folder, 16, done.append)
         whole = embed(names["encoder"](), names["images"](), tmp_path / "whole", 16)
     finally:
         torch.set_num_threads(threads)
-    assert done[: len(kept)] == [PART * (i + 1) for i in range(len(kept))]
+    assert done[0] == finished + 16
     np.testing.assert_array_equal(resumed.load(), whole.load())
     assert resumed.sha256 == whole.sha256
 
@@ -217,3 +212,83 @@ def test_what_cannot_be_embedded(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"out_dir must be a folder; .*file is a file"):
         embed(Stripes(), x, tmp_path / "file")
+
+
+@pytest.fixture
+def features() -> NDArray[np.float16]:
+    return np.random.default_rng(0).normal(size=(50, 7)).astype(np.float16)
+
+
+@pytest.fixture
+def store(tmp_path: Path, features: NDArray[np.float16]) -> FeatureStore:
+    path = tmp_path / "features.npy"
+    np.save(path, features)
+    store = FeatureStore(
+        folder=tmp_path,
+        shape=(50, 7),
+        encoder={"recipe": {"name": "σ"}},
+        images={"sha256": "0"},
+        versions={"lossdial": "0.1"},
+        n_bytes=path.stat().st_size,
+        sha256=file_sha256(path),
+    )
+    store.save()
+    return store
+
+
+def test_round_trip(store: FeatureStore, features: NDArray[np.float16]) -> None:
+    again = FeatureStore.open(str(store.folder))
+    assert again == store
+    assert again.load().dtype == np.float32
+    np.testing.assert_array_equal(again.load(), features.astype(np.float32))
+
+
+def test_a_truncated_array(store: FeatureStore) -> None:
+    path = store.folder / "features.npy"
+    path.write_bytes(path.read_bytes()[:-14])
+    for read in (store.load, lambda: FeatureStore.open(store.folder)):
+        with pytest.raises(ValueError, match=r"features\.npy is truncated: 814 bytes in place of 828\. Copy"):
+            read()
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match=r"features\.npy is missing\. Copy the folder again, or delete it"):
+        store.load()
+
+
+def test_an_altered_array(store: FeatureStore) -> None:
+    path = store.folder / "features.npy"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"features\.npy was altered after it was written"):
+        store.load()
+    path.write_bytes(data + b"\0")
+    with pytest.raises(ValueError, match=r"features\.npy is altered: 829 bytes in place of 828"):
+        store.load()
+
+
+def test_a_damaged_description(store: FeatureStore) -> None:
+    path = store.folder / "features.json"
+    text = path.read_text()
+    path.write_text(text[:100])
+    with pytest.raises(ValueError, match=r"features\.json is truncated or not lossdial's"):
+        FeatureStore.open(store.folder)
+    for other in ("[1]", "3", "{}"):
+        path.write_text(other)
+        with pytest.raises(ValueError, match=r"features\.json is truncated or not lossdial's"):
+            FeatureStore.open(store.folder)
+    path.write_text(text.replace("50,", "49,"))
+    with pytest.raises(ValueError, match=r"features\.json was altered after it was written"):
+        FeatureStore.open(store.folder)
+    content = json.loads(text)
+    del content["sha256"]
+    write_json(path, content | {"format": 2})
+    with pytest.raises(ValueError, match=r"has format 2, written by lossdial .*this version reads up to 1\. Update"):
+        FeatureStore.open(store.folder)
+
+
+def test_no_features(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"absent holds no features: there is no features\.json"):
+        FeatureStore.open(tmp_path / "absent")
+    write_json(tmp_path / "unfinished.json", {"images": {}})
+    with pytest.raises(ValueError, match=r"has not finished\. Give the same command again"):
+        FeatureStore.open(tmp_path)
