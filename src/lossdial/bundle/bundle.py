@@ -2,8 +2,8 @@
 
 A folder holds ``bundle.json`` and the files it names, each under a name made from its content. The JSON file is written
 last and by renaming, so at any moment the folder is either the old bundle or the new one. ``weights-….safetensors`` is
-the network. ``evidence-….safetensors`` keeps scores and labels of the samples held out in training, never the samples,
-so that the dial can be turned without data; a bundle is complete without it.
+the network. ``evidence-….safetensors`` keeps scores and labels of the rows held out in training, never the rows, so
+that the dial can be turned without data; a bundle is complete without it.
 """
 
 from __future__ import annotations
@@ -22,43 +22,96 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from lossdial.base.codec import Reader, to_json
 from lossdial.base.errors import warn
-from lossdial.base.files import exclusive, sweep, write, write_json
+from lossdial.base.files import exclusive, write_json
 from lossdial.bundle.format import (
+    AGAIN,
+    DELETE,
     FORMAT,
     JSON,
     BundleError,
     Content,
+    TensorFile,
+    commit,
     commit_of,
-    describe,
     model_from_json,
     model_to_json,
+    optional_tensors,
     read_content,
-    read_tensors,
-    tensor_path,
+    sweep_folder,
 )
-from lossdial.bundle.kept import DELETE, Evidence, Training, evidence_from, seen_from, seen_to, training_from
 from lossdial.bundle.predictor import Predictor, class_array
 from lossdial.data.schema import schema_from_json
 from lossdial.dial import Dial, Envelope, Estimate, OperatingPoint
 from lossdial.dial.certificates.evidence import Sketch, trained_on
-from lossdial.dial.checks import TooFewPositives, require_positives
+from lossdial.dial.checks import TooFewPositives, require_positives, statable
 from lossdial.dial.choice.envelope import adapt
 from lossdial.losses import loss_from_recipe
 from lossdial.spaces import Lam
 
-__all__ = [
-    "Bundle",
-    "Evidence",
-    "Taken",
-    "Training",
-    "take_up",
-]
+__all__ = ["Bundle", "Evidence", "Taken", "Training"]
+
+_LIBRARIES: Final = ("lossdial", "torch", "numpy", "scikit-learn", "safetensors")
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a model was trained, in JSON's own types."""
+
+    #: which loss, and its constants: {"name": "vs", "beta": 42.0}
+    loss: Mapping[str, Any]
+    #: the share of positives in training
+    prevalence: float
+    seconds: float
+    steps: int
+    #: one entry an epoch
+    history: tuple[Mapping[str, Any], ...]
+    #: the estimator's own parameters
+    parameters: Mapping[str, Any]
+    #: what must be the same for a run to be this one
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    #: the column that the labels came from, where they had a name
+    target: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Scores and labels of held-out rows at every λ; no row can be had from them."""
+
+    y: NDArray[np.uint8]
+    scores: NDArray[np.float32]  # (n, m)
+    lams: tuple[Mapping[str, float], ...]
+    groups: NDArray[np.int64] | None = None
+    sample_weight: NDArray[np.float64] | None = None
+
+    @property
+    def silence(self) -> str | None:
+        """Why no figure can be stated on them; None where one can."""
+        return statable(int(self.y.sum()), int(len(self.y) - self.y.sum()))
+
+    def dial(self, plain: Mapping[str, float] | None = None) -> Dial:
+        """The dial over them; ``plain`` is the λ of the plain loss, where it is known."""
+        return Dial(self.y, self.scores, self.lams, self.groups, self.sample_weight, plain=plain)
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, NDArray[Any]], lams: tuple[Mapping[str, float], ...]) -> Evidence:
+        """What :meth:`tensors` gave, with its λ."""
+        y, scores = tensors["y"], tensors["scores"]
+        if scores.shape != (len(y), len(lams)):
+            raise BundleError(f"the evidence has scores of shape {scores.shape} for {len(lams)} λ. {DELETE}")
+        return cls(y, scores, lams, tensors.get("groups"), tensors.get("sample_weight"))
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """Its arrays by name."""
+        arrays: dict[str, NDArray[Any] | None] = {"y": self.y, "scores": self.scores}
+        arrays |= {"groups": self.groups, "sample_weight": self.sample_weight}
+        return {name: array for name, array in arrays.items() if array is not None}
 
 
 @dataclass(frozen=True, eq=False)
 class Taken:
-    """A bundle with points taken up, and what became of each, by name."""
+    """A bundle that took up points, and what became of each, by name."""
 
     bundle: Bundle
     new: tuple[str, ...]
@@ -66,32 +119,20 @@ class Taken:
     known: tuple[str, ...]
 
 
-def take_up(bundle: Bundle, points: Sequence[OperatingPoint]) -> Taken:
-    """Take up points, none of them certified by that.
-
-    A page shows the model's own points beside those set on it, and saves both: one that the model has just so, but for
-    a certificate, is left alone, with its certificate.
-    """
-    found = [replace(point, certificate=None) for point in points]
-    known = tuple(point.name for point in found if _same(point, bundle.points.get(point.name)))
-    replaced = tuple(point.name for point in found if point.name in bundle.points and point.name not in known)
-    new = tuple(point.name for point in found if point.name not in bundle.points)
-    for point in found:
-        if point.name not in known:
-            bundle = bundle.with_point(point)
-    return Taken(bundle, new, replaced, known)
-
-
-def _same(point: OperatingPoint, own: OperatingPoint | None) -> bool:
-    return own is not None and replace(own, certificate=None).to_json() == point.to_json()
-
-
-_LIBRARIES: Final = ("lossdial", "torch", "numpy", "scikit-learn", "safetensors")
-
-
 @dataclass(frozen=True, eq=False)
 class Bundle:
-    """All that is needed to predict, and to choose again how to predict."""
+    """All that is needed to predict, and to choose again how to predict.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from lossdial import LCTClassifier
+    >>> X, y = make_classification(400, weights=[0.8], random_state=0)
+    >>> bundle = LCTClassifier(network="features").fit(X, y).bundle_
+    >>> point = bundle.held_out().tune(maximize="balanced_accuracy", name="screening")
+    >>> sorted(bundle.with_point(point).points)
+    ['default', 'screening']
+    """
 
     predictor: Predictor
     training: Training
@@ -107,6 +148,28 @@ class Bundle:
     def with_point(self, point: OperatingPoint) -> Bundle:
         """The same bundle with one more operating point, or another one under that name."""
         return replace(self, points={**self.points, point.name: point})
+
+    def take_up(self, points: Sequence[OperatingPoint]) -> Taken:
+        """Take up points of unknown origin, none of them certified by that.
+
+        A page shows the model's own points beside those set on it, and saves both. A point that the model has already,
+        but for its certificate, is left alone, with its certificate.
+        """
+        bundle = self
+        names: dict[str, list[str]] = {"new": [], "replaced": [], "known": []}
+        for proposed in points:
+            point, own = replace(proposed, certificate=None), self.points.get(proposed.name)
+            same = own is not None and replace(own, certificate=None).to_json() == point.to_json()
+            names["known" if same else "new" if own is None else "replaced"].append(point.name)
+            bundle = bundle if same else bundle.with_point(point)
+        return Taken(bundle, *(tuple(names[kind]) for kind in ("new", "replaced", "known")))
+
+    def own_share(self, point: OperatingPoint) -> float:
+        """The share of positives that a point without a prevalence stands for: that of its rows, or of training."""
+        counts, envelope = (point.n_positive, point.n_negative), self.envelope
+        if envelope is not None and counts == (envelope.n_positive, envelope.n_negative):
+            return float(envelope.prevalence)  # where rows have weights, counts do not tell it
+        return counts[0] / sum(counts) if min(counts) > 0 else self.training.prevalence
 
     @property
     def plain(self) -> dict[str, float] | None:
@@ -178,108 +241,123 @@ class Bundle:
         return trained_on(self.seen, schema.numbers(X) if numbers is None else numbers)
 
     def save(self, path: str | os.PathLike[str], replace: bool = False) -> None:
-        """Write the bundle into the folder ``path``.
+        """Write the bundle into a folder.
 
         Where it was read from, or saved to before, only what this object has added, changed or left out since then is
-        written: what others changed there in the meantime stays. Another model there is an error, unless it is to be
-        replaced.
+        written: what others changed there in the meantime stays.
+
+        Parameters
+        ----------
+        path
+            The folder.
+        replace
+            Write also where the folder holds another model, which is then lost.
         """
         folder = Path(path)
         if folder.exists() and not folder.is_dir():
             raise BundleError(f"{folder} is a file; a model is a folder. Choose another name.")
         folder.mkdir(parents=True, exist_ok=True)
-        files = {"weights": self.predictor.model.state_dict(), **self._evidence()}
-        described = {kind: describe(kind, tensors) for kind, tensors in files.items()}
+        files = self._files()
         with exclusive(folder):
-            _sweep(folder)
-            present = {file.name for file in folder.iterdir()}
-            there = _content_of(folder, described["weights"][0]["sha256"])
-            if there is None and not replace:
+            sweep_folder(folder)
+            stored = _stored_content(folder, files["weights"].entry["sha256"])
+            if stored is None and not replace:
                 raise BundleError(
                     f"{folder} holds another model; choose another folder, or save(…, replace=True) to lose that one."
                 )
-            there = there or {}
-            origin = self._origin[1] if there and self._origin and self._origin[0] == folder.resolve() else {}
-            content = self._to_json() | {kind: entry for kind, (entry, _) in described.items()}
+            stored = stored or {}
+            origin = self._origin[1] if stored and self._origin and self._origin[0] == folder.resolve() else {}
+            content = self._to_json() | {kind: file.entry for kind, file in files.items()}
             if origin and all(origin[name] is getattr(self, name) for name in ("evidence", "seen")):
-                described.pop("evidence", None)
-                content |= {name: there[name] for name in ("evidence", "lams")}
-            content["points"] = _merged(there.get("points", {}), self.points, origin.get("points", {}))
-            names = {entry["file"] for entry in (content["weights"], content["evidence"]) if entry}
-            try:
-                for entry, data in described.values():
-                    if entry["file"] not in present:
-                        write(folder / entry["file"], data)
-                write_json(folder / JSON, content)
-            except BaseException:
-                for name in names - present:
-                    (folder / name).unlink(missing_ok=True)
-                raise
-            _remove_others(folder, names)
-        object.__setattr__(self, "_origin", self._now(folder))  # no change of what it is: only of what it wrote
+                files.pop("evidence", None)
+                content |= {name: stored[name] for name in ("evidence", "lams")}
+            content["points"] = _merged(stored.get("points", {}), self.points, origin.get("points", {}))
+            commit(folder, content, files)
+        self._remember(folder)
 
-    def _now(self, folder: Path) -> tuple[Path, Mapping[str, Any]]:
-        held = ("points", "evidence", "seen")
-        return folder.resolve(), {name: getattr(self, name) for name in held}
+    def _remember(self, folder: Path) -> None:
+        """Note what the folder holds now; it changes nothing of what the bundle is."""
+        state = {name: getattr(self, name) for name in ("points", "evidence", "seen")}
+        object.__setattr__(self, "_origin", (folder.resolve(), state))
 
     def digests(self) -> dict[str, str]:
         """The sha256 of the weights and, where there is any, of the evidence: as ``bundle.json`` names them."""
-        files = {"weights": self.predictor.model.state_dict(), **self._evidence()}
-        return {kind: describe(kind, tensors)[0]["sha256"] for kind, tensors in files.items()}
+        return {kind: file.entry["sha256"] for kind, file in self._files().items()}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], network: nn.Module | None = None) -> Bundle:
-        """Read a bundle. ``network``: the module, where the model was trained with one of the user's own."""
+        """Read a bundle.
+
+        Parameters
+        ----------
+        path
+            The folder.
+        network
+            The module, where the model was trained with one of your own.
+
+        Returns
+        -------
+        Bundle
+
+        Raises
+        ------
+        BundleError
+            Where the folder holds no bundle, or a damaged one.
+        """
         folder = Path(path)
         while True:
             content = read_content(folder)
             try:
-                bundle = cls._read(folder, content, network)
+                bundle = cls._read(content, network)
             except (BundleError, FileNotFoundError):
                 # Another process may have put another model there, and removed the files that this JSON names.
                 if commit_of(folder) == content.commit:
                     raise
             else:
-                object.__setattr__(bundle, "_origin", bundle._now(folder))
+                bundle._remember(folder)
                 return bundle
 
     @classmethod
-    def _read(cls, folder: Path, content: Content, network: nn.Module | None) -> Bundle:
-        model = model_from_json(content, folder, network)
+    def _read(cls, content: Content, network: nn.Module | None) -> Bundle:
+        fields = content.fields
         try:
-            schema = schema_from_json(content.get("schema", dict))
-            envelope = content.optional("envelope")
-            tensors = _optional_tensors(folder, content, "evidence")
+            model = model_from_json(content, network)
+            schema = schema_from_json(fields.mapping("schema"))
+            arrays = {name: tensor.numpy() for name, tensor in optional_tensors(content, "evidence").items()}
+            evidence = None
+            if "y" in arrays:
+                evidence = Evidence.of(arrays, fields.read("lams", tuple[Mapping[str, float], ...]))
+            envelope = fields.get("envelope")
             return cls(
-                predictor=Predictor(schema, model, _classes(content.part("classes"))),
-                training=training_from(content.part("training")),
-                points=_points(content),
-                envelope=None if envelope is None else Envelope.from_json(envelope.data),
-                evidence=None if tensors is None or "y" not in tensors else evidence_from(tensors, content),
-                seen=None if tensors is None else seen_from(tensors),
+                predictor=Predictor(schema, model, _classes(fields.part("classes"))),
+                training=fields.read("training", Training),
+                points={name: OperatingPoint.from_json(point) for name, point in fields.mapping("points").items()},
+                envelope=None if envelope is None else Envelope.from_json(fields.mapping("envelope")),
+                evidence=evidence,
+                seen=_sketch(arrays),
             )
         except BundleError:
             raise
         except (ValueError, KeyError, TypeError) as error:
-            raise BundleError(f"{folder / JSON}: {error}") from error
+            place, text = fields.where, str(error).rstrip(".")
+            raise BundleError(f"{text if text.startswith(place) else f'{place}: {text}'}. {AGAIN}") from error
 
-    def _evidence(self) -> dict[str, dict[str, Tensor]]:
-        """The tensors of the evidence file, if there is any."""
-        tensors: dict[str, NDArray[Any]] = {}
-        if self.evidence is not None:
-            tensors |= {"y": self.evidence.y.astype(np.uint8), "scores": self.evidence.scores}
-            if self.evidence.groups is not None:
-                tensors["groups"] = self.evidence.groups
-            if self.evidence.sample_weight is not None:
-                tensors["sample_weight"] = self.evidence.sample_weight
+    def _files(self) -> dict[str, TensorFile]:
+        """The weights and, if there is any, the evidence, as files."""
+        files = {"weights": TensorFile.of("weights", self.predictor.model.state_dict())}
+        arrays = {} if self.evidence is None else self.evidence.tensors()
         if self.seen is not None:
-            tensors |= seen_to(self.seen)
-        return (
-            {"evidence": {k: torch.from_numpy(np.ascontiguousarray(v)) for k, v in tensors.items()}} if tensors else {}
-        )
+            arrays |= {
+                "seen": self.seen.cells.astype(np.int64),
+                "seen_counts": self.seen.counts.astype(np.int64),
+                "seen_width": np.array([self.seen.width], dtype=np.float64),
+            }
+        if arrays:
+            tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+            files["evidence"] = TensorFile.of("evidence", tensors)
+        return files
 
     def _to_json(self) -> dict[str, Any]:
-        training = self.training
         classes = class_array(self.predictor.classes)
         return {
             "format": FORMAT,
@@ -289,9 +367,7 @@ class Bundle:
                 "values": classes.tolist(),
                 "dtype": "object" if classes.dtype == object else classes.dtype.str,
             },
-            "training": {
-                name: list(value) if isinstance(value, tuple) else value for name, value in vars(training).items()
-            },
+            "training": to_json(self.training, tagged=False),
             "envelope": None if self.envelope is None else self.envelope.to_json(),
             "lams": None if self.evidence is None else [dict(lam) for lam in self.evidence.lams],
             "evidence": None,
@@ -303,79 +379,50 @@ class Bundle:
         """Take one operating point out of the bundle in a folder."""
         folder = Path(path)
         with exclusive(folder):
-            _sweep(folder)
+            sweep_folder(folder)
             content = read_content(folder)
-            points = dict(content.get("points", dict))
+            points = dict(content.fields.mapping("points"))
             if name == "default":
                 raise BundleError("'default' is what predict uses; tune or adapt without a name to change it.")
             if name not in points:
                 raise BundleError(f"there is no operating point {name!r}; there are {', '.join(points)}.")
             del points[name]
-            write_json(folder / JSON, {**content.data, "points": points})
+            write_json(folder / JSON, {**content.fields.data, "points": points})
 
 
-def _content_of(folder: Path, weights: str) -> Mapping[str, Any] | None:
-    """What the JSON of the bundle that is there holds; empty where there is none, None where it is of another model."""
+def _stored_content(folder: Path, weights: str) -> Mapping[str, Any] | None:
+    """What the JSON of the bundle in a folder holds; empty where there is none, None where it is of another model."""
     if not (folder / JSON).exists():
         return {}
-    with suppress(BundleError):
-        content = read_content(folder)
-        if content.part("weights").get("sha256", str) == weights:
-            return content.data
+    with suppress(ValueError):
+        fields = read_content(folder).fields
+        if fields.part("weights").text("sha256") == weights:
+            return dict(fields.data)
     return None
 
 
-def _merged(there: Mapping[str, Any], own: Mapping[str, Any], origin: Mapping[str, Any]) -> dict[str, Any]:
-    """Points as JSON: those on disk, with what was added, changed or left out since `origin` was read."""
-    changed = {name: item.to_json() for name, item in own.items() if item is not origin.get(name)}
-    return {name: item for name, item in there.items() if name in own or name not in origin} | changed
+def _merged(
+    stored: Mapping[str, Any], own: Mapping[str, OperatingPoint], origin: Mapping[str, OperatingPoint]
+) -> dict[str, Any]:
+    """Points as JSON: those on disk, with what was added, changed or left out since ``origin`` was read."""
+    changed = {name: point.to_json() for name, point in own.items() if point is not origin.get(name)}
+    return {name: point for name, point in stored.items() if name in own or name not in origin} | changed
 
 
-def _sweep(folder: Path) -> None:
-    """Remove what writers that were killed have left; only whoever holds the lock writes these."""
-    for name in (JSON, "weights-*.safetensors", "evidence-*.safetensors"):
-        sweep(folder / name)
-
-
-def _remove_others(folder: Path, names: set[str]) -> None:
-    for old in (*folder.glob("weights-*.safetensors"), *folder.glob("evidence-*.safetensors")):
-        if old.name not in names:
-            old.unlink(missing_ok=True)
-
-
-def _points(content: Content) -> dict[str, OperatingPoint]:
-    points = {}
-    for name in content.get("points", dict):
-        try:
-            points[name] = OperatingPoint.from_json(content.part("points").get(name, dict))
-        except BundleError:
-            raise
-        except (ValueError, KeyError, TypeError) as error:
-            raise BundleError(f"the operating point {name!r} in {content.place} is damaged: {error}") from error
-    return points
-
-
-def _optional_tensors(folder: Path, content: Content, key: str) -> dict[str, Tensor] | None:
-    """The tensors of a file that predictions can do without: one that was removed is no error."""
-    entry = content.optional(key)
-    if entry is None:
+def _sketch(arrays: Mapping[str, NDArray[Any]]) -> Sketch | None:
+    """The sketch of the training rows; in models of 0.1 its cells are hashes of rows, of no width."""
+    if "seen" not in arrays:
         return None
-    damage = None
-    try:
-        if tensor_path(folder, entry).exists():
-            return read_tensors(folder, entry, DELETE)
-    except BundleError as error:
-        damage = error
-    if commit_of(folder) != content.commit:
-        raise BundleError(f"{folder} was replaced while it was read.")
-    if damage is not None:
-        warn(f"{damage} Predictions are not touched.")
-    return None
+    cells = arrays["seen"]
+    counts, width = arrays.get("seen_counts", np.ones_like(cells)), arrays.get("seen_width", np.zeros(1))
+    if cells.ndim != 1 or cells.shape != counts.shape or width.shape != (1,) or not width[0] >= 0:
+        raise BundleError(f"the evidence has a damaged sketch of the training rows. {DELETE}")
+    return Sketch(float(width[0]), cells.astype(np.uint32), counts.astype(np.uint32))
 
 
-def _classes(content: Content) -> tuple[Any, Any]:
-    values, dtype = content.get("values", list), content.get("dtype", str)
+def _classes(fields: Reader) -> tuple[Any, Any]:
+    values = fields.items("values")
     if len(values) != 2:
-        raise BundleError(f"'values' in {content.place} must be the two labels; got {len(values)}.")
-    array = np.array(values, dtype=dtype)
+        raise BundleError(f"{fields.where}: 'values' must be the two labels; got {len(values)}.")
+    array = np.array(values, dtype=fields.text("dtype"))
     return array[0], array[1]

@@ -6,80 +6,56 @@ import hashlib
 import json
 import struct
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import torch
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
-from lossdial.base.files import digest
+from lossdial.base.codec import Reader
+from lossdial.base.errors import warn
+from lossdial.base.files import digest, sweep, write, write_json
 from lossdial.models import ConditionalClassifier, build_backbone, build_head
 from lossdial.spaces import Space
 
 __all__ = [
+    "AGAIN",
+    "DELETE",
+    "FORMAT",
     "JSON",
     "BundleError",
     "Content",
+    "TensorFile",
+    "commit",
     "commit_of",
-    "describe",
     "model_from_json",
     "model_to_json",
+    "optional_tensors",
     "read_content",
-    "read_tensors",
-    "shapes",
-    "tensor_path",
+    "sweep_folder",
 ]
 
 FORMAT: Final = 2
 JSON: Final = "bundle.json"
 LARGEST_JSON: Final = 64 * 2**20  # bytes; real ones have thousands
-_AGAIN: Final = "Copy the bundle again."
-_NAMES: Final = {
-    dict: "an object",
-    list: "a list",
-    str: "text",
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    type(None): "null",
-}
-T = TypeVar("T")
+AGAIN: Final = "Copy the bundle again."
+DELETE: Final = "Delete that file: only tuning without data needs it."
 
 
 class BundleError(ValueError):
     """A bundle that cannot be read, and what to do about it."""
 
 
+@dataclass(frozen=True, eq=False)
 class Content:
-    """An object of JSON whose entries are asked for by name and type; what is wrong is said with the place."""
+    """What ``bundle.json`` of a folder holds, and which commit of it was read."""
 
-    def __init__(self, data: Mapping[str, Any], place: str, commit: tuple[int, ...] = ()) -> None:
-        self.data, self.place, self.commit = data, place, commit
-
-    def get(self, key: str, *kinds: type[T]) -> T:
-        """The entry ``key``, which must be of one of the kinds; a whole number may stand for a number."""
-        if key not in self.data:
-            raise BundleError(f"{self.place} lacks {key!r}. {_AGAIN}")
-        value: Any = self.data[key]
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if float in kinds and whole:
-            value = float(value)
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            wanted = " or ".join(_NAMES.get(kind, kind.__name__) for kind in kinds)
-            raise BundleError(
-                f"{key!r} in {self.place} must be {wanted}; got {_NAMES.get(type(value), 'something else')}. {_AGAIN}"
-            )
-        return value
-
-    def part(self, key: str) -> Content:
-        """The object under ``key``."""
-        return Content(self.get(key, dict), f"{key!r} of {self.place}")
-
-    def optional(self, key: str) -> Content | None:
-        """The object under ``key``, or None for null."""
-        return None if self.get(key, dict, type(None)) is None else self.part(key)
+    folder: Path
+    fields: Reader
+    commit: tuple[int, ...]
 
 
 def read_content(folder: Path) -> Content:
@@ -102,27 +78,31 @@ def read_content(folder: Path) -> Content:
         raise BundleError(f"{path} has {size:,} bytes; a bundle has at most {LARGEST_JSON:,}. It is not lossdial's.")
     try:
         content = json.loads(path.read_bytes())
+        _require_format(content, path)
+        stated = content.pop("sha256", None)
+        unaltered = stated == digest(content)
     except RecursionError:
         raise BundleError(f"{path} is nested too deeply to be a bundle. It is not lossdial's.") from None
+    except BundleError:
+        raise
     except ValueError as error:
-        raise BundleError(f"{path} is truncated or not JSON ({error}). {_AGAIN}") from error
+        raise BundleError(f"{path} is truncated or not JSON ({error}). {AGAIN}") from error
+    if not unaltered:
+        raise BundleError(f"{path} was altered after it was written: its checksum does not match. {AGAIN}")
+    return Content(folder, Reader(_with_bands_as_points(content), str(path)), commit)
+
+
+def _require_format(content: Any, path: Path) -> None:
     if not isinstance(content, dict) or not isinstance(content.get("format"), int):
         raise BundleError(f"{path} is not a bundle of lossdial.")
-    if content["format"] != FORMAT:
-        versions = content.get("versions")
-        by = versions.get("lossdial") if isinstance(versions, dict) else None
-        remedy = "Update lossdial." if content["format"] > FORMAT else "Train it again."
-        raise BundleError(
-            f"{path} has format {content['format']}, written by lossdial {by}; this version reads {FORMAT}. {remedy}"
-        )
-    stated = content.pop("sha256", None)
-    try:
-        actual = digest(content)
-    except RecursionError:
-        raise BundleError(f"{path} is nested too deeply to be a bundle. It is not lossdial's.") from None
-    if stated != actual:
-        raise BundleError(f"{path} was altered after it was written: its checksum does not match. {_AGAIN}")
-    return Content(_with_bands_as_points(content), str(path), commit)
+    if content["format"] == FORMAT:
+        return
+    versions = content.get("versions")
+    by = versions.get("lossdial") if isinstance(versions, dict) else None
+    remedy = "Update lossdial." if content["format"] > FORMAT else "Train it again."
+    raise BundleError(
+        f"{path} has format {content['format']}, written by lossdial {by}; this version reads {FORMAT}. {remedy}"
+    )
 
 
 def _with_bands_as_points(content: dict[str, Any]) -> dict[str, Any]:
@@ -133,7 +113,7 @@ def _with_bands_as_points(content: dict[str, Any]) -> dict[str, Any]:
     try:
         return content | {"points": content["points"] | {name: _point_of_band(band) for name, band in bands.items()}}
     except (KeyError, TypeError) as error:
-        raise BundleError(f"a referral band of the bundle is damaged: {error}. {_AGAIN}") from error
+        raise BundleError(f"a referral band of the bundle is damaged: {error}. {AGAIN}") from error
 
 
 def _point_of_band(band: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,22 +152,56 @@ def commit_of(folder: Path) -> tuple[int, ...]:
     return file.st_ino, file.st_size, file.st_mtime_ns
 
 
-def describe(kind: str, tensors: Mapping[str, Tensor]) -> tuple[dict[str, Any], bytes]:
-    """An entry of ``bundle.json`` for a file of tensors, whose name is made from its content, and that content."""
-    # Cloned, because tied weights share memory, which safetensors refuses.
-    data = save_tensors({name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()})
-    sha256 = hashlib.sha256(data).hexdigest()
-    return {"file": f"{kind}-{sha256[:12]}.safetensors", "bytes": len(data), "sha256": sha256}, data
+@dataclass(frozen=True, eq=False)
+class TensorFile:
+    """A file of tensors to be written: its entry in ``bundle.json``, which names it by its content, and its bytes."""
+
+    entry: Mapping[str, Any]
+    data: bytes
+
+    @classmethod
+    def of(cls, kind: str, tensors: Mapping[str, Tensor]) -> TensorFile:
+        # Cloned, because tied weights share memory, which safetensors refuses.
+        data = save_tensors({name: value.detach().cpu().clone().contiguous() for name, value in tensors.items()})
+        sha256 = hashlib.sha256(data).hexdigest()
+        return cls({"file": f"{kind}-{sha256[:12]}.safetensors", "bytes": len(data), "sha256": sha256}, data)
 
 
-def tensor_path(folder: Path, entry: Content) -> Path:
+def commit(folder: Path, content: Mapping[str, Any], files: Mapping[str, TensorFile]) -> None:
+    """Write the files that a folder lacks, then ``bundle.json``, and remove those that it names no more.
+
+    Whoever calls it holds the folder's lock. Where a write fails, the folder is as it was.
+    """
+    present = {file.name for file in folder.iterdir()}
+    named = {entry["file"] for entry in (content["weights"], content["evidence"]) if entry}
+    try:
+        for file in files.values():
+            if file.entry["file"] not in present:
+                write(folder / file.entry["file"], file.data)
+        write_json(folder / JSON, content)
+    except BaseException:
+        for name in named - present:
+            (folder / name).unlink(missing_ok=True)
+        raise
+    for old in (*folder.glob("weights-*.safetensors"), *folder.glob("evidence-*.safetensors")):
+        if old.name not in named:
+            old.unlink(missing_ok=True)
+
+
+def sweep_folder(folder: Path) -> None:
+    """Remove what writers that were killed have left; only whoever holds the lock writes these."""
+    for name in (JSON, "weights-*.safetensors", "evidence-*.safetensors"):
+        sweep(folder / name)
+
+
+def _tensor_path(folder: Path, entry: Reader) -> Path:
     """The file that an entry names, never outside the folder."""
-    return folder / Path(entry.get("file", str)).name
+    return folder / Path(entry.text("file")).name
 
 
-def shapes(path: Path, entry: Content, remedy: str = _AGAIN) -> dict[str, tuple[int, ...]]:
+def _shapes(path: Path, entry: Reader, remedy: str = AGAIN) -> dict[str, tuple[int, ...]]:
     """The shapes that a file of tensors declares, once its size is the declared one; nothing is read but its header."""
-    size, declared = path.stat().st_size, entry.get("bytes", int)
+    size, declared = path.stat().st_size, entry.read("bytes", int)
     if size != declared:
         kind = "truncated" if size < declared else "longer than declared"
         raise BundleError(f"{path} is {kind}: {size:,} bytes in place of {declared:,}. {remedy}")
@@ -202,16 +216,33 @@ def shapes(path: Path, entry: Content, remedy: str = _AGAIN) -> dict[str, tuple[
         raise BundleError(f"{path} is not a file of tensors ({error}). {remedy}") from error
 
 
-def read_tensors(folder: Path, entry: Content, remedy: str = _AGAIN) -> dict[str, Tensor]:
+def _read_tensors(folder: Path, entry: Reader, remedy: str = AGAIN) -> dict[str, Tensor]:
     """The tensors of a file that is there, of the declared size, and unaltered."""
-    path = tensor_path(folder, entry)
+    path = _tensor_path(folder, entry)
     if not path.exists():
         raise BundleError(f"{path} is missing: a bundle is {JSON} and the files it names. {remedy}")
-    shapes(path, entry, remedy)
+    _shapes(path, entry, remedy)
     data = path.read_bytes()
-    if hashlib.sha256(data).hexdigest() != entry.get("sha256", str):
+    if hashlib.sha256(data).hexdigest() != entry.text("sha256"):
         raise BundleError(f"{path} was altered after it was written: its checksum does not match. {remedy}")
     return load_tensors(data)
+
+
+def optional_tensors(content: Content, key: str) -> dict[str, Tensor]:
+    """The tensors of a file that predictions can do without; none, with a warning, where it is damaged or removed."""
+    if content.fields.get(key) is None:
+        return {}
+    entry, damage = content.fields.part(key), None
+    try:
+        if _tensor_path(content.folder, entry).exists():
+            return _read_tensors(content.folder, entry, DELETE)
+    except BundleError as error:
+        damage = error
+    if commit_of(content.folder) != content.commit:
+        raise BundleError(f"{content.folder} was replaced while it was read.")
+    if damage is not None:
+        warn(f"{damage} Predictions are not touched.")
+    return {}
 
 
 def model_to_json(model: ConditionalClassifier) -> dict[str, Any]:
@@ -227,14 +258,14 @@ def model_to_json(model: ConditionalClassifier) -> dict[str, Any]:
     }
 
 
-def model_from_json(content: Content, folder: Path, network: nn.Module | None) -> ConditionalClassifier:
+def model_from_json(content: Content, network: nn.Module | None) -> ConditionalClassifier:
     """The network with its weights, in evaluation mode; what does not fit is found before anything large is made."""
-    entry = content.part("weights")
-    path = tensor_path(folder, entry)
+    folder, entry = content.folder, content.fields.part("weights")
+    path = _tensor_path(folder, entry)
     if path.exists():
-        _compare(_build(content, network, "meta"), shapes(path, entry), folder)
+        _compare(_build(content, network, "meta"), _shapes(path, entry), folder)
     model = _build(content, network, "cpu")
-    weights = read_tensors(folder, entry)
+    weights = _read_tensors(folder, entry)
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
@@ -243,30 +274,32 @@ def model_from_json(content: Content, folder: Path, network: nn.Module | None) -
 
 
 def _build(content: Content, network: nn.Module | None, device: str) -> ConditionalClassifier:
-    recipe, n_features = content.part("network"), content.get("n_features", int)
+    fields = content.fields
+    recipe, n_features = fields.part("network"), fields.count("n_features")
+    head, space = fields.mapping("head"), fields.mapping("space")
     try:
-        space = Space.from_json(content.get("space", dict))
+        built_space = Space.from_json(space)
         with torch.device(device):
-            if recipe.get("name", str) != "custom":
+            if recipe.text("name") != "custom":
                 network = build_backbone(recipe.data)
             elif network is None:
                 raise BundleError(
-                    f"this model's network is a module of your own, {recipe.get('class', str)}; pass it: "
+                    f"this model's network is a module of your own, {recipe.text('class')}; pass it: "
                     "load(path, network=…)."
                 )
-            head = build_head(content.get("head", dict), n_features, space.dim)
-        return ConditionalClassifier(network, n_features, space, head)
+            built_head = build_head(head, n_features, built_space.dim)
+        return ConditionalClassifier(network, n_features, built_space, built_head)
     except BundleError:
         raise
     except (ValueError, KeyError, TypeError) as error:
-        raise BundleError(f"{content.place} describes no network that can be built: {error}") from error
+        raise BundleError(f"{content.folder / JSON} describes no network that can be built: {error}") from error
 
 
-def _compare(model: nn.Module, found: dict[str, tuple[int, ...]], folder: Path) -> None:
-    wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    for name in sorted(wanted.keys() | found.keys()):
-        if wanted.get(name) != found.get(name):
+def _compare(model: nn.Module, stored: dict[str, tuple[int, ...]], folder: Path) -> None:
+    expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    for name in sorted(expected.keys() | stored.keys()):
+        if expected.get(name) != stored.get(name):
             raise BundleError(
-                f"the weights in {folder} do not fit the model it describes: {name} is {found.get(name, 'missing')} "
-                f"there and {wanted.get(name, 'unknown')} here."
+                f"the weights in {folder} do not fit the model it describes: {name} is {stored.get(name, 'missing')} "
+                f"there and {expected.get(name, 'unknown')} here."
             )

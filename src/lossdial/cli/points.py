@@ -94,7 +94,6 @@ def points(
 
 def _take(run: str, bundle: Bundle, path: str) -> str:
     """Take up the points of a file, and say what became of each."""
-    from lossdial.bundle import take_up
     from lossdial.explorer import read_points
 
     found = read_points(path)
@@ -102,7 +101,7 @@ def _take(run: str, bundle: Bundle, path: str) -> str:
         raise ValueError(f"{path} holds no point; name one on the page (Add), then save them.")
     for point in found:
         bundle.predictor.lam(point.lam)  # a λ of another model is an error
-    taken = take_up(bundle, found)
+    taken = bundle.take_up(found)
     if taken.new or taken.replaced:
         taken.bundle.save(run)
     told = (("taken", taken.new), ("put in the place of another", taken.replaced), ("there already", taken.known))

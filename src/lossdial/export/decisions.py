@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from lossdial.bundle import Bundle, own_share
+from lossdial.bundle import Bundle
 from lossdial.bundle.predictor import class_array
 from lossdial.dial import OperatingPoint
 from lossdial.dial.calibration import Beta, Isotonic, Platt, Temperature
@@ -49,7 +49,7 @@ def data_log_odds(bundle: Bundle, point: OperatingPoint) -> float:
     training."""
     if point.prevalence is not None:
         return log_odds(point.prevalence) - point.shift
-    return log_odds(own_share(bundle, point))
+    return log_odds(bundle.own_share(point))
 
 
 def settings(graph: Nodes, points: Mapping[str, OperatingPoint], default: str, space: Space) -> Settings:

@@ -20,7 +20,6 @@ from pydantic_core import from_json
 from starlette.exceptions import HTTPException
 
 from lossdial.base.errors import closest
-from lossdial.bundle import own_share
 from lossdial.dial import OperatingPoint
 from lossdial.explorer import POINTS_FORMAT, points_from
 from lossdial.serve.batches import Batcher, Decided
@@ -240,7 +239,7 @@ class Service:
 
     def _own_share(self, served: Served, point: OperatingPoint) -> float:
         if point.name not in self.live.others:
-            return own_share(served.bundle, point)
+            return served.bundle.own_share(point)
         counts = point.n_positive, point.n_negative
         if min(counts) == 0 and point.prevalence is None:
             raise Refused(409, f"point {point.name!r} does not tell the prevalence of its data; leave prevalence out.")

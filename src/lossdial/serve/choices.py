@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lossdial.base.codec import encode_float
 from lossdial.base.errors import closest
-from lossdial.bundle import Bundle, own_share
+from lossdial.bundle import Bundle
 from lossdial.bundle.predictor import Folded
 from lossdial.dial import OperatingPoint, margin_of_probability
 from lossdial.dial.monitor.prevalence import log_odds
@@ -82,7 +82,7 @@ def choose(bundle: Bundle, setting: Setting) -> Choice:
             notes = (
                 "probabilities at a λ given by hand are not calibrated, so their prevalence is the network's own.",
             )
-        point = moved(point, setting.prevalence, own_share(bundle, point))
+        point = moved(point, setting.prevalence, bundle.own_share(point))
     return described(point, setting, bundle.predictor.fold(lam), notes)
 
 

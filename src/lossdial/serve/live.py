@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from lossdial.bundle import Bundle, BundleError, Taken, take_up
+from lossdial.bundle import Bundle, BundleError, Taken
 from lossdial.bundle.format import commit_of
 from lossdial.dial import OperatingPoint
 from lossdial.explorer import Page
@@ -125,7 +125,7 @@ class Live:
             for point in points:
                 if point.name in self.others:
                     raise Refused(409, f"{point.name!r} is a point of another model here; choose another name.")
-            taken = take_up(self.now.bundle, points)
+            taken = self.now.bundle.take_up(points)
             if taken.replaced and not overwrite:
                 raise Refused(
                     409,
