@@ -103,7 +103,7 @@ RIDGE = ["--space", "gamma=0", "--space", "tau=0,3,0.33", "--space", "ridge=-3,0
         (["--target", "kind"], "Only binary classification is supported"),
         (["--target", "state", "--space", "tau=0,3"], "one number (a constant) or three"),
         (["--target", "state", "--space", "tau=1,3,2", "--space", "gamma=0"], "h_b must lie in [0, 2/(b-a)]"),
-        (["--target", "state", "--space", "ridge=-5,0,0.2"], "VSLoss needs 'gamma' in its λ; add --space gamma=0."),
+        (["--target", "state", "--space", "ridge=-5,0,0.2"], "VSLoss needs 'gamma' in its λ. Add --space gamma=0."),
         (
             ["--target", "state", *RIDGE, "--head", "film", "--head-widths", "8,4", "--epochs", "1"],
             "--head-widths 8,4 makes a head that does not fold into one layer at each λ, and --space ridge=… is a",

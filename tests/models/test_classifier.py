@@ -254,7 +254,7 @@ def test_many_lambda_come_in_one_row(lam: Lam) -> None:
 def test_lambda_of_another_space_is_refused() -> None:
     model = mlp_model()
     swapped = Space(tau=Linear(0, 3, 1 / 3), gamma=Linear(0, 0.3, 0))
-    with pytest.raises(ValueError, match=r"λ is named \(tau, gamma\), this space \(gamma, tau\)"):
+    with pytest.raises(ValueError, match=r"lam has the names \(tau, gamma\), this space \(gamma, tau\)"):
         model(torch.randn(4, 5), swapped.sample())
 
 

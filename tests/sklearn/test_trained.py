@@ -75,9 +75,9 @@ def test_lambda_outside_the_trained_range_is_warned_of_by_how_much(fitted):
 
 
 def test_a_lambda_that_the_loss_lacks(fitted):
-    with pytest.raises(ValueError, match="λ has no 'phi'; this space has gamma, tau"):
+    with pytest.raises(ValueError, match="lam has no 'phi'; this space has gamma, tau"):
         fitted.predict_proba(X_VAL, lam={"gamma": 0.1, "tau": 1.0, "phi": 2.0})
-    with pytest.raises(ValueError, match="λ needs a value for tau"):
+    with pytest.raises(ValueError, match="lam needs a value for tau"):
         fitted.decision_function(X_VAL, lam={"gamma": 0.1})
 
 

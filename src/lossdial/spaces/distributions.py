@@ -1,20 +1,21 @@
-"""What one coordinate of λ may be: a constant, or a draw from a linear density.
+"""Distributions of one coordinate of λ: a constant, a linear density, or any other with a bounded support.
 
-A constant is a distribution too, so a baseline and a conditional model take the same path through training.
+A constant is a distribution too, so that a baseline and a conditional model take the same path through training.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 import torch
 from torch import Tensor
 from torch.distributions import Distribution, Kumaraswamy, Uniform, constraints
 from torch.distributions.utils import broadcast_all
 
-from lossdial.base.errors import closest
+from lossdial.base.errors import InputError, closest
+from lossdial.base.registry import Registry
 
 __all__ = [
     "Constant",
@@ -35,8 +36,15 @@ _Shape = torch.Size | list[int] | tuple[int, ...]
 
 
 class Constant(Distribution):
-    """All mass on one value.
+    """All mass on one value: a coordinate of λ that does not vary.
 
+    Parameters
+    ----------
+    value
+        The value, a number or a tensor of any shape.
+
+    Examples
+    --------
     >>> Constant(0.5).sample((2,))
     tensor([0.5000, 0.5000])
     """
@@ -47,7 +55,7 @@ class Constant(Distribution):
     def __init__(self, value: float | Tensor, validate_args: bool | None = None) -> None:
         (self.value,) = _broadcast(value)
         if validate_args is not False and not bool(torch.isfinite(self.value).all()):
-            raise ValueError(f"value must be finite; got {_show(self.value)}.")
+            raise InputError("value", "must be finite", got=plain(self.value))
         super().__init__(self.value.shape, validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
@@ -70,7 +78,7 @@ class Constant(Distribution):
         return Constant(self.value.expand(torch.Size(batch_shape)), validate_args=self._validate_args)
 
     def rsample(self, sample_shape: _Shape = (), generator: torch.Generator | None = None) -> Tensor:
-        """(*sample_shape, *batch_shape); ``generator`` is accepted and left alone, as nothing is random here."""
+        """The value, (*sample_shape, *batch_shape); the generator is not used, as nothing is random."""
         del generator
         return self.value.expand(self._extended_shape(torch.Size(sample_shape)))
 
@@ -90,9 +98,6 @@ class Constant(Distribution):
     def icdf(self, value: Tensor) -> Tensor:
         return self.value.expand(torch.broadcast_shapes(value.shape, self.value.shape))
 
-    def entropy(self) -> Tensor:
-        return torch.zeros_like(self.value)
-
     def __repr__(self) -> str:
         return f"Constant({_show(self.value)})"
 
@@ -107,14 +112,28 @@ class Linear(Distribution):
         p(x) = \frac{A + (B - A)t}{w}, \qquad F(x) = t\left(A + \frac{(B - A)t}{2}\right), \qquad
         F^{-1}(u) = a + \frac{2wu}{A + \sqrt{A^2 + u(B^2 - A^2)}}.
 
-    The inverse never divides by the slope, so the uniform density (A = B = 1) needs no branch and loses no digits.
+    The inverse never divides by the slope, so that the uniform density (A = B = 1) needs no branch and loses no digits.
 
+    Parameters
+    ----------
+    a, b
+        The ends of the range, a < b.
+    h_b
+        The density at b, in [0, 2/(b − a)]: 1/(b − a) is uniform, 0 and 2/(b − a) are triangles.
+
+    Raises
+    ------
+    InputError
+        Where the numbers are not those of a density.
+
+    Examples
+    --------
     >>> uniform = Linear(0.0, 3.0, 1 / 3)
     >>> uniform.icdf(torch.tensor(0.5))
     tensor(1.5000)
     >>> Linear(1, 3, 2)
     Traceback (most recent call last):
-    ValueError: h_b must lie in [0, 2/(b-a)] = [0, 1]; got 2. Use 0.5 for the uniform density.
+    lossdial.base.errors.InputError: h_b must lie in [0, 2/(b-a)] = [0, 1]; got 2.0. Use 0.5 for the uniform density.
     """
 
     arg_constraints = {  # noqa: RUF012 (torch.distributions declares it so)
@@ -139,11 +158,6 @@ class Linear(Distribution):
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> constraints.Constraint:
         return constraints.interval(self.a, self.b)
-
-    @property
-    def h_a(self) -> Tensor:
-        """The density at a."""
-        return self._A / self._width
 
     @property
     def mean(self) -> Tensor:
@@ -193,33 +207,27 @@ class Linear(Distribution):
         root = (A**2 + u * (B**2 - A**2)).clamp_min(torch.finfo(A.dtype).tiny).sqrt()
         return torch.minimum(self.a + 2 * self._width * u / (A + root), self.b)
 
-    def entropy(self) -> Tensor:
-        r""":math:`-\int p \log p`, by the antiderivative of x log x; the uniform case is its limit, log w."""
-        A, B = self._A, self._B
-        slope = B - A
-        flat = slope.abs() < 1e-4
-        safe = torch.where(flat, torch.ones_like(slope), slope)
-        # A floor under the logarithm, rather than xlogy, whose gradient is 0/0 at the triangular ends A = 0 and B = 0.
-        tiny = torch.finfo(A.dtype).tiny
-        exact = 0.5 - (B**2 * B.clamp_min(tiny).log() - A**2 * A.clamp_min(tiny).log()) / (2 * safe)
-        return torch.where(flat, -(slope**2) / 24, exact) + self._width.log()
-
     def __repr__(self) -> str:
         return f"Linear({_show(self.a)}, {_show(self.b)}, {_show(self.h_b)})"
 
 
 def _check_density(a: Tensor, b: Tensor, h_b: Tensor) -> None:
-    if not bool((torch.isfinite(a) & torch.isfinite(b) & torch.isfinite(h_b)).all()):
-        raise ValueError(f"a, b and h_b must be finite; got a={_show(a)}, b={_show(b)}, h_b={_show(h_b)}.")
+    for name, value in (("a", a), ("b", b), ("h_b", h_b)):
+        if not bool(torch.isfinite(value).all()):
+            raise InputError(name, "must be finite", got=plain(value))
     if bool((a >= b).any()):
-        raise ValueError(f"a must be smaller than b; got a={_show(a)}, b={_show(b)}. Use Constant for a single value.")
+        raise InputError(
+            "a", f"must be smaller than b = {_show(b)}", got=plain(a), remedy="Use Constant for a single value."
+        )
     peak = 2 / (b - a)
     # What rounding a and b to float32 may do to their difference: L(2.1, 2.2, 20) is a triangle, not an error.
     slack = 4 * torch.finfo(torch.float32).eps * (1 + (a.abs() + b.abs()) / (b - a))
     if bool(((h_b < 0) | (h_b > peak * (1 + slack))).any()):
-        raise ValueError(
-            f"h_b must lie in [0, 2/(b-a)] = [0, {_show(peak)}]; got {_show(h_b)}. "
-            f"Use {_show(peak / 2)} for the uniform density."
+        raise InputError(
+            "h_b",
+            f"must lie in [0, 2/(b-a)] = [0, {_show(peak)}]",
+            got=plain(h_b),
+            remedy=f"Use {_show(peak / 2)} for the uniform density.",
         )
 
 
@@ -231,10 +239,9 @@ def _broadcast(*values: float | Tensor) -> tuple[Tensor, ...]:
 
 
 def _show(value: Tensor) -> str:
-    """The shortest decimals that say what came."""
     if value.dim() == 0:
         return format(value.item(), ".6g")
-    return "[" + ", ".join(_show(v) for v in cast(list[Tensor], list(value))) + "]"
+    return "[" + ", ".join(_show(v) for v in value.unbind()) + "]"
 
 
 Form = Sequence[float] | Mapping[str, Any]
@@ -243,58 +250,70 @@ Form = Sequence[float] | Mapping[str, Any]
 Kind = TypeVar("Kind", bound=type[Distribution])
 
 _SHORT: Final[dict[int, Any]] = {1: Constant, 3: Linear}
-_KINDS: Final[dict[str, type[Distribution]]] = {k.__name__: k for k in (Constant, Linear, Uniform, Kumaraswamy)}
+_KINDS: Final[Registry[type[Distribution]]] = Registry("distribution")
+for _kind in (Constant, Linear, Uniform, Kumaraswamy):
+    _KINDS.add(_kind.__name__, _kind)
 
 
 def register_distribution(kind: Kind) -> Kind:
-    """Make a distribution known by its class name, so that JSON which names it can be read; a decorator.
+    """Make a class of distributions known by its name, so that JSON which names it can be read; a decorator.
 
+    Parameters
+    ----------
+    kind
+        A subclass of ``torch.distributions.Distribution`` with a bounded ``support`` and an ``icdf``.
+
+    Returns
+    -------
+    type
+        The class itself.
+
+    Examples
+    --------
     >>> @register_distribution
     ... class Halves(Uniform):
     ...     pass
     >>> from_json("tau", {"kind": "Halves", "low": 0, "high": 2})
     Halves(low: 0.0, high: 2.0)
     """
-    name = kind.__name__
-    known = _KINDS.get(name, kind)
-    if (known.__module__, known.__qualname__) != (kind.__module__, kind.__qualname__):
-        raise ValueError(f"kind {name!r} is already {known.__module__}.{known.__qualname__}; give yours another name.")
-    _KINDS[name] = kind  # the same name again is a cell of a notebook, run twice
+    _KINDS.add(kind.__name__, kind)
     return kind
 
 
 def check(name: str, distribution: object) -> None:
-    """Refuse what could not be a coordinate of λ, before anything is trained on it."""
+    """Refuse what cannot be a coordinate of λ, before anything is trained on it."""
     if not isinstance(distribution, Distribution):
-        remedy = f" Write {name}=Constant({distribution})." if isinstance(distribution, (int, float)) else ""
-        raise ValueError(f"{name} must be a distribution, such as Constant or Linear; got {distribution!r}.{remedy}")
+        number = isinstance(distribution, (int, float))
+        remedy = f"Write {name}=Constant({distribution})." if number else ""
+        raise InputError(name, "must be a distribution, such as Constant or Linear", got=distribution, remedy=remedy)
     kind = type(distribution).__name__
     shape = (*distribution.batch_shape, *distribution.event_shape)
     if shape:
-        raise ValueError(f"{name} must be a single distribution of one number; got {kind} of shape {shape}.")
+        raise InputError(name, f"must be a single distribution of one number; got {kind} of shape {shape}")
     low, high = bounds(distribution)
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise ValueError(
-            f"{name} must have a bounded support, an interval [a, b]; that of {kind} is [{low:g}, {high:g}]. "
-            "The network is told where in the interval λ lies: cut the density off, or take Linear(a, b, h_b)."
+        raise InputError(
+            name,
+            f"must have a bounded support, an interval [a, b]; that of {kind} is [{low:g}, {high:g}]",
+            remedy="The network reads where in the interval λ lies: truncate the density, or use Linear(a, b, h_b).",
         )
     quartiles = torch.tensor([0.25, 0.5, 0.75])
     try:
-        drawn = distribution.icdf(quartiles)
+        expected = distribution.icdf(quartiles)
     except NotImplementedError:
-        raise ValueError(
-            f"{name}: {kind} has no icdf. λ is drawn as icdf(u), u uniform by an explicit generator; define icdf."
-        ) from None
+        problem = f"must have an icdf, which {kind} has not: λ is drawn as icdf(u), with u uniform"
+        raise InputError(name, problem, remedy="Define icdf.") from None
     try:
-        again = type(distribution)(**_arguments(parameters(distribution))).icdf(quartiles)
-        difference = "" if torch.allclose(again.to(drawn), drawn, rtol=1e-4, atol=1e-6) else "the quartiles differ"
+        rebuilt = type(distribution)(**_as_arguments(parameters(distribution))).icdf(quartiles)
+        difference = "" if torch.allclose(rebuilt.to(expected), expected, rtol=1e-4, atol=1e-6) else "quartiles differ"
     except (AttributeError, TypeError, ValueError) as error:
         difference = str(error)
     if difference:
-        named = ", ".join(_named(distribution))
-        raise ValueError(
-            f"{name}: {kind} cannot be built again from what its arg_constraints name, ({named}): {difference}. "
-            "Let them name every argument of its constructor, each kept as an attribute."
+        names = ", ".join(_parameter_names(distribution))
+        raise InputError(
+            name,
+            f"must be built again from what its arg_constraints name; {kind} cannot, from ({names}): {difference}",
+            remedy="Let arg_constraints name every argument of the constructor, each kept as an attribute.",
         )
 
 
@@ -328,11 +347,11 @@ def _end(value: float | Tensor) -> Tensor:
 
 
 def parameters(distribution: Distribution) -> dict[str, Any]:
-    """What ``arg_constraints`` names, as numbers or lists of them."""
-    return {name: plain(torch.as_tensor(getattr(distribution, name))) for name in _named(distribution)}
+    """The arguments that ``arg_constraints`` names, as numbers or lists of numbers."""
+    return {name: plain(torch.as_tensor(getattr(distribution, name))) for name in _parameter_names(distribution)}
 
 
-def _named(distribution: Distribution) -> list[str]:
+def _parameter_names(distribution: Distribution) -> list[str]:
     try:
         return list(distribution.arg_constraints)
     except NotImplementedError:
@@ -346,48 +365,49 @@ def plain(value: Tensor) -> Any:
     return float(str(value.detach().cpu().numpy())) if value.is_floating_point() else value.item()
 
 
-def _arguments(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: torch.tensor(v) if isinstance(v, list) else v for name, v in found.items()}
+def _as_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: torch.tensor(v) if isinstance(v, list) else v for name, v in values.items()}
 
 
 def spell(distribution: Distribution) -> str:
     """How to build it again: ``Linear(0, 3, 0.33)``, ``Uniform(low=0, high=3)``."""
     if isinstance(distribution, (Constant, Linear)):
         return repr(distribution)
-    found = parameters(distribution).items()
-    shown = (f"{name}={value:.6g}" if isinstance(value, (int, float)) else f"{name}={value}" for name, value in found)
+    values = parameters(distribution).items()
+    shown = (f"{name}={value:.6g}" if isinstance(value, (int, float)) else f"{name}={value}" for name, value in values)
     return f"{type(distribution).__name__}({', '.join(shown)})"
 
 
 def to_json(name: str, distribution: Distribution) -> Form:
-    """One number is a Constant, three are a Linear; any other kind goes by its name."""
-    kind, found = type(distribution), parameters(distribution)
+    """One number is a Constant, three are a Linear; any other kind is written with its name."""
+    kind, values = type(distribution), parameters(distribution)
     if kind in _SHORT.values():
-        return list(found.values())
-    if _KINDS.get(kind.__name__) is not kind:
-        raise ValueError(
-            f"{name}: {kind.__name__} is not registered, so what is written could not be read. "
-            f"Write @register_distribution above its class, or call register_distribution({kind.__name__})."
+        return list(values.values())
+    if kind.__name__ not in _KINDS or _KINDS[kind.__name__] is not kind:
+        raise InputError(
+            name,
+            f"is a {kind.__name__}, which is not registered, so that what is written could not be read",
+            remedy=f"Write @register_distribution above its class, or call register_distribution({kind.__name__}).",
         )
-    return {"kind": kind.__name__, **found}
+    return {"kind": kind.__name__, **values}
 
 
 def from_json(name: str, form: Form) -> Distribution:
     """What :func:`to_json` wrote, or a short form as typed on a command line."""
     if not isinstance(form, Mapping):
         if not isinstance(form, Sequence) or isinstance(form, str) or len(form) not in _SHORT:
-            raise ValueError(
-                f"{name} needs one number (a constant) or three (a, b, h_b of a Linear); got {form}. "
-                'Any other kind goes by its name, as {"kind": "Uniform", "low": 0, "high": 3}.'
+            raise InputError(
+                name,
+                "needs one number (a constant) or three (a, b, h_b of a Linear)",
+                got=form,
+                remedy="Any other is an object with the name of its class as kind, and its arguments.",
             )
         return _SHORT[len(form)](*form)
     kind = form.get("kind")
-    if str(kind) not in _KINDS:
-        raise ValueError(
-            f"{name}: distribution {kind!r} is unknown; {closest(kind, _KINDS)} "
-            "Your own class is known once register_distribution was called with it."
-        )
+    if kind not in _KINDS:
+        remedy = "Your own class is known once register_distribution was called with it."
+        raise InputError(name, f"is of the unknown distribution {kind!r}; {closest(kind, _KINDS)}", remedy=remedy)
     try:
-        return _KINDS[str(kind)](**_arguments({key: value for key, value in form.items() if key != "kind"}))
+        return _KINDS[kind](**_as_arguments({key: value for key, value in form.items() if key != "kind"}))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: {kind} cannot be built from {dict(form)} ({error}).") from error
+        raise InputError(name, f"cannot be built as a {kind} from {dict(form)} ({error})") from error

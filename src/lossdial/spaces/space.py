@@ -1,4 +1,4 @@
-"""λ as a named point, and the space it is drawn from."""
+"""λ as a named point, and the space that it is drawn from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from lossdial.base.errors import warn
+from lossdial.base.errors import InputError, warn
 from lossdial.spaces import distributions as kinds
 
 __all__ = ["Lam", "Space"]
@@ -22,8 +22,17 @@ _TOLERANCE: Final = 1e-6  # a float32 endpoint such as 0.3 is inside its own ran
 
 @final
 class Lam:
-    """One λ or an array of them: ``values`` of shape (*shape, d), one column per name.
+    """One λ or an array of them, with a name for each coordinate.
 
+    Parameters
+    ----------
+    names
+        The names of the coordinates.
+    values
+        (*shape, d), one column for each name.
+
+    Examples
+    --------
     >>> lam = Lam(("gamma", "tau"), torch.tensor([0.1, 2.0]))
     >>> lam["tau"]
     tensor(2.)
@@ -54,7 +63,7 @@ class Lam:
     def __getitem__(self, key: str | int | slice | Tensor) -> Tensor | Lam:
         """The values of one name, ``lam["tau"]``; or the λ at an index, a slice or indices, ``lam[3]``."""
         if not isinstance(key, str):
-            len(self)  # one λ has no index
+            len(self)  # raises: one λ has no index
             return self.at(key)
         try:
             return self.values[..., self.names.index(key)]
@@ -85,7 +94,7 @@ class Lam:
     def as_dict(self) -> dict[str, float]:
         """``{"gamma": 0.1, "tau": 2.0}`` of one λ, in the fewest digits that give the same λ back."""
         if self.shape != ():
-            raise ValueError(f"as_dict() speaks of one λ; this is an array of shape {tuple(self.shape)}. Use at(i).")
+            raise InputError("", f"as_dict() is for one λ; this is an array of shape {tuple(self.shape)}. Use at(i)")
         return dict(zip(self.names, kinds.plain(self.values), strict=True))
 
     def __repr__(self) -> str:
@@ -103,9 +112,19 @@ class Lam:
 class Space:
     """A named product of independent distributions.
 
-    A coordinate is a ``Constant``, a ``Linear``, or any ``torch.distributions.Distribution`` of one number that has
-    a bounded ``support`` and an ``icdf``, such as ``Uniform``.
+    Parameters
+    ----------
+    **distributions
+        For each name a ``Constant``, a ``Linear``, or any ``torch.distributions.Distribution`` of one number that has
+        a bounded ``support`` and an ``icdf``, such as ``Uniform``.
 
+    Raises
+    ------
+    InputError
+        Where a distribution cannot be a coordinate of λ; the error says why.
+
+    Examples
+    --------
     >>> from lossdial.spaces import Linear
     >>> space = Space(gamma=Linear(0, 0.3, 0), tau=Linear(0, 3, 0.33))
     >>> space.point(gamma=0.1, tau=2)
@@ -118,13 +137,13 @@ class Space:
 
     def __init__(self, **distributions: Distribution) -> None:
         if not distributions:
-            raise ValueError("A space needs at least one name, such as Space(tau=Linear(0, 3, 1/3)).")
+            raise InputError("space", "needs at least one name, such as Space(tau=Linear(0, 3, 1/3))")
         for name, distribution in distributions.items():
             kinds.check(name, distribution)
         self._distributions = distributions
         self.names: tuple[str, ...] = tuple(distributions)
         self._bounds = {name: kinds.bounds(d) for name, d in distributions.items()}
-        #: the names that vary: what the network is told
+        #: the names that vary, which the network reads
         self.free: tuple[str, ...] = tuple(name for name, (low, high) in self._bounds.items() if low < high)
         bounds = self._bounds.values()
         self._low = torch.tensor([low for low, _ in bounds])
@@ -136,7 +155,7 @@ class Space:
 
     @property
     def dim(self) -> int:
-        """How many coordinates vary; 0 is a baseline."""
+        """The number of coordinates that vary; 0 for a baseline."""
         return len(self.free)
 
     def __getitem__(self, name: str) -> Distribution:
@@ -147,18 +166,32 @@ class Space:
         return self._bounds[name]
 
     def sample(self, shape: Sequence[int] = (), generator: torch.Generator | None = None) -> Lam:
-        """λ of the given shape, each coordinate drawn independently."""
+        """Draw λ of a shape, each coordinate independently.
+
+        Parameters
+        ----------
+        shape
+            The shape of the array; () for one λ.
+        generator
+            Of the random numbers; torch's global one unless given.
+
+        Examples
+        --------
+        >>> from lossdial.spaces import Linear
+        >>> Space(tau=Linear(0, 3, 1 / 3)).sample((4,), torch.Generator().manual_seed(0)).shape
+        torch.Size([4])
+        """
         drawn = [kinds.draw(d, shape, generator) for d in self._distributions.values()]
         return Lam(self.names, torch.stack(drawn, dim=-1))
 
     def point(self, **values: float) -> Lam:
-        """One λ. Constants may be left out; a value outside the trained range is allowed and warned of."""
+        """One λ; constants may be left out. A value outside the trained range is allowed, with a warning."""
         lam = self._product({name: [value] for name, value in values.items()}).at(0)
         self.warn_outside(lam)
         return lam
 
     def grid(self, **values: Sequence[float]) -> Lam:
-        """Every combination of the given values, last name fastest: λ of shape (m,)."""
+        """Every combination of the values of each name, the last name fastest: λ of shape (m,)."""
         lam = self._product(values)
         self.warn_outside(lam)
         return lam
@@ -167,39 +200,39 @@ class Space:
         self._check_known(values)
         missing = [name for name in self.free if name not in values]
         if missing:
-            raise ValueError(f"λ needs a value for {', '.join(missing)}; got {', '.join(values) or 'none'}.")
+            raise InputError("lam", f"needs a value for {', '.join(missing)}; got {', '.join(values) or 'none'}")
         axes = [_axis(name, values.get(name, [self.bounds(name)[0]])) for name in self.names]
         return Lam(self.names, torch.tensor(list(itertools.product(*axes)), dtype=torch.get_default_dtype()))
 
     def _check_known(self, values: Iterable[str]) -> None:
         unknown = [name for name in values if name not in self.names]
         if unknown:
-            raise ValueError(f"λ has no {unknown[0]!r}; this space has {', '.join(self.names)}.")
+            raise InputError("lam", f"has no {unknown[0]!r}; this space has {', '.join(self.names)}")
 
     def stack(self, points: Sequence[Mapping[str, float]]) -> Lam:
-        """The given λ, in their order: shape (m,)."""
+        """Points as one array of λ, in their order: shape (m,)."""
         return Lam(self.names, torch.stack([self.point(**point).values for point in points]))
 
     def even_grid(self, per_axis: int = 11) -> Lam:
         """The trained range covered evenly, ends included: λ of shape (per_axis ** dim,)."""
         if per_axis < 1:
-            raise ValueError(f"per_axis must be at least 1; got {per_axis}.")
+            raise InputError("per_axis", "must be at least 1", got=per_axis)
         # In float64 and rounded, so that a person reads 0.9 and not 0.90000004.
         return self.grid(**{n: np.linspace(*self.bounds(n), per_axis).round(7).tolist() for n in self.free})
 
     def nearest(self, values: Mapping[str, float]) -> Lam:
-        """The λ of this space closest to the given values, coordinate by coordinate."""
+        """The λ closest to some values, coordinate by coordinate; the middle of the range where a value is missing."""
         self._check_known(values)
         low, high = self._low.tolist(), self._high.tolist()
-        wanted = [values.get(n, (lo + hi) / 2) for n, lo, hi in zip(self.names, low, high, strict=True)]
-        return Lam(self.names, torch.tensor(wanted).clamp(self._low, self._high))
+        complete = [values.get(n, (lo + hi) / 2) for n, lo, hi in zip(self.names, low, high, strict=True)]
+        return Lam(self.names, torch.tensor(complete).clamp(self._low, self._high))
 
     def contains(self, lam: Lam) -> Tensor:
         """Whether each λ lies in the trained range: bool of λ's shape."""
         return (self._overshoot(lam) <= _TOLERANCE * (1 + self._high.abs())).all(-1)
 
     def warn_outside(self, lam: Lam) -> None:
-        """Warn, with the distance, where λ leaves the range that training has seen."""
+        """Warn, with the distance, where λ lies outside the trained range."""
         if bool(self.contains(lam).all()):
             return
         overshoot = self._overshoot(lam).reshape(-1, len(self.names)).max(0).values.tolist()
@@ -218,20 +251,26 @@ class Space:
 
     def _check_names(self, lam: Lam) -> None:
         if lam.names != self.names:
-            raise ValueError(
-                f"λ is named ({', '.join(lam.names)}), this space ({', '.join(self.names)}); "
-                "draw or build λ with this space."
-            )
+            problem = f"has the names ({', '.join(lam.names)}), this space ({', '.join(self.names)})"
+            raise InputError("lam", problem, remedy="Draw or build λ with this space.")
 
     def encode(self, lam: Lam) -> Tensor:
-        """What the network is told: the varying coordinates, each range mapped to [−1, 1]; shape (*shape, dim)."""
+        """What the network reads: the varying coordinates, each range mapped to [−1, 1]; shape (*shape, dim)."""
         self._check_names(lam)
         values = lam.values[..., self._free_index]
         return (values - self._middle.to(values)) / self._half_width.to(values)
 
     def to_json(self) -> dict[str, kinds.Form]:
-        """``{"tau": [0, 3, 0.33], "gamma": [0.1]}``: three numbers are a Linear, one is a Constant; any other kind goes
-        by its name, ``{"kind": "Uniform", "low": 0, "high": 3}``."""
+        """The space as JSON: three numbers are a Linear, one is a Constant.
+
+        Any other distribution is written with its name, as ``{"kind": "Uniform", "low": 0, "high": 3}``.
+
+        Examples
+        --------
+        >>> from lossdial.spaces import Constant, Linear
+        >>> Space(tau=Linear(0, 3, 0.33), gamma=Constant(0.1)).to_json()
+        {'tau': [0.0, 3.0, 0.33], 'gamma': [0.1]}
+        """
         return {name: kinds.to_json(name, d) for name, d in self._distributions.items()}
 
     @classmethod
@@ -259,7 +298,5 @@ def _axis(name: str, values: Sequence[float]) -> list[float]:
     except (TypeError, ValueError):
         axis = []
     if not axis or not all(math.isfinite(v) for v in axis):
-        raise ValueError(
-            f"{name} must be finite numbers, one for point(), a list of one or more for grid(); got {values}."
-        )
+        raise InputError(name, "must be finite numbers, one for point(), a list of one or more for grid()", got=values)
     return axis
