@@ -225,9 +225,7 @@ def test_lam_of_another_space_is_refused(space: Space) -> None:
     """The same numbers in another order would otherwise be read as the wrong hyperparameters."""
     swapped = Lam(("tau", "alpha", "gamma"), torch.tensor([2.0, 0.25, 0.1]))
     for method in (space.encode, space.contains, space.warn_outside):
-        with pytest.raises(
-            ValueError, match=r"lam has the names \(tau, alpha, gamma\), this space"
-        ):
+        with pytest.raises(ValueError, match=r"lam has the names \(tau, alpha, gamma\), this space"):
             method(swapped)
 
 
