@@ -9,17 +9,7 @@ from scipy.stats import binomtest
 from lossdial.dial.metrics import registry
 from lossdial.dial.metrics.ranking import Counts
 from lossdial.dial.points import Estimate
-from lossdial.explorer.figures import (
-    NONE,
-    Setting,
-    Sizes,
-    figures,
-    people,
-    printed,
-    ratio_high,
-    ratio_low,
-    wilson,
-)
+from lossdial.explorer.figures import NONE, Setting, Sizes, figures, people, printed, ratio_high, ratio_low, wilson
 
 SIZES = Sizes(60, 340, 60, 340)
 

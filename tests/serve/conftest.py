@@ -132,10 +132,7 @@ def client(fitted: LCTClassifier, tmp_path_factory: pytest.TempPathFactory) -> I
     folder = tmp_path_factory.mktemp("serving") / "run"
     fitted.save(folder)
     server = Server(
-        folder,
-        lambda bundle: page_of(bundle, str(folder), None, Columns(), "people"),
-        port=0,
-        limits=Limits(rows=500),
+        folder, lambda bundle: page_of(bundle, str(folder), None, Columns(), "people"), port=0, limits=Limits(rows=500)
     )
     thread = server.in_background()
     yield Client(server)

@@ -79,12 +79,12 @@ def scores_by_lam(surface: Surface) -> Iterator[FloatArray]:
 
 
 def write_columns(
-    streams: Streams, surface: Surface, held: Split, stated: Sequence[Calibration | None], hashed: Any
+    streams: Streams, surface: Surface, division: Split, stated: Sequence[Calibration | None], hashed: Any
 ) -> None:
     """Write cuts, counts of the split, what the pictures show, and witnesses of every λ; `hashed` takes the scores."""
     _write_cuts(streams, surface, hashed)
-    if not held.refusal:
-        _write_split(streams, surface, held)
+    if not division.refusal:
+        _write_split(streams, surface, division)
     _write_pictures(streams, surface, stated)
     if surface.n_lams > 1:
         _write_witnesses(streams, surface)
@@ -103,12 +103,13 @@ def _write_cuts(streams: Streams, surface: Surface, hashed: Any) -> None:
         _write(streams, name, values, surface.weight is None, "falling")
 
 
-def _write_split(streams: Streams, surface: Surface, held: Split) -> None:
+def _write_split(streams: Streams, surface: Surface, division: Split) -> None:
     most = most_cuts(surface.n_lams)
     columns = [
-        split_counts(surface.labels, score, held.choosing, held.counted, most) for score in scores_by_lam(surface)
+        split_counts(surface.labels, score, division.choosing, division.counted, most)
+        for score in scores_by_lam(surface)
     ]
-    names = ["chosen_tp", "chosen_fp"] if held.choosing.any() else []
+    names = ["chosen_tp", "chosen_fp"] if division.choosing.any() else []
     for name in [*names, "certifying_tp"]:
         streams.counts(name, np.concatenate([getattr(column, name) for column in columns]), "falling")
     if not use_short(surface.score(0).dtype, surface.n_lams * surface.n_positive):

@@ -19,14 +19,7 @@ from lossdial.explorer import images
 from lossdial.explorer.columns import Split, scores_by_lam, split, write_columns
 from lossdial.explorer.encoding import Streams
 from lossdial.explorer.noise import grade
-from lossdial.explorer.summaries import (
-    GRID,
-    HISTOGRAM_BINS,
-    RELIABILITY_BINS,
-    histogram,
-    most_cuts,
-    quantile_cuts,
-)
+from lossdial.explorer.summaries import GRID, HISTOGRAM_BINS, RELIABILITY_BINS, histogram, most_cuts, quantile_cuts
 
 FORMAT = "lossdial points 1"
 
@@ -80,11 +73,11 @@ def labelled_payload(dial: Dial, points: Sequence[OperatingPoint], pictures: Any
     """The content of a page of labelled scores, in JSON's own types."""
     surface = dial.surface
     samples = surface.samples
-    held = split(samples, surface.n_lams)
+    division = split(samples, surface.n_lams)
     maps = calibrations(surface, AUTO)
     streams = Streams()
     hashed = hashlib.sha256(surface.y.tobytes())
-    write_columns(streams, surface, held, maps, hashed)
+    write_columns(streams, surface, division, maps, hashed)
     graded = grade(surface, calibrated(surface, maps))
     for metric in graded:
         streams.floats(f"metric {metric.name}", metric.values)
@@ -99,7 +92,7 @@ def labelled_payload(dial: Dial, points: Sequence[OperatingPoint], pictures: Any
         "weighted": samples.weight is not None,
         "notes": _notes(samples, surface.n_lams),
         "metrics": [{"name": m.name, "greater": m.greater_is_better, "best": m.best, "reach": m.reach} for m in graded],
-        "certify": _certify(samples, held),
+        "certify": _certify(samples, division),
         "calibrations": [None if each is None else calibration_to_json(each) for each in maps],
         "grid": GRID.tolist(),
         "bins": {"histogram": HISTOGRAM_BINS, "reliability": min(RELIABILITY_BINS, samples.size)},
@@ -206,18 +199,18 @@ def _pictures(streams: Streams, dial: Dial, pictures: Any) -> dict[int, str]:
     return dict(images.thumbnails(pictures, images.most_shown(shown, numbers)))
 
 
-def _certify(samples: Samples, held: Split) -> dict[str, Any]:
+def _certify(samples: Samples, division: Split) -> dict[str, Any]:
     labels = samples.labels
 
     def both(side: BoolArray) -> dict[str, int]:
         return {"positive": int(np.count_nonzero(side & labels)), "negative": int(np.count_nonzero(side & ~labels))}
 
     return {
-        "refusal": held.refusal,
-        "n": int(np.count_nonzero(held.counted)),
-        "choosing": both(held.choosing),
-        "certifying": both(held.certifying),
-        "split": bool(held.choosing.any()),
+        "refusal": division.refusal,
+        "n": int(np.count_nonzero(division.counted)),
+        "choosing": both(division.choosing),
+        "certifying": both(division.certifying),
+        "split": bool(division.choosing.any()),
         "groups": samples.groups is not None,
     }
 

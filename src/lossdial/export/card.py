@@ -15,8 +15,6 @@ from lossdial.data.schema import ArraySchema, ImageSchema, Schema, TableSchema
 from lossdial.dial import OperatingPoint
 from lossdial.dial.uncertainty.intervals import rounded
 
-__all__ = ["model_card"]
-
 
 def model_card(bundle: Bundle, title: str = "A model of lossdial", onnx: str | None = None) -> str:
     """The model card. It uses the bundle alone, and leaves open what the bundle does not know.
@@ -50,12 +48,7 @@ def _front(bundle: Bundle, title: str, onnx: str | None) -> dict[str, Any]:
     task = _task(bundle.predictor.schema)
     measured = {name: p for name, p in bundle.points.items() if any(_finite(p.crossfit))}
     tags = ["lossdial", "imbalanced-classification", "binary-classification", *(["onnx"] if onnx else [])]
-    front: dict[str, Any] = {
-        "license": "unknown",
-        "library_name": "lossdial",
-        "pipeline_tag": task,
-        "tags": tags,
-    }
+    front: dict[str, Any] = {"license": "unknown", "library_name": "lossdial", "pipeline_tag": task, "tags": tags}
     metrics = sorted({metric for p in measured.values() for metric, _ in _finite(p.crossfit)})
     if metrics:
         front["metrics"] = metrics

@@ -15,8 +15,6 @@ from lossdial.data.encoder.columns import DAYS, CategoryColumn, Column, DateColu
 from lossdial.data.encoder.table import TableCoder
 from lossdial.export.nodes import Nodes
 
-__all__ = ["GraphColumn", "encode", "graph_columns"]
-
 _DAY: Final = 86_400.0
 _GAPS: Final = ("", "<missing>", "<gap>")
 

@@ -20,8 +20,6 @@ from lossdial.dial.metrics.registry import sigmoid
 from lossdial.export.nodes import ExportError
 from lossdial.export.session import OnnxAnswers, OnnxModel
 
-__all__ = ["TOLERANCE", "Check", "check", "encoded", "made_up"]
-
 #: of scores, where they are below 1, and of probabilities
 TOLERANCE: Final = 1e-4
 _BATCHES: Final = (1, 2, 1000)

@@ -18,8 +18,6 @@ from lossdial.dial.monitor.prevalence import log_odds
 from lossdial.export.nodes import Nodes
 from lossdial.spaces import Space
 
-__all__ = ["RESERVED", "Settings", "data_log_odds", "decisions", "lam_input", "settings"]
-
 #: names of inputs and outputs that a column cannot have
 RESERVED: Final = ("point", "threshold", "prevalence", "label", "probability", "score")
 _NAN: Final = np.array([np.nan])
@@ -68,17 +66,17 @@ def settings(graph: Nodes, points: Mapping[str, OperatingPoint], default: str, s
         values_int64s=list(range(len(names))),
         default_int64=len(names),  # a row of NaN: no score, rather than another point's
     )
-    given, codes = [], []
+    absences, codes = [], []
     for name in space.free:
         low, high = space.bounds(name)
         own = _looked_up(graph, row, [p.lam[name] for p in points.values()], np.float32)
         value, absent = _given(graph, lam_input(name), np.float32, own, f"{name} of λ, trained on [{low:g}, {high:g}]")
-        given.append(absent)
+        absences.append(absent)
         codes.append(_code(graph, value, space, name))
     if codes:
         code = codes[0] if len(codes) == 1 else graph.add("Concat", *codes, axis=0)
-        absent = given[0]
-        for other in given[1:]:
+        absent = absences[0]
+        for other in absences[1:]:
             absent = graph.add("And", absent, other)
         by_hand = graph.add("Not", absent)
     else:
@@ -96,10 +94,10 @@ def _looked_up(graph: Nodes, row: str, values: list[float], kind: Any) -> str:
     return graph.add("Gather", table, row, axis=0)  # (1,)
 
 
-def _given(graph: Nodes, name: str, kind: Any, own: str, said: str) -> tuple[str, str]:
+def _given(graph: Nodes, name: str, kind: Any, own: str, text: str) -> tuple[str, str]:
     """An input (1,) whose default, NaN, is the point's own value; what holds, and whether it is the point's own."""
     graph.constant(_NAN.astype(kind), name)
-    value = graph.input(name, kind, [1], f"{said}; NaN: the point's own")
+    value = graph.input(name, kind, [1], f"{text}; NaN: the point's own")
     absent = graph.add("IsNaN", value)
     return graph.add("Where", absent, own, value), absent
 
@@ -152,14 +150,16 @@ def _shift(graph: Nodes, set_to: Settings, bundle: Bundle) -> str:
     base = graph.add("Where", set_to.by_hand, trained, base)
     share = set_to.prevalence
     rest = graph.add("Sub", graph.constant(np.ones(1)), share)
-    there = graph.add("Sub", graph.add("Log", graph.add("Div", share, rest)), base)
-    return graph.add("Where", graph.add("IsNaN", share), own, there)
+    shift = graph.add("Sub", graph.add("Log", graph.add("Div", share, rest)), base)
+    return graph.add("Where", graph.add("IsNaN", share), own, shift)
 
 
 def _calibrated(graph: Nodes, s: str, row: str, points: list[OperatingPoint]) -> str:
     """The margins of scores (n,) after the calibration of the point in that row."""
-    found = [_smooth(p) for p in points]
-    slope, constant, a, b = (_looked_up(graph, row, list(column), np.float64) for column in zip(*found, strict=True))
+    smooth_maps = [_smooth(p) for p in points]
+    slope, constant, a, b = (
+        _looked_up(graph, row, list(column), np.float64) for column in zip(*smooth_maps, strict=True)
+    )
     low = graph.add("Mul", a, _softplus(graph, graph.add("Neg", s)))
     high = graph.add("Mul", b, _softplus(graph, s))
     line = graph.add("Add", graph.add("Mul", slope, s), constant)

@@ -27,8 +27,6 @@ from lossdial.export.nodes import ML_OPSET, OPSET, ExportError, Nodes, network_g
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["Exported", "to_onnx"]
-
 FORMAT: Final = "1"
 _LARGEST: Final = 2**31 - 1  # bytes of one protocol buffer
 

@@ -21,8 +21,6 @@ from lossdial.models.network import evaluating
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["ML_OPSET", "OPSET", "ExportError", "Nodes", "network_graph"]
-
 #: of ONNX's own operators, and of those for machine learning, among which is the dictionary of texts
 OPSET: Final = 18
 ML_OPSET: Final = 2

@@ -21,8 +21,6 @@ from lossdial.dial.checks import require_prevalence
 from lossdial.export.columns import GraphColumn, graph_columns
 from lossdial.export.decisions import RESERVED, lam_input
 
-__all__ = ["OnnxAnswers", "OnnxModel"]
-
 
 @dataclass(frozen=True, eq=False)
 class OnnxAnswers:
@@ -147,11 +145,7 @@ class OnnxModel:
         return self.points[name]
 
     def _settings(
-        self,
-        point: str | None,
-        lam: Mapping[str, float] | None,
-        threshold: float | None,
-        prevalence: float | None,
+        self, point: str | None, lam: Mapping[str, float] | None, threshold: float | None, prevalence: float | None
     ) -> dict[str, NDArray[Any]]:
         """The inputs that are not rows."""
         feed: dict[str, NDArray[Any]] = {}

@@ -22,48 +22,14 @@ from starlette.exceptions import HTTPException
 from lossdial.base.errors import closest
 from lossdial.dial import OperatingPoint
 from lossdial.explorer import POINTS_FORMAT, points_from
+from lossdial.serve import choices, questions
 from lossdial.serve.batches import Batcher, Decided
-from lossdial.serve.choices import (
-    DEFAULT,
-    SETTINGS,
-    Choice,
-    Setting,
-    above_by_probability,
-    are_probabilities,
-    described,
-    lam_of,
-    moved,
-    named,
-    require_one_cut,
-    require_probabilities,
-    scores_to_margins,
-)
+from lossdial.serve.choices import DEFAULT, SETTINGS, Choice, Setting
 from lossdial.serve.description import described_api, docs_page, predict_parameters
 from lossdial.serve.guard import Guard, Limits, Refused, error_body, shortened
 from lossdial.serve.live import Live, PageOf, Served
-from lossdial.serve.metrics import Metrics
-from lossdial.serve.monitors import Monitors, outcomes_of, state_of
-from lossdial.serve.questions import (
-    Adapted,
-    AdaptQuestion,
-    DecideQuestion,
-    Decision,
-    Error,
-    MonitorState,
-    OutcomesAnswer,
-    OutcomesQuestion,
-    PointList,
-    PointsQuestion,
-    Prediction,
-    PredictQuery,
-    PredictQuestion,
-    Ready,
-    Saved,
-    explained,
-)
+from lossdial.serve.observation import Metrics, Monitors, outcomes_of, state_of
 from lossdial.serve.rows import Inputs, form_files
-
-__all__ = ["Service"]
 
 _JSON: Final = "application/json"
 _LARGE: Final = 2**16  # bytes of a body that is not parsed on the event loop
@@ -124,13 +90,13 @@ class Service:
             docs_url=None,  # FastAPI's own page loads its script from elsewhere
             redoc_url=None,
             redirect_slashes=False,
-            responses={"default": {"model": Error, "description": "What came, what is legal, and what to do."}},
+            responses={"default": {"model": questions.Error, "description": "What came, what is legal, what to do."}},
         )
         app.router.route_class = _Route
         add = app.add_api_route
+        extra: Any = {"response_model": questions.Prediction, "openapi_extra": predict_parameters()}
+        add("/predict", self.predict, methods=["POST"], **extra, summary="Predict rows or images.")
         add("/", self.page, response_class=HTMLResponse, summary="The explorer page.")
-        add("/predict", self.predict, methods=["POST"], response_model=Prediction, summary="Predict rows or images.",
-            openapi_extra=predict_parameters())  # fmt: skip
         unset: Any = {"methods": ["POST"], "response_model_exclude_unset": True}
         add("/decide", self.decide, **unset, summary="Decide by scores, of this model or another.")
         add("/adapt", self.adapt, **unset, summary="The point of least expected cost at another prevalence.")
@@ -177,17 +143,17 @@ class Service:
         served = self.live.now
         inputs, asked = await self._inputs(served, request)
         if request.scope["query_string"]:
-            asked = _joined(asked, PredictQuery.model_validate(dict(request.query_params)))
+            asked = _joined(asked, questions.PredictQuery.model_validate(dict(request.query_params)))
         setting = Setting(asked.point, asked.lam_items, asked.threshold, asked.prevalence)
         choice = served.choose(DEFAULT if setting == Setting() else setting)
         decided = await self.batcher.decide(served.bundle.predictor, choice, inputs)
         return _answer(served, choice, decided)
 
-    async def _inputs(self, served: Served, request: Request) -> tuple[Inputs, PredictQuery]:
+    async def _inputs(self, served: Served, request: Request) -> tuple[Inputs, questions.PredictQuery]:
         """The rows of a body; and what decides them, as far as the body says so."""
         reader, kind = served.reader, _content_type(request)
         if kind == _JSON:
-            asked = PredictQuestion.model_validate(await request.json())
+            asked = questions.Predict.model_validate(await request.json())
             if (asked.rows is None) == (asked.images is None):
                 what = "images" if reader.kind == "images" else "rows"
                 raise Refused(400, f"give {what}: a JSON object with {what}, and perhaps {', '.join(SETTINGS)}.")
@@ -196,46 +162,47 @@ class Service:
             return replace(inputs, quick=False) if large and inputs.quick else inputs, asked
         body = await request.body()
         if kind == "text/csv":
-            return reader.csv(body), PredictQuery()
+            return reader.csv(body), questions.PredictQuery()
         if kind == "multipart/form-data":
-            return reader.images(await form_files(request.headers, body, self.limits.rows)), PredictQuery()
+            return reader.images(await form_files(request.headers, body, self.limits.rows)), questions.PredictQuery()
         if kind.startswith("image/"):
-            return reader.images([body]), PredictQuery()
+            return reader.images([body]), questions.PredictQuery()
         legal = (
             "application/json, multipart/form-data or image/…" if reader.kind == "images" else f"{_JSON} or text/csv"
         )
         raise Refused(415, f"the Content-Type must be {legal}; got {kind[:60]!r}.")
 
-    def decide(self, question: DecideQuestion) -> Decision:
+    def decide(self, question: questions.Decide) -> questions.Decision:
         served, others = self.live.now, self.live.others
         setting = Setting(question.point, None, question.threshold, question.prevalence)
         name = question.point or "default"
         score_is = self.live.score_is.get(name)
         scores = self._scores(question.scores)
-        as_probabilities = are_probabilities(question.scores_are, name, score_is)
-        point = named({**served.bundle.points, **others}, name)
-        require_one_cut(point, setting)
+        as_probabilities = choices.are_probabilities(question.scores_are, name, score_is)
+        point = choices.named({**served.bundle.points, **others}, name)
+        choices.require_one_cut(point, setting)
         stated = as_probabilities and name not in others  # by this model: calibrated, at the point's prevalence
         if stated and point.lower is not None:
             raise Refused(400, f"{name!r} is a referral band, on scores; post the score that /predict answers.")
         if stated:
-            require_probabilities(scores, "scores_are says probabilities")
+            choices.require_probabilities(scores, "scores_are says probabilities")
             if setting.threshold is not None:
                 raise Refused(400, "a threshold by hand is a score, not a probability; post scores beside it.")
         elif as_probabilities:
-            scores = scores_to_margins(scores, name, score_is)
+            scores = choices.scores_to_margins(scores, name, score_is)
             if setting.threshold is not None:  # in the units of the scores
-                threshold = scores_to_margins(np.array([setting.threshold]), name, score_is, "threshold")
+                threshold = choices.scores_to_margins(np.array([setting.threshold]), name, score_is, "threshold")
                 setting = replace(setting, threshold=float(threshold[0]))
         if setting.prevalence is not None:
-            point = moved(point, setting.prevalence, self._own_share(served, point))
-        choice = described(point, setting, None)
-        probability = scores if stated else np.asarray(choice.point.probability(scores))
+            point = choices.moved(point, setting.prevalence, self._own_share(served, point))
+        choice = choices.described(point, setting, None)
+        probability: Any = scores if stated else np.asarray(choice.point.probability(scores))
+        decision: Any
         if point.lower is not None:
-            decision = point.actions(scores).tolist()
+            decision = point.actions(scores)
         else:
-            decision = (above_by_probability(choice.point, scores) if stated else choice.point.predict(scores)).tolist()
-        return Decision(decision=decision, probability=probability.tolist(), **choice.answer)
+            decision = choices.above_by_probability(choice.point, scores) if stated else choice.point.predict(scores)
+        return questions.Decision(decision=decision.tolist(), probability=probability.tolist(), **choice.answer)
 
     def _own_share(self, served: Served, point: OperatingPoint) -> float:
         if point.name not in self.live.others:
@@ -245,7 +212,7 @@ class Service:
             raise Refused(409, f"point {point.name!r} does not tell the prevalence of its data; leave prevalence out.")
         return counts[0] / max(1, sum(counts))
 
-    def adapt(self, question: AdaptQuestion) -> Adapted:
+    def adapt(self, question: questions.Adapt) -> questions.Adapted:
         if question.save:
             self._require_saving()
         bundle = self.live.now.bundle
@@ -255,27 +222,27 @@ class Service:
             )
         if question.save:
             self.live.save((point,), question.replace)
-        return Adapted(saved=question.save, certified=False, point=point.to_json())
+        return questions.Adapted(saved=question.save, certified=False, point=point.to_json())
 
     # --- points
 
-    async def points(self) -> PointList:
+    async def points(self) -> questions.Points:
         bundle = self.live.now.bundle
-        return PointList(
+        return questions.Points(
             format=POINTS_FORMAT,
             points=[_listed(point) for point in bundle.points.values()],
             others=[_listed(point) for point in self.live.others.values()],
         )
 
-    def save_points(self, question: PointsQuestion, replace: bool = False) -> Saved:
+    def save_points(self, question: questions.SavePoints, replace: bool = False) -> questions.Saved:
         self._require_saving()
         points = points_from(question.model_dump(), "the body")
         for point in points:
-            lam_of(self.live.now.bundle, point.lam)
+            choices.lam_of(self.live.now.bundle, point.lam)
             if not 0 < len(point.name.strip()) <= 200:
                 raise Refused(400, "the name of a point must be text of 1 to 200 characters.")
         taken = self.live.save(points, replace)
-        return Saved(saved=[*taken.new, *taken.replaced], there_already=list(taken.known), certified=False)
+        return questions.Saved(saved=[*taken.new, *taken.replaced], there_already=list(taken.known), certified=False)
 
     def _require_saving(self) -> None:
         if not self.allow_save:
@@ -283,19 +250,19 @@ class Service:
 
     # --- outcomes
 
-    def see(self, question: OutcomesQuestion) -> OutcomesAnswer:
+    def see(self, question: questions.Outcomes) -> questions.MonitorOfPoint:
         served, name = self.live.now, question.point
-        point = named({**served.bundle.points, **self.live.others}, name)
+        point = choices.named({**served.bundle.points, **self.live.others}, name)
         scores = self._scores(question.scores)
         labels = served.labels if name in served.bundle.points else (0, 1)
         outcomes = outcomes_of(question.outcomes, labels, len(scores))
         score_is = self.live.score_is.get(name)
         if score_is == "probability":
-            scores = scores_to_margins(scores, name, score_is)
+            scores = choices.scores_to_margins(scores, name, score_is)
         state = state_of(self.monitors.see(name, point, scores, outcomes))
-        return OutcomesAnswer(point=name, **dict(state))
+        return questions.MonitorOfPoint(point=name, **dict(state))
 
-    def monitored(self) -> dict[str, MonitorState]:
+    def monitored(self) -> dict[str, questions.MonitorState]:
         points = {**self.live.now.bundle.points, **self.live.others}
         with _conflict():
             return {name: state_of(monitor) for name, monitor in self.monitors.all(points).items()}
@@ -309,7 +276,7 @@ class Service:
     async def health(self) -> dict[str, str]:
         return {"status": "alive"}
 
-    async def readiness(self) -> Ready:
+    async def readiness(self) -> questions.Ready:
         if not self.ready:
             raise Refused(503, "the server is starting, or shutting down.", {"Retry-After": "1"})
         note = ""
@@ -317,15 +284,15 @@ class Service:
             note = "the model on disk changed and cannot be read; the one before it is served."
             if self.token is None:  # with one, this may be answered to a stranger; the log has the reason
                 note += f" {shortened(self.live.trouble)}"
-        return Ready(status="ready", waiting_rows=self.batcher.rows, note=note)
+        return questions.Ready(status="ready", waiting_rows=self.batcher.rows, note=note)
 
     def measured(self) -> Response:
         with _conflict():
             return PlainTextResponse(self.metrics.text(self.live, self.monitors, self.batcher.rows))
 
     async def docs(self) -> Response:
-        html, policy = docs_page(self._fastapi.openapi())
-        return HTMLResponse(html, headers={"Content-Security-Policy": policy})
+        policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+        return HTMLResponse(docs_page(self._fastapi.openapi()), headers={"Content-Security-Policy": policy})
 
     def _scores(self, scores: Sequence[float]) -> Any:
         if len(scores) > self.limits.rows:
@@ -359,13 +326,13 @@ def _require_names(request: Request, names: Sequence[str]) -> None:
         seen.add(name)
 
 
-def _joined(body: PredictQuery, query: PredictQuery) -> PredictQuery:
+def _joined(body: questions.PredictQuery, query: questions.PredictQuery) -> questions.PredictQuery:
     """What body and query ask together; each may say another part of it."""
-    given = {name: value for name, value in query if value is not None}
-    for name in given:
+    from_query = {name: value for name, value in query if value is not None}
+    for name in from_query:
         if getattr(body, name) is not None:
             raise Refused(400, f"{name} is given in the query and in the body; give it once.")
-    return body.model_copy(update=given)
+    return body.model_copy(update=from_query)
 
 
 def _answer(served: Served, choice: Choice, decided: Decided) -> Response:
@@ -409,7 +376,7 @@ def _refusal(error: Exception, request: Request, methods: dict[str, list[str]]) 
     elif isinstance(error, HTTPException):
         status, text = error.status_code, f"there is no {path!r}; {closest(path, methods)}"
     elif isinstance(error, RequestValidationError | ValidationError):
-        status, text = 400, explained(error.errors())
+        status, text = 400, questions.explained(error.errors())
     elif isinstance(error, ValueError):
         status, text = 400, str(error)
     else:

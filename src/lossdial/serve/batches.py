@@ -20,8 +20,6 @@ from lossdial.serve.choices import Choice
 from lossdial.serve.guard import Limits, Refused
 from lossdial.serve.rows import Encoded, Inputs
 
-__all__ = ["Batcher", "Decided"]
-
 _PASS: Final = 1024  # rows of one pass that several requests share
 _QUICK_JOBS: Final = 16
 
@@ -85,10 +83,10 @@ class Batcher:
                 self._quick.append(job)
                 if len(self._quick) == 1:
                     loop.call_soon(self._pass_quick)
-            else:
-                self._slow.append(job)
-                if self._task is None:
-                    self._task = loop.create_task(self._pass_slow())
+                return await job.future
+            self._slow.append(job)
+            if self._task is None:
+                self._task = loop.create_task(self._pass_slow())
             async with asyncio.timeout(self._limits.seconds):
                 return await job.future
         except TimeoutError:

@@ -21,19 +21,6 @@ from lossdial.dial.monitor.prevalence import log_odds
 from lossdial.serve.guard import Refused
 from lossdial.spaces import Lam
 
-__all__ = [
-    "DEFAULT",
-    "SETTINGS",
-    "Choice",
-    "Setting",
-    "choose",
-    "described",
-    "moved",
-    "named",
-    "require_one_cut",
-    "scores_to_margins",
-]
-
 SETTINGS: Final = ("point", "lam", "threshold", "prevalence")
 
 

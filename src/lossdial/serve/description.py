@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
 import json
 from copy import deepcopy
@@ -13,16 +11,14 @@ from lossdial.data.encoder.columns import CategoryColumn, DateColumn
 from lossdial.data.schema import ArraySchema, ImageSchema, TableSchema
 from lossdial.serve.guard import Limits
 from lossdial.serve.live import Live, Served
-from lossdial.serve.questions import PredictQuery, PredictQuestion
-
-__all__ = ["described_api", "docs_page", "predict_parameters"]
+from lossdial.serve.questions import Predict, PredictQuery
 
 Json = dict[str, Any]
 
 
 def predict_parameters() -> Json:
     """What FastAPI cannot tell: /predict reads its body by the Content-Type, and its query by hand, for speed."""
-    body = PredictQuestion.model_json_schema()
+    body = Predict.model_json_schema()
     query = PredictQuery.model_json_schema()["properties"]
     return {
         "parameters": [{"name": name, "in": "query", "schema": schema} for name, schema in query.items()],
@@ -37,9 +33,9 @@ def described_api(generated: Json, live: Live, limits: Limits) -> Json:
     predict = described["paths"]["/predict"]["post"]
     for parameter in predict["parameters"]:
         if parameter["name"] == "point":
-            parameter["schema"] = {"enum": own}
+            parameter["schema"]["anyOf"] = [{"enum": own}]
         elif parameter["name"] == "lam":
-            parameter["schema"] = {"type": "string", "description": "λ by hand, as gamma=0.1,tau=2"}
+            parameter["schema"]["anyOf"] = [{"type": "string"}]
     content = predict["requestBody"]["content"]
     question = content["application/json"]["schema"]["properties"]
     question["point"] = {"enum": own}
@@ -57,8 +53,8 @@ def described_api(generated: Json, live: Live, limits: Limits) -> Json:
         question["rows"] = {**several, "items": _row(schema)}
         content["text/csv"] = {"schema": {"type": "string"}}
     models = described["components"]["schemas"]
-    models["DecideQuestion"]["properties"]["point"] = {"enum": [*own, *live.others]}
-    models["OutcomesQuestion"]["properties"]["outcomes"]["items"] = {"enum": [*served.labels, 0, 1]}
+    models["Decide"]["properties"]["point"] = {"enum": [*own, *live.others]}
+    models["Outcomes"]["properties"]["outcomes"]["items"] = {"enum": [*served.labels, 0, 1]}
     return described
 
 
@@ -91,35 +87,23 @@ def _cell(column: Any) -> Json:
     return {"type": ["number", "string", "boolean", "null"], "examples": [column.median]}
 
 
-_STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}"
-    "h2{font-size:1.1rem;margin:2rem 0 .3rem}code,pre{font:14px/1.4 ui-monospace,monospace}"
-    "pre{overflow:auto;padding:.7rem;border:1px solid #8886;border-radius:6px}"
-)
-
-
-def docs_page(described: Json) -> tuple[str, str]:
-    """The description as a page that loads nothing from elsewhere, and its content security policy."""
-    models = described["components"]["schemas"]
-    sections = []
+def docs_page(described: Json) -> str:
+    """The description as a page that loads nothing from elsewhere."""
+    models, lines = described["components"]["schemas"], []
     for path, methods in described["paths"].items():
         for method, entry in methods.items():
-            sections.append(f"<h2><code>{method.upper()} {html.escape(path)}</code></h2><p>{entry['summary']}</p>")
+            lines.append(f"<h2><code>{method.upper()} {path}</code></h2><p>{entry['summary']}</p>")
             for parameter in entry.get("parameters", []):
-                sections.append(_details(f"?{parameter['name']}=", parameter["schema"]))
+                text = html.escape(parameter["schema"].get("description", ""))
+                lines.append(f"<p><code>?{parameter['name']}=</code> {text}</p>")
             for kind, body in entry.get("requestBody", {}).get("content", {}).items():
-                name = body["schema"].get("$ref", "").rpartition("/")[2]
-                sections.append(_details(kind, models.get(name, body["schema"])))
-    style = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-    page = (
+                schema = models.get(body["schema"].get("$ref", "").rpartition("/")[2], body["schema"])
+                text = html.escape(json.dumps(schema, indent=1, ensure_ascii=False))
+                lines.append(f"<details><summary>{kind}</summary><pre>{text}</pre></details>")
+    return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>lossdial: API</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body><main>'
-        '<h1>lossdial: API</h1><p>The same as <a href="openapi.json">OpenAPI</a>. Every error is '
-        '<code>{"error": "…"}</code>.</p>' + "".join(sections) + "</main></body></html>"
+        '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">'
+        "<style>body { font: 16px/1.5 system-ui; max-width: 60rem; margin: auto } pre { overflow: auto }</style></head>"
+        '<body><main><h1>lossdial: API</h1><p>The same as <a href="openapi.json">OpenAPI</a>. Every error is '
+        f'<code>{{"error": "…"}}</code>.</p>{"".join(lines)}</main></body></html>'
     )
-    return page, f"default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'"
-
-
-def _details(summary: str, schema: Json) -> str:
-    text = html.escape(json.dumps(schema, indent=1, ensure_ascii=False))
-    return f"<details><summary>{html.escape(summary)}</summary><pre>{text}</pre></details>"

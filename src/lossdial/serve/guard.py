@@ -19,8 +19,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lossdial.base.errors import InputError
 
-__all__ = ["Guard", "Limits", "Refused", "error_body", "is_loopback", "shortened"]
-
 _OPEN: Final = ("/health", "/ready")  # these need no token, and reveal nothing
 _LINGER: Final = 2.0  # seconds in which the rest of a refused body is read and dropped, so that its sender sees why
 _LONGEST: Final = 2_000  # characters of a message

@@ -7,9 +7,8 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from lossdial.bundle import Bundle, BundleError, Taken
 from lossdial.bundle.format import commit_of
@@ -19,32 +18,22 @@ from lossdial.serve.choices import Choice, Setting, choose
 from lossdial.serve.guard import Limits, Refused
 from lossdial.serve.rows import RowReader
 
-__all__ = ["Live", "PageOf", "Served"]
-
 _LOG: Final = logging.getLogger("uvicorn.error")
 _SETTINGS: Final = 256  # given by hand, remembered
 PageOf = Callable[[Bundle], Page]
 
 
-@dataclass(frozen=True, eq=False)
 class Served:
     """One state of the bundle, and what was made of it. A request keeps the state that it began with."""
 
-    bundle: Bundle
-    reader: RowReader
-    labels: tuple[Any, Any]  # as JSON has them, the negative first
-    _choices: OrderedDict[Setting, Choice] = field(default_factory=OrderedDict)
-    _page: list[bytes] = field(default_factory=list)
-    _page_lock: threading.Lock = field(default_factory=threading.Lock)
-
-    @classmethod
-    def of(cls, bundle: Bundle, limits: Limits) -> Served:
-        """A state with the choices of all its points."""
-        negative, positive = (label.item() if hasattr(label, "item") else label for label in bundle.predictor.classes)
-        served = cls(bundle, RowReader(bundle.predictor, bundle.training.target, limits), (negative, positive))
+    def __init__(self, bundle: Bundle, limits: Limits) -> None:
+        self.bundle, self.reader = bundle, RowReader(bundle.predictor, bundle.training.target, limits)
+        #: as JSON has them, the negative first
+        self.labels = tuple(label.item() if hasattr(label, "item") else label for label in bundle.predictor.classes)
+        self._choices: OrderedDict[Setting, Choice] = OrderedDict()
+        self._page, self._page_lock = b"", threading.Lock()
         for name in bundle.points:
-            served.choose(Setting(point=name))
-        return served
+            self.choose(Setting(point=name))
 
     def choose(self, setting: Setting) -> Choice:
         """The choice of a setting. Equal settings give the same object, so that requests can share a pass."""
@@ -58,9 +47,8 @@ class Served:
     def page(self, page_of: PageOf) -> bytes:
         """The explorer page of this state, made once."""
         with self._page_lock:
-            if not self._page:
-                self._page.append(page_of(self.bundle).html.encode())
-            return self._page[0]
+            self._page = self._page or page_of(self.bundle).html.encode()
+            return self._page
 
 
 class Live:
@@ -92,7 +80,7 @@ class Live:
                 f"the point {both[0]!r} is both of {self.run} and of another model; rename one of them, the other "
                 "model's by `lossdial tune --scores … --name NAME`."
             )
-        return Served.of(bundle, self.limits)
+        return Served(bundle, self.limits)
 
     def reload(self) -> bool:
         """Serve what changed on disk; whether anything did. What cannot be read changes nothing."""

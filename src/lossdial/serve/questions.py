@@ -11,30 +11,6 @@ from pydantic.types import FailFast
 
 from lossdial.base.errors import closest
 
-__all__ = [
-    "LARGEST",
-    "AdaptQuestion",
-    "Adapted",
-    "DecideQuestion",
-    "Decision",
-    "Error",
-    "Finite",
-    "MonitorState",
-    "Name",
-    "OutcomesAnswer",
-    "OutcomesQuestion",
-    "PointList",
-    "PointsQuestion",
-    "PredictQuery",
-    "PredictQuestion",
-    "Prediction",
-    "Ready",
-    "Saved",
-    "Share",
-    "explained",
-    "shown",
-]
-
 #: the largest score, threshold or cost that is accepted: beyond it arithmetic overflows
 LARGEST: Final = 1e9
 
@@ -81,10 +57,14 @@ class PredictQuery(_Question):
 
     model_config = ConfigDict(strict=False)
 
-    point: Name | None = None
-    lam: Annotated[dict[str, Finite], Field(max_length=100), BeforeValidator(_lam_of_text)] | None = None
-    threshold: Finite | None = None
-    prevalence: Share | None = None
+    point: Name | None = Field(default=None, description="The operating point; default unless given.")
+    lam: Annotated[dict[str, Finite], Field(max_length=100), BeforeValidator(_lam_of_text)] | None = Field(
+        default=None, description="λ by hand, in a query as gamma=0.1,tau=2. The answer is then not certified."
+    )
+    threshold: Finite | None = Field(default=None, description="A score by hand. The answer is then not certified.")
+    prevalence: Share | None = Field(
+        default=None, description="The share of positives that probabilities are stated for."
+    )
 
     @property
     def lam_items(self) -> tuple[tuple[str, float], ...] | None:
@@ -92,16 +72,16 @@ class PredictQuery(_Question):
         return None if self.lam is None else tuple(sorted(self.lam.items()))
 
 
-class PredictQuestion(PredictQuery):
+class Predict(PredictQuery):
     """Rows, or images in base64; and what decides them."""
 
     model_config = ConfigDict(strict=True)
 
-    rows: list[Any] | None = Field(None, min_length=1)
-    images: list[Any] | None = Field(None, min_length=1)
+    rows: list[Any] | None = Field(default=None, min_length=1)
+    images: list[Any] | None = Field(default=None, min_length=1)
 
 
-class DecideQuestion(_Question):
+class Decide(_Question):
     """Scores of this model or another, and the point that decides."""
 
     scores: Scores
@@ -111,7 +91,7 @@ class DecideQuestion(_Question):
     prevalence: Share | None = None
 
 
-class AdaptQuestion(_Question):
+class Adapt(_Question):
     """A prevalence and costs."""
 
     prevalence: Share
@@ -122,7 +102,7 @@ class AdaptQuestion(_Question):
     replace: bool = False
 
 
-class PointsQuestion(_Question):
+class SavePoints(_Question):
     """What a page saves, or GET /points answers."""
 
     format: str
@@ -132,7 +112,7 @@ class PointsQuestion(_Question):
     others: Any = None
 
 
-class OutcomesQuestion(_Question):
+class Outcomes(_Question):
     """Scores of cases and their outcomes: labels of the model, or 0 and 1."""
 
     point: Name = "default"
@@ -154,10 +134,12 @@ class _Choice(BaseModel):
     prevalence: float | None
     certified: bool
     certificate: str
-    threshold: float | str | None = Field(None, description="A score; 'inf' accepts nothing.")
-    model_probability: float | None = Field(None, description="The threshold before calibration.")
-    threshold_probability: float | None = Field(None, description="The threshold as the calibrated probability.")
-    lower: float | str | None = Field(None, description="Of a referral band: clear at most this score.")
+    threshold: float | str | None = Field(default=None, description="A score; 'inf' accepts nothing.")
+    model_probability: float | None = Field(default=None, description="The threshold before calibration.")
+    threshold_probability: float | None = Field(
+        default=None, description="The threshold as the calibrated probability."
+    )
+    lower: float | str | None = Field(default=None, description="Of a referral band: clear at most this score.")
 
 
 class Prediction(_Choice):
@@ -184,7 +166,7 @@ class Adapted(BaseModel):
     point: dict[str, Any]
 
 
-class PointList(BaseModel):
+class Points(BaseModel):
     """The operating points of this model, and the points of another model."""
 
     format: str
@@ -221,7 +203,7 @@ class MonitorState(BaseModel):
     said: list[str]
 
 
-class OutcomesAnswer(MonitorState):
+class MonitorOfPoint(MonitorState):
     """The same, and the point that it is of."""
 
     point: str

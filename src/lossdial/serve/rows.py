@@ -22,8 +22,6 @@ from lossdial.data.schema import ImageSchema, TableSchema
 from lossdial.serve.guard import Limits, Refused
 from lossdial.serve.questions import shown
 
-__all__ = ["Encoded", "Inputs", "RowReader", "form_files"]
-
 MORE_COLUMNS: Final = 1_000  # that a CSV may have beside ten times those of the model
 QUICK: Final = 64  # rows of a table that are scored in less time than a thread takes to wake
 

@@ -18,8 +18,6 @@ from lossdial.serve.app import Service
 from lossdial.serve.guard import Limits, is_loopback
 from lossdial.serve.live import Live, PageOf
 
-__all__ = ["Server", "serve"]
-
 _SHORTEST = 16  # characters of a token
 
 

@@ -69,7 +69,7 @@ def test_the_command_and_the_server_keep_one_watch(
     assert main(["monitor", str(run), "--point", "sure", "--restart", "--confidence", "0.9"]) == 0
     told = client.post("/outcomes", posted)
     assert told.status == 409
-    assert "watch/sure.json in the model's folder watches something else" in told.error
+    assert "in the model's folder monitors something else" in told.error
 
 
 def test_zero_and_one_are_outcomes_too(serving: Serving) -> None:

@@ -1,4 +1,4 @@
-"""Monitors of the server's certified points, fed by posted outcomes."""
+"""What is observed of a running server: metrics for Prometheus, and certificates against posted outcomes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from lossdial.base.codec import encode_float
 from lossdial.base.files import exclusive
@@ -16,9 +17,8 @@ from lossdial.base.labels import same_label
 from lossdial.dial import OperatingPoint
 from lossdial.dial.monitor.monitor import Monitor
 from lossdial.serve.guard import Refused
+from lossdial.serve.live import Live
 from lossdial.serve.questions import BoundState, MonitorState, shown
-
-__all__ = ["Monitors", "outcomes_of", "state_of"]
 
 
 class Monitors:
@@ -120,3 +120,50 @@ def _side(value: Any, labels: tuple[Any, Any]) -> int | None:
         if same_label(labels[side], value):
             return side
     return int(value) if value in (0, 1) else None
+
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 10_000)
+
+
+class Metrics:
+    """Counters of one server; labels are its own addresses, so that no stranger can make more of them."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter("lossdial_requests", "Requests answered.", ["path", "status"], registry=self._registry)
+        self._seconds = Histogram(
+            "lossdial_request_seconds", "Time to an answer.", ["path"], buckets=_SECONDS, registry=self._registry
+        )
+        self._passes = Histogram("lossdial_pass_rows", "Rows of a pass.", buckets=_ROWS, registry=self._registry)
+        self._waiting = Gauge("lossdial_waiting_rows", "Rows that wait.", registry=self._registry)
+        self._taken = Gauge("lossdial_bundle_taken_over", "Bundles reloaded from disk.", registry=self._registry)
+        self._stale = Gauge("lossdial_bundle_stale", "1 where the one on disk cannot be read.", registry=self._registry)
+        self._broken = Gauge(
+            "lossdial_certificate_broken", "1 where outcomes refute it.", ["point", "bound"], registry=self._registry
+        )
+        self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+
+    def answered(self, path: str, status: int, seconds: float) -> None:
+        """One more answer."""
+        key = path, status
+        counters = self._known.get(key)
+        if counters is None:
+            counters = self._known[key] = self._requests.labels(path, str(status)), self._seconds.labels(path)
+        counters[0].inc()
+        counters[1].observe(seconds)
+
+    def passed(self, rows: int) -> None:
+        """One more pass of so many rows."""
+        self._passes.observe(rows)
+
+    def text(self, live: Live, monitors: Monitors, waiting: int) -> bytes:
+        """All of it, in Prometheus' own format."""
+        self._waiting.set(waiting)
+        self._taken.set(live.reloads)
+        self._stale.set(bool(live.trouble))
+        self._broken.clear()
+        for name, monitor in monitors.all(live.now.bundle.points).items():
+            for bound, test in monitor.tests.items():
+                self._broken.labels(name, bound).set(test.broken)
+        return generate_latest(self._registry)
