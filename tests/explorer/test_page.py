@@ -140,7 +140,7 @@ def test_an_entry_knows_what_the_point_accepts(make_dial: Callable[..., Dial]) -
 
 def test_a_point_of_another_lam_is_refused(make_dial: Callable[..., Dial]) -> None:
     point = make_dial(shape=(2, 2)).tune(maximize="f1", name="elsewhere")
-    with pytest.raises(ValueError, match="point 'elsewhere' has λ"):
+    with pytest.raises(ValueError, match="point 'elsewhere' has a λ"):
         _entry(point, make_dial(shape=(3, 5)).surface.at(7))
 
 
