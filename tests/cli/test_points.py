@@ -39,10 +39,8 @@ def test_each_point_is_listed(tuned: Path, capsys: pytest.CaptureFixture[str]) -
 def test_points_are_deleted_by_name(tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = Path(shutil.copytree(tuned, tmp_path / "run"))
     before = (own / "bundle.json").read_bytes()
-    assert main(["points", str(own), "--delete", "screning"]) == 2
-    assert "did you mean 'screening'?" in capsys.readouterr().err
     assert main(["points", str(own), "--delete", "screening,default"]) == 2
-    assert "it can be tuned anew, not deleted" in capsys.readouterr().err
+    assert "--delete must not name default" in capsys.readouterr().err
     assert (own / "bundle.json").read_bytes() == before
     assert main(["points", str(own), "--delete", "screening", "--delete", "clinic"]) == 0
     assert "Left: default" in capsys.readouterr().out
@@ -65,7 +63,35 @@ def test_an_imported_point_is_not_certified_and_says_so(
     told = capsys.readouterr().out
     assert told.count("not certified") == 2  # page and default
     assert "not certified" in told.partition("page: ")[2].partition("metric")[0]
-    assert main(["evaluate", str(own), "--data", val, "--certify", "page", "--out", str(tmp_path / "e")]) == 2
-    refused = " ".join(capsys.readouterr().err.split())
-    assert "does not tell which rows chose it" in refused
-    assert "by lossdial tune RUN --data … --confidence 0.95" in refused
+    assert main(["certify", str(own), "--data", val, "--point", "page"]) == 2
+    assert "which rows chose it" in " ".join(capsys.readouterr().err.split())
+
+
+def test_points_of_a_page_come_back_as_they_are(tuned: Path, tmp_path: Path, output) -> None:
+    own = Path(shutil.copytree(tuned, tmp_path / "run"))
+    output(
+        "tune", own, "--maximize", "precision", "--subject-to", "recall=0.6", "--confidence", "0.9", "--name", "sure"
+    )
+    before = Bundle.load(own).points
+    mine = {**before["default"].to_json(), "name": "mine", "threshold": 1.5}
+    moved = {**before["default"].to_json(), "threshold": 2.5}
+    saved = tmp_path / "points.json"
+    saved.write_text(json.dumps({"format": FORMAT, "points": [moved, before["sure"].to_json(), mine]}))
+    text = output("points", own, "--import", saved)
+    assert "imported: mine; replaced: default; known already: sure" in text
+    after = Bundle.load(own).points
+    assert after["sure"].certificate == before["sure"].certificate is not None
+    assert after["mine"].threshold == 1.5
+    assert after["default"].threshold == 2.5
+
+
+def test_an_import_that_fails_changes_nothing(tuned: Path, tmp_path: Path, refusal) -> None:
+    own = Path(shutil.copytree(tuned, tmp_path / "run"))
+    before = (own / "bundle.json").read_bytes()
+    point = Bundle.load(own).points["default"].to_json()
+    saved = tmp_path / "points.json"
+    far = {**point, "name": "far", "lam": {"weight": 1.0}}
+    for content, message in (([], "holds no point"), ([{**point, "name": "near"}, far], "weight")):
+        saved.write_text(json.dumps({"format": FORMAT, "points": content}))
+        assert message in refusal("points", own, "--import", saved).line
+        assert (own / "bundle.json").read_bytes() == before

@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 
 from lossdial import LCTClassifier, Recipe
-from lossdial.cli.exploring import page_of
-from lossdial.cli.inputs import Columns
+from lossdial.cli.deployment import page_of
+from lossdial.cli.options import Columns
 from lossdial.serve import Limits, Server
 
 HTML = "<script>alert(1)</script>"

@@ -13,7 +13,7 @@ import pytest
 
 from lossdial import LCTClassifier
 from lossdial.cli import main
-from lossdial.cli.serving import _others
+from lossdial.cli.deployment import other_points
 from lossdial.dial.calibration import Isotonic
 from tests.serve.conftest import Client, Serving, as_json, inputs
 
@@ -35,7 +35,7 @@ def scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
 
 
 def test_scores_are_read_as_the_file_of_the_point_says(serving: Serving, scored: pd.DataFrame) -> None:
-    others, score_is = _others(["trees.json"])
+    others, score_is = other_points(["trees.json"])
     client = serving(others=others, score_is=score_is)
     cut = json.loads(Path("trees.json").read_text())["score"]["threshold"]
     found = client.post("/decide", {"scores": scored.p.tolist(), "point": "trees"}).json
@@ -61,14 +61,14 @@ def test_scores_are_read_as_the_file_of_the_point_says(serving: Serving, scored:
 def test_a_point_without_a_name_is_called_as_its_file(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["tune", "--scores", "scores.csv", "--target", "y", "--score", "p"]
     assert main([*words, "--maximize", "f1", "--out", "forest.json"]) == 0
-    others, score_is = _others(["forest.json", "trees.json"])
+    others, score_is = other_points(["forest.json", "trees.json"])
     assert {name: point.name for name, point in others.items()} == {"forest": "forest", "trees": "trees"}
     assert score_is == {"forest": "probability", "trees": "probability"}
     assert main(["points", str(run), "--import", "trees.json"]) == 2
     assert "trees.json holds what `lossdial tune --scores` chose for another model" in capsys.readouterr().err
-    band = ["--refer", "npv=0.8,precision=0.3", "--prevalence", "0.2", "--name", "triage"]
-    assert main([*words, *band, "--out", "band.json"]) == 0
-    assert _others(["band.json"])[0]["triage"].lower is not None
+    band = ["--npv", "0.8", "--precision", "0.3", "--prevalence", "0.2", "--name", "triage"]
+    assert main(["refer", *words[1:], *band, "--out", "band.json"]) == 0
+    assert other_points(["band.json"])[0]["triage"].lower is not None
 
 
 def test_probabilities_do_not_tell_another_model_s_margins(serving: Serving, fitted: LCTClassifier) -> None:

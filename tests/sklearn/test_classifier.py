@@ -26,7 +26,8 @@ from torch import nn
 
 import lossdial.training.loop
 from lossdial import Constant, LCTClassifier, Linear, Space, VSLoss
-from lossdial.bundle import Bundle, BundleError
+from lossdial.base.errors import InputError
+from lossdial.bundle import Bundle
 from lossdial.dial import Objective
 from lossdial.models import CifarResNet, FiLMConfig, FrozenEncoder
 from lossdial.training import Augment, Checkpoint, CheckpointError, Cosine, DivergedError, Flat, OptimizerConfig, Recipe
@@ -472,7 +473,7 @@ def test_a_run_of_other_data_or_settings_is_refused(tmp_path, unfinished):
         (tmp_path / "bundle.json").unlink()
         model = kept.predictor.model
         checkpoint(model, dict(kept.training.identity)).save(tmp_path)
-    error = CheckpointError if unfinished else BundleError
+    error = CheckpointError if unfinished else InputError
     for changes, data, what in (
         ({"recipe__optimizer__lr": 0.01}, (X, y), "recipe__optimizer__lr"),
         ({}, (X + 1e-3, y), "data"),

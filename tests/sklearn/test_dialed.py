@@ -169,7 +169,7 @@ def test_doubt_about_the_positive_class_is_a_warning(data: tuple[np.ndarray, np.
     assert chosen.pos_label_ == 0
     assert chosen.dial().y.mean() == pytest.approx(1 - y.mean())
     assert DialedClassifier(GaussianNB(), pos_label="1").fit(X, y).pos_label_ == 1  # as a command line would say it
-    with pytest.raises(ValueError, match="pos_label must be one of the labels; got 'ill', and there are '0', '1'"):
+    with pytest.raises(ValueError, match="pos_label must be one of the labels; got 'ill'"):
         DialedClassifier(GaussianNB(), pos_label="ill").fit(X, y)
 
 

@@ -65,7 +65,8 @@ class InputError(ValueError):
         spelled = in_python if spell is None else spell
         parts = [spelled(self.argument, None)] if self.argument else []
         came = "" if self.got is None else f"; got {self.got}"
-        text = " ".join([*parts, self.problem.rstrip(".")]) + f"{came}. {self.remedy}"
+        text = " ".join([*parts, self.problem.rstrip(".")]) + came
+        text += f"{'' if text.endswith('?') else '.'} {self.remedy}"
         return _REFERENCE.sub(lambda match: spelled(match[1], match[2]), text).strip()
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -36,6 +36,8 @@ _FIGURES: Final = {
     "auc": "ranking: how often one of the {positive} scores above one of the others (AUC)",
     "brier": "mean squared error of the probabilities (Brier score)",
 }
+#: an action of a point with two cuts, the figure that is its share of cases, and the metric of these cases
+_ACTIONS: Final = (("clear", "cleared", "npv"), ("refer", "referred", ""), ("act", "acted", "precision"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,31 +131,29 @@ def _certified(certificate: Certificate) -> str:
 
 
 def _point(card: Card, evaluation: Evaluation) -> Section:
-    point, counts = evaluation.point, evaluation.counts
-    if point.lower is not None:
-        about = Text(f"Its objective: {evaluation.description}.")
-        return Section(f"‘{evaluation.name}’", [about, *_actions(evaluation), *_certificate(evaluation)], boxed=True)
-    blocks: list[Block] = [
-        Text(f"Its objective: {evaluation.description}."),
-        Text(
-            f"It raises an alert where the score exceeds {point.spelled_threshold}. Here it flags {_count(counts.tp)} "
-            f"of {_count(counts.tp + counts.fn)} {card.positive} and misses {_count(counts.fn)}; it also flags "
-            f"{_count(counts.fp)} of {_count(counts.fp + counts.tn)} others."
-        ),
-    ]
-    if evaluation.note:
-        blocks.append(Text(evaluation.note, "open"))
-    else:
-        figures = card.dial.metrics(list(_FIGURES), point)
-        at = "" if point.prevalence is None else f" (restated at prevalence {point.prevalence:.3g})"
-        rows = [(text.format(positive=card.positive), str(figures[name])) for name, text in _FIGURES.items()]
-        blocks += [
-            Sheet("", ("figure" + at, "here"), rows),
-            Text(_people(figures, evaluation.prevalence, card.positive)),
-        ]
+    blocks: list[Block] = [Text(f"Its objective: {evaluation.description}.")]
+    blocks += _alerts(card, evaluation) if evaluation.point.lower is None else _actions(evaluation)
     if evaluation.bounds:
         blocks.append(Text(f"Its bounds on these data: {'; '.join(map(str, evaluation.bounds))}."))
     return Section(f"‘{evaluation.name}’", [*blocks, *_certificate(evaluation)], boxed=True)
+
+
+def _alerts(card: Card, evaluation: Evaluation) -> Iterator[Block]:
+    """What a point with one threshold flags."""
+    point, counts = evaluation.point, evaluation.counts
+    yield Text(
+        f"It raises an alert where the score exceeds {point.spelled_threshold}. Here it flags {_count(counts.tp)} of "
+        f"{_count(counts.tp + counts.fn)} {card.positive} and misses {_count(counts.fn)}; it also flags "
+        f"{_count(counts.fp)} of {_count(counts.fp + counts.tn)} others."
+    )
+    if evaluation.note:
+        yield Text(evaluation.note, "open")
+        return
+    figures = card.dial.metrics(list(_FIGURES), point)
+    at = "" if point.prevalence is None else f" (restated at prevalence {point.prevalence:.3g})"
+    rows = [(text.format(positive=card.positive), str(figures[name])) for name, text in _FIGURES.items()]
+    yield Sheet("", ("figure" + at, "here"), rows)
+    yield Text(_people(figures, evaluation.prevalence, card.positive))
 
 
 def _certificate(evaluation: Evaluation) -> Iterator[Block]:
@@ -212,18 +212,24 @@ def _certificate(evaluation: Evaluation) -> Iterator[Block]:
 def _actions(evaluation: Evaluation) -> Iterator[Block]:
     """What a point with two cuts clears, refers and acts on."""
     yield Text(
-        "Two thresholds: cases below both are cleared, cases above both are acted on, and a person decides on those "
-        f"between. Per 1,000 cases at a share of {100 * evaluation.prevalence:.3g} % positives:"
+        "It has two thresholds: cases below both are cleared, cases above both are acted on, and a person decides on "
+        f"those between. Per 1,000 cases at a share of {100 * evaluation.prevalence:.3g} % positives:"
     )
     if evaluation.note:
         yield Text(evaluation.note, "open")
         return
     rows = []
-    for action, name, metric in (("clear", "cleared", "npv"), ("refer", "referred", ""), ("act", "acted", "precision")):
-        share, figure = evaluation.figures[name], evaluation.figures.get(metric)
-        cases = "{} [{}, {}]".format(*(rounded(1000 * x, 1, 1000) for x in (share.value, share.low, share.high)))
+    for action, share, metric in (
+        ("clear", "cleared", "npv"),
+        ("refer", "referred", ""),
+        ("act", "acted", "precision"),
+    ):
+        estimate, figure = evaluation.figures[share], evaluation.figures.get(metric)
+        cases = "{} [{}, {}]".format(
+            *(rounded(1000 * x, 1, 1000) for x in (estimate.value, estimate.low, estimate.high))
+        )
         rows.append((action, cases, "" if figure is None or isnan(figure.value) else f"{metric} {figure}"))
-    yield Sheet("", ("action", "cases of 1,000", "here"), rows, evaluation.point.spelled_threshold)
+    yield Sheet("", ("action", "cases of 1,000", "here"), rows, f"{evaluation.point.spelled_threshold}.")
 
 
 def _more(card: Card) -> Iterator[Block]:

@@ -1,34 +1,48 @@
-"""Which commands there are. A command is a function: its parameters are the options, its docstring the help.
+"""The commands and their options. A command is a function: its parameters are the options, its docstring the help.
 
-The table is all that ``lossdial --help`` reads; a command's module is imported when that command is run, and imports
-what is heavy inside its function. Parameters before ``/`` are given by place (``lossdial tune RUN``), the others by
-name. A type that costs torch is named under ``TYPE_CHECKING``; it is looked up in ``lossdial`` when one of its
-settings is given.
+``lossdial --help`` reads the table below and nothing else. The module of a command is imported when that command is
+run, and imports what is heavy inside its function. Parameters before ``/`` are given by place (``lossdial tune RUN``),
+the others by name; a parameter of an `OptionGroup` stands for all options of that group. A type that costs torch is
+named under ``TYPE_CHECKING``; it is looked up in ``lossdial`` when one of its settings is given.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, Final, get_origin
 
 import lossdial
+from lossdial.base.errors import in_python
 from lossdial.base.imports import plugins
+from lossdial.cli.options import MEANINGS, OptionGroup
 from lossdial.cli.values import dashed, without_none
 
 __all__ = ["OWN", "REQUIRED", "Command", "Option", "commands", "described", "groups"]
 
 REQUIRED: Final = inspect.Parameter.empty
+#: arguments of the library that an option has another name for
+_RENAMED: Final = {
+    "X": "data",
+    "y": "target",
+    "pos_label": "positive",
+    "random_state": "seed",
+    "run_dir": "out",
+    "sample_weight": "weight",
+    "share": "validation_fraction",
+    "test_size": "validation_fraction",
+}
 
 
 @dataclass(frozen=True)
 class Option:
-    """A parameter of a command."""
+    """A parameter of a command, or a field of one of its option groups."""
 
     name: str
     default: Any
@@ -36,10 +50,11 @@ class Option:
     help: str
     annotation: str
     module: str
+    group: type[OptionGroup] | None = None
 
     @property
     def flag(self) -> str:
-        """As it is typed: ``--subject-to``, or RUN where it is given by place."""
+        """The option as it is typed: ``--subject-to``, or RUN where it is given by place."""
         return dashed(self.name).upper() if self.by_place else f"--{dashed(self.name)}"
 
     @cached_property
@@ -48,10 +63,10 @@ class Option:
         return eval(self.annotation, dict(vars(import_module(self.module))), _Lazily())
 
     @property
-    def is_part(self) -> bool:
-        """Whether it stands for a class of the package, and has settings of its own; known without importing it."""
-        here = vars(import_module(self.module))
-        return any(word in lossdial.__all__ and word not in here for word in re.findall(r"\w+", self.annotation))
+    def has_settings(self) -> bool:
+        """Whether it stands for a class of the package, with settings of its own. It is known without an import."""
+        known = vars(import_module(self.module))
+        return any(word in lossdial.__all__ and word not in known for word in re.findall(r"\w+", self.annotation))
 
     @property
     def is_flag(self) -> bool:
@@ -61,11 +76,11 @@ class Option:
     @property
     def is_several(self) -> bool:
         """Whether it takes more than one value."""
-        return not self.is_part and get_origin(without_none(self.kind)[0][0]) in (list, tuple, dict)
+        return not self.has_settings and get_origin(without_none(self.kind)[0]) in (list, tuple, dict)
 
 
 class _Lazily(dict[str, Any]):
-    """Names that a module knows for the type checker alone: those of the package."""
+    """Names of the package, which a module imports for the type checker alone."""
 
     def __missing__(self, name: str) -> Any:
         if name in lossdial.__all__:
@@ -75,7 +90,7 @@ class _Lazily(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Command:
-    """A subcommand: the module of its function, and what it does in a line."""
+    """A command: its name, the module of its function, and a line that says what it does."""
 
     name: str
     module: str
@@ -83,39 +98,70 @@ class Command:
 
     @cached_property
     def function(self) -> Callable[..., None]:
-        """What it does."""
-        found: Callable[..., None] = getattr(import_module(self.module), self.name)
-        return found
+        """The function that it calls."""
+        function: Callable[..., None] = getattr(import_module(self.module), self.name.replace("-", "_"))
+        return function
 
     @property
     def text(self) -> str:
-        """What it does, in all its words."""
+        """What it does, in full."""
         return inspect.cleandoc(self.function.__doc__ or "").split("\n\nParameters\n")[0]
 
     @cached_property
     def options(self) -> dict[str, Option]:
         """Its options by the names of the parameters."""
-        return {
-            p.name: Option(
-                p.name,
-                p.default,
-                p.kind is p.POSITIONAL_ONLY,
-                described(self.function, p.name),
-                str(p.annotation),
-                self.module,
-            )
-            for p in inspect.signature(self.function).parameters.values()
-        }
+        return {option.name: option for option in self._options()}
+
+    def _options(self) -> Iterator[Option]:
+        for p in inspect.signature(self.function).parameters.values():
+            group = self._group(p.annotation)
+            if group is None:
+                about = described(self.function, p.name) or MEANINGS.get(p.name, "")
+                yield Option(p.name, p.default, p.kind is p.POSITIONAL_ONLY, about, p.annotation, self.module)
+                continue
+            for field in dataclasses.fields(group):  # type: ignore[arg-type]
+                about = described(self.function, field.name) or described(group, field.name)
+                yield Option(field.name, field.default, False, about, str(field.type), group.__module__, group)
+
+    def _group(self, annotation: str) -> type[OptionGroup] | None:
+        kind = vars(import_module(self.module)).get(annotation)
+        return kind if isinstance(kind, type) and issubclass(kind, OptionGroup) else None
 
     def run(self, values: dict[str, Any]) -> None:
-        """Call it with a value for each option that was given."""
-        places = [name for name, option in self.options.items() if option.by_place]
-        by_place = [values.pop(name, self.options[name].default) for name in places]
-        self.function(*by_place, **values)
+        """Call its function with the values of the options that were given."""
+        places, named = [], {}
+        for p in inspect.signature(self.function).parameters.values():
+            group = self._group(p.annotation)
+            if group is not None:
+                fields = {field.name for field in dataclasses.fields(group)}  # type: ignore[arg-type]
+                named[p.name] = group(**{name: value for name, value in values.items() if name in fields})
+            elif p.kind is p.POSITIONAL_ONLY:
+                places.append(values.get(p.name, p.default))
+            elif p.name in values:
+                named[p.name] = values[p.name]
+        self.function(*places, **named)
+
+    def spell(self, name: str, value: str | None = None) -> str:
+        """An argument of the library, with a value or without, as one types it.
+
+        >>> OWN["tune"].spell("subject_to", "recall=0.95"), OWN["train"].spell("recipe__optimizer__lr")
+        ('--subject-to recall=0.95', '--recipe.optimizer.lr')
+        >>> OWN["train"].spell("gamma", "Constant(0)"), OWN["tune"].spell("certify"), OWN["tune"].spell("lams")
+        ('--space gamma=0', '`lossdial certify`', 'lams')
+        """
+        density = re.fullmatch(r"(?:Constant|Linear)\((.*)\)", value or "")
+        if density is not None and "space" in self.options:
+            return f"--space {name}={density[1].replace(' ', '')}"
+        first, *settings = name.split("__")
+        option = self.options.get(first) or self.options.get(_RENAMED.get(first, ""))
+        if option is None:
+            return f"`lossdial {dashed(name)}`" if dashed(name) in OWN else in_python(name, value)
+        flag = ".".join([option.flag, *map(dashed, settings)])
+        return flag if value is None or option.is_flag else f"{flag} {value.strip(chr(39))}"
 
 
 def described(thing: Callable[..., Any], name: str) -> str:
-    """What the docstring of a function, or of a class, says of one parameter."""
+    """What the docstring of a function, or of a class, says about one parameter."""
     lines = inspect.cleandoc(thing.__doc__ or "").splitlines()
     if "Parameters" not in lines or name not in lines:
         return ""
@@ -127,21 +173,22 @@ def described(thing: Callable[..., Any], name: str) -> str:
 OWN: Final = {
     name: Command(name, f"lossdial.cli.{module}", summary)
     for name, module, summary in (
-        ("embed", "embedding", "Run a pretrained network once over images and keep its features."),
-        ("train", "training", "Train one model over a distribution of losses, on a table or on images."),
-        ("tune", "dialing", "Choose λ and threshold for an aim, in milliseconds, and keep them under a name."),
-        ("adapt", "dialing", "Move to another prevalence and other costs, by a look-up: no labels, no training."),
-        ("points", "points", "List the operating points of a model, delete some, or take up those of a page."),
-        ("evaluate", "evaluating", "Measure every operating point on labelled data: figures, intervals, pictures."),
-        (
-            "monitor",
-            "watching",
-            "Show a certified point the outcomes that came since, and say if its certificate holds.",
-        ),
-        ("explore", "exploring", "Write a page on which people move λ, threshold, prevalence and costs."),
-        ("predict", "predicting", "Score new rows, or new images, with a trained model."),
-        ("export", "exporting", "Write a model as ONNX, checked row by row against Python, and its model card."),
-        ("serve", "serving", "Serve a model over HTTP: predictions, decisions, its points and the explorer page."),
+        ("train", "train", "Train one model over a distribution of losses, on a table or on images."),
+        ("embed", "embed", "Run a pretrained network once over images and keep its features."),
+        ("tune", "tune", "Choose λ and threshold for an objective, and keep them as an operating point."),
+        ("adapt", "tune", "Move to another prevalence and other costs; it takes no labels and no training."),
+        ("refer", "tune", "Choose two thresholds, between which a person decides."),
+        ("cap-alerts", "tune", "Choose the threshold that keeps to so many alerts a day."),
+        ("certify", "evaluate", "Certify recall and FPR of operating points on fresh labelled data."),
+        ("sample-size", "tune", "Say how many positives it takes to certify a recall."),
+        ("points", "points", "List the operating points of a model, delete some, or import those of a page."),
+        ("evaluate", "evaluate", "Measure every operating point on labelled data: figures, intervals, pictures."),
+        ("compare", "evaluate", "Compare two models on the same labelled samples."),
+        ("monitor", "monitor", "Show a certified point new outcomes, and say if its certificate still holds."),
+        ("predict", "predict", "Score new rows, or new images, with a trained model."),
+        ("explore", "deployment", "Write a page on which people move λ, threshold, prevalence and costs."),
+        ("export", "deployment", "Write a model as ONNX, checked row by row against Python, and its model card."),
+        ("serve", "deployment", "Serve a model over HTTP: predictions, decisions, its points and the explorer page."),
     )
 }
 

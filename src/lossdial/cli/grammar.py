@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from lossdial.base.errors import near
+from lossdial.base.errors import InputError, near
 from lossdial.cli.commands import REQUIRED, Command, Option
-from lossdial.cli.values import UsageError, Words, as_plain, convert, dashed, without_none
+from lossdial.cli.values import Words, as_plain, convert, dashed, without_none
 
 __all__ = ["Request", "parse", "print_config", "read_config"]
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is wanted of a command: the values of its options, or its help (of one option, where ``about`` names it)."""
+    """What is asked of a command: the values of its options, or its help (that of the option ``about``, if any)."""
 
     values: dict[str, Any]
     help: bool = False
@@ -32,17 +32,15 @@ def parse(command: Command, words: Sequence[str]) -> Request:
         return Request({}, help=True, about=typed.about)
     raw: dict[str, Any] = {}
     for path in typed.configs:
-        _merge(raw, _known(command, read_config(path), str(path)))
-    _merge(raw, typed.found)
+        _merge(raw, _settings(command, read_config(path), path))
+    _merge(raw, typed.raw)
     values = {name: _value(command.options[name], value) for name, value in raw.items()}
     missing = [o for o in command.options.values() if o.default is REQUIRED and o.name not in values]
     if missing and not typed.print_config:
-        first = missing[0].help.split(". ")[0].rstrip(".")
-        named = " and ".join(o.flag for o in missing)
-        raise UsageError(
-            f"{named} {'are' if len(missing) > 1 else 'is'} needed"
-            + ("." if len(missing) > 1 or not first else f": {first[0].lower()}{first[1:]}.")
-        )
+        flags = " and ".join(option.flag for option in missing)
+        about = missing[0].help.split(". ")[0].rstrip(".") if len(missing) == 1 else ""
+        verb = "are needed" if len(missing) > 1 else "is needed"
+        raise InputError(flags, f"{verb}: {about[0].lower()}{about[1:]}" if about else verb)
     return Request(values, print_config=typed.print_config)
 
 
@@ -53,7 +51,7 @@ class _Typed:
         self.command = command
         self.flags = {dashed(o.name): o for o in command.options.values() if not o.by_place}
         self.places = [o for o in command.options.values() if o.by_place]
-        self.found: dict[str, Any] = {}
+        self.raw: dict[str, Any] = {}
         self.configs: list[Path] = []
         self.help = self.print_config = False
         self.about = ""
@@ -71,7 +69,7 @@ class _Typed:
             elif word.startswith("--"):
                 self._option(word, left)
             elif word.startswith("-") and word[1:2].isalpha():
-                raise UsageError(f"no option is called {word}; they begin with two hyphens.")
+                raise InputError("", f"no option is called {word}; options begin with two hyphens")
             else:
                 self._place(word, previous)
             previous = word
@@ -80,46 +78,46 @@ class _Typed:
         name, equals, value = word[2:].partition("=")
         name = dashed(name)
         head, dot, rest = name.partition(".")
-        if name in ("help", "print-config"):
-            self.help |= name == "help"
-            self.print_config |= name == "print-config"
-            return
-        if name == "config":
-            self.configs.append(Path(value if equals else _next(left, "--config")))
-            return
         option = self.flags.get(head)
-        if option is None or (not dot and option.is_flag):
+        if name == "help":
+            self.help = True
+        elif name == "print-config":
+            self.print_config = True
+        elif name == "config":
+            self.configs.append(Path(value if equals else _next(left, "--config")))
+        elif option is None or (not dot and option.is_flag):
             self._set_flag(name, option, value if equals else None)
         elif rest == "help":
             self.help, self.about = True, option.name
         else:
-            if dot and not _has_settings(option):
-                raise UsageError(f"no option is called --{name}{_instead(option, rest)}")
-            text = value if equals else _next(left, f"--{name}")
-            _put(self.found, [option.name, *rest.split(".")] if dot else [option.name], text)
+            if dot and not is_dataclass(without_none(option.kind)[0]):
+                instead = f"; write {option.flag} {rest.replace('-', '_')}=…" if option.is_several else ""
+                raise InputError("", f"no option is called --{name}{instead}")
+            path = [option.name, *rest.split(".")] if dot else [option.name]
+            _put(self.raw, path, value if equals else _next(left, f"--{name}"))
 
     def _set_flag(self, name: str, option: Option | None, value: str | None) -> None:
         """``--failed``, ``--no-failed``, ``--failed=false``."""
         negated = option is None and name.startswith("no-")
         option = self.flags.get(name[3:]) if negated else option
         if option is None or not option.is_flag:
-            raise UsageError(_unknown(name, self.flags.values(), self.command.name))
+            raise _unknown(name, self.command)
         on = True if value is None else convert(value, bool, f"--{name}")
-        self.found[option.name] = Words((str(on != negated),))
+        self.raw[option.name] = Words((str(on != negated),))
 
     def _place(self, word: str, previous: str) -> None:
         for option in self.places:
             if option.is_several:
-                self.found[option.name] = [*self.found.get(option.name, []), word]
+                self.raw[option.name] = [*self.raw.get(option.name, []), word]
                 return
-            if option.name not in self.found:
-                self.found[option.name] = Words((word,))
+            if option.name not in self.raw:
+                self.raw[option.name] = Words((word,))
                 return
         flag = self.flags.get(dashed(previous[2:]))
         if flag is not None and flag.is_flag:
-            raise UsageError(f"{previous} takes no value; got {word!r}.")
+            raise InputError(previous, "takes no value", got=word)
         example = next(iter(self.flags), "help")
-        raise UsageError(f"{word!r} is a word too many; options are given by name, as in --{example} {word}.")
+        raise InputError("", f"{word!r} is a word too many; options are given by name, as in --{example} {word}")
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -127,7 +125,7 @@ def read_config(path: Path) -> dict[str, Any]:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """Of what YAML guesses, nothing but null."""
+        """A loader that takes nothing but null for more than text."""
 
         yaml_implicit_resolvers = {  # noqa: RUF012 (PyYAML's own way)
             first: [rule for rule in rules if rule[0].endswith(":null")]
@@ -137,15 +135,15 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader)
     except UnicodeDecodeError:
-        raise UsageError(f"{path} is not text; --config takes a YAML file.") from None
+        raise InputError("", f"{path} is not text; --config takes a YAML file") from None
     except yaml.YAMLError as error:
-        raise UsageError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+        raise InputError("", f"{path} is not YAML: {' '.join(str(error).split())}") from None
     except RecursionError:
-        raise UsageError(f"{path} is nested too deeply for a config file.") from None
+        raise InputError("", f"{path} is nested too deeply for a config file") from None
     if content is None:
         return {}
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
-        raise UsageError(f"{path} must be a mapping of options to values, as `--print-config` prints it.")
+        raise InputError("", f"{path} must be a mapping of options to values, as `--print-config` prints it")
     return content
 
 
@@ -153,20 +151,19 @@ def print_config(command: Command, values: Mapping[str, Any]) -> str:
     """Every option with its value, as a file that ``--config`` reads."""
     import yaml
 
-    given = {o.name: values.get(o.name, o.default) for o in command.options.values()}
-    plain = {dashed(name): as_plain(value) for name, value in given.items() if value is not REQUIRED}
+    complete = {o.name: values.get(o.name, o.default) for o in command.options.values()}
+    plain = {dashed(name): as_plain(value) for name, value in complete.items() if value is not REQUIRED}
     text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, default_flow_style=None)
     return text
 
 
-def _known(command: Command, content: Mapping[str, Any], source: str) -> dict[str, Any]:
+def _settings(command: Command, content: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """A file's settings under the names of the parameters."""
-    found = {key.replace("-", "_"): value for key, value in content.items()}
-    for key in found:
-        if key not in command.options:
-            unknown = _unknown(dashed(key), command.options.values(), command.name)
-            raise UsageError(f"{source}: {unknown}")
-    return found
+    settings = {key.replace("-", "_"): value for key, value in content.items()}
+    for name in settings:
+        if name not in command.options:
+            raise InputError("", f"{path}: {_unknown(dashed(name), command).problem}")
+    return settings
 
 
 def _value(option: Option, raw: Any) -> Any:
@@ -174,7 +171,7 @@ def _value(option: Option, raw: Any) -> Any:
 
 
 def _merge(into: dict[str, Any], new: Mapping[str, Any]) -> None:
-    """Later settings in place of earlier ones; settings of a part one by one."""
+    """Later settings in place of earlier ones; those of an option with settings one by one."""
     for key, value in new.items():
         same = next((k for k in into if dashed(k) == dashed(key)), key)
         before = into.get(same)
@@ -186,37 +183,30 @@ def _merge(into: dict[str, Any], new: Mapping[str, Any]) -> None:
             into[same] = value
 
 
-def _put(found: dict[str, Any], path: list[str], text: str) -> None:
+def _put(raw: dict[str, Any], path: list[str], text: str) -> None:
     """Add what was typed for an option, or for a setting of one (``recipe.optimizer.lr``)."""
-    *parts, last = path
-    for part in parts:
-        inner = found.get(part, {})
-        found[part] = inner if isinstance(inner, dict) else {"kind": inner}
-        found = found[part]
-    before = found.get(last, Words())
+    *outer, last = path
+    for name in outer:
+        inner = raw.get(name, {})
+        raw[name] = inner if isinstance(inner, dict) else {"kind": inner}
+        raw = raw[name]
+    before = raw.get(last, Words())
     if isinstance(before, dict):
         before["kind"] = Words((text,))
     else:
-        found[last] = Words((*before, text))
+        raw[last] = Words((*before, text))
 
 
 def _next(left: list[str], flag: str) -> str:
     if not left or (left[0].startswith("--") and left[0] != "--"):
         follows = f"; {left[0]} is an option of its own. {flag}={left[0]} would take it as one" if left else ""
-        raise UsageError(f"{flag} needs a value{follows}.")
+        raise InputError(flag, f"needs a value{follows}")
     return left.pop(0)
 
 
-def _has_settings(option: Option) -> bool:
-    return any(is_dataclass(kind) for kind in without_none(option.kind)[0])
-
-
-def _instead(option: Option, rest: str) -> str:
-    return f"; write {option.flag} {rest.replace('-', '_')}=…" if option.is_several else "."
-
-
-def _unknown(name: str, options: Iterable[Option], command: str) -> str:
-    flags = [f"no-{dashed(o.name)}" if o.default is True else dashed(o.name) for o in options if not o.by_place]
-    found = near(name, [*flags, "config", "print-config", "help"], cutoff=0.6)
-    hint = f"did you mean --{found[0]}?" if found else f"`lossdial {command} --help` lists the options."
-    return f"no option is called --{name}; {hint}"
+def _unknown(name: str, command: Command) -> InputError:
+    options = [option for option in command.options.values() if not option.by_place]
+    flags = [f"no-{dashed(o.name)}" if o.default is True else dashed(o.name) for o in options]
+    similar = near(name, [*flags, "config", "print-config", "help"], cutoff=0.6)
+    hint = f"did you mean --{similar[0]}?" if similar else f"`lossdial {command.name} --help` lists the options."
+    return InputError("", f"no option is called --{name}; {hint}")

@@ -1,38 +1,40 @@
-"""What ``--data`` names, as a trained model takes it: rows of a table or images, with labels where asked for."""
+"""What ``--data`` names, read for a trained model: rows of a table or images, with labels where they are needed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lossdial.cli.values import UsageError
+from lossdial.base.errors import InputError, closest, warn
+from lossdial.cli.options import Columns
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from lossdial import Bundle
+    from lossdial import Bundle, Dial, Lam
     from lossdial.data.schema import ImageSchema
     from lossdial.data.sources import NewRows
+    from lossdial.dial import OperatingPoint
 
-__all__ = ["Columns", "Inputs", "read_inputs"]
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Columns of a table that are no inputs of the network, as options name them; None: as in training."""
-
-    target: str | None = None
-    group: str | None = None
-    path: str | None = None
+__all__ = [
+    "Inputs",
+    "case_amounts",
+    "column_of",
+    "dial_at_points",
+    "grid_with_points",
+    "numbers",
+    "point_of",
+    "read_inputs",
+]
 
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
     """Rows for the predictor.
 
-    table: what was read, a row for each sample asked about; ``kept`` are those that X holds, and ``unreadable`` says
-        why another has no score.
+    table: what was read, a row for each sample; ``kept`` are the rows that X holds, and ``unreadable`` says why another
+        has no score.
     """
 
     X: Any
@@ -44,14 +46,14 @@ class Inputs:
 
     @property
     def labels(self) -> NDArray[Any]:
-        """The labels, which were asked for."""
+        """The labels, where they were asked for."""
         if self.y is None:
-            raise ValueError("these samples have no labels.")
+            raise InputError("data", "has no labels")
         return self.y
 
 
 def read_inputs(bundle: Bundle, data: str, columns: Columns, labelled: bool | None) -> Inputs:
-    """Whatever ``data`` may be, for a model of whatever kind; notes on it are printed.
+    """Read ``data``, whatever it is, for a model of whatever kind.
 
     labelled: whether labels are needed; None takes them where there are any. A target that is named must be there.
     """
@@ -73,11 +75,8 @@ def _rows(bundle: Bundle, rows: NewRows, labelled: bool) -> Inputs:
 
     from lossdial.data.schema import TableSchema
 
-    if labelled and rows.target is None:
-        raise UsageError(
-            "this model was saved without the name of its labels' column: give --target COLUMN. There are "
-            f"{', '.join(map(str, rows.frame.columns))}."
-        )
+    if labelled:
+        require_target(bundle, rows.target, rows.frame)
     y = rows.labels(bundle.predictor.classes) if labelled else None
     X: Any = rows.frame
     if not isinstance(bundle.predictor.schema, TableSchema):  # trained in Python on an array: columns by their order
@@ -85,42 +84,162 @@ def _rows(bundle: Bundle, rows: NewRows, labelled: bool) -> Inputs:
         try:
             X = X.to_numpy(dtype=np.float32)
         except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"this model was trained on an array of numbers, and {rows.source} holds others ({error}). Train on "
-                "the data frame to have text and gaps."
+            raise InputError(
+                "data",
+                f"must hold numbers alone, for this model was trained on an array of numbers ({error})",
+                got=rows.source,
+                remedy="Train on the data frame to have text and gaps.",
             ) from error
     return Inputs(X, y, rows.groups, rows.frame, np.arange(len(rows.frame)), {})
+
+
+def require_target(bundle: Bundle, target: str | None, table: pd.DataFrame) -> str:
+    """The column of the labels; an error where nobody knows it."""
+    name = target or bundle.training.target
+    if name is None:
+        raise InputError(
+            "target",
+            "is needed: this model was saved without the name of its labels' column",
+            remedy=f"There are {', '.join(map(str, table.columns))}.",
+        )
+    return name
 
 
 def _images(bundle: Bundle, schema: ImageSchema, data: str, columns: Columns, labelled: bool | None) -> Inputs:
     import numpy as np
 
-    from lossdial.base.errors import warn
     from lossdial.data.readers.decoding import WHITE
     from lossdial.data.schema import ImageRows
     from lossdial.data.sources import read_images
 
     if schema.height != schema.width or schema.channels != 3:
-        raise ValueError(
-            f"files are read as square images of three channels; this model takes {schema.channels} of "
-            f"{schema.height} × {schema.width} px. Use it in Python, on arrays."
+        raise InputError(
+            "data",
+            "is read as square images of three channels; this model takes "
+            f"{schema.channels} of {schema.height} × {schema.width} px",
+            remedy="Use it in Python, on arrays.",
         )
     negative, positive = (str(name) for name in bundle.predictor.classes)
-    found = read_images(
+    images = read_images(
         data,
         schema.height,
         (negative, positive),
         white=schema.white or WHITE,
-        path_column=columns.path or schema.path_column or "path",
+        path_column=columns.path_column or schema.path_column or "path",
         label_column=columns.target or bundle.training.target or "label",
         group=columns.group,
         max_corrupt=1.0 if labelled is False else 0.01,
     )
     if labelled is None:
-        labelled = columns.target is not None or found.names is not None
-    for text in found.notes:
+        labelled = columns.target is not None or images.names is not None
+    for text in images.notes:
         warn(text)
-    y = np.array(bundle.predictor.classes)[found.labels((negative, positive))] if labelled else None
-    gone = np.setdiff1d(np.arange(len(found.table)), found.kept)
-    reasons = dict(zip(gone.tolist(), (reason for _, reason in found.corrupt), strict=True))
-    return Inputs(ImageRows(found.x, white=schema.white), y, found.groups, found.table, found.kept, reasons)
+    y = np.array(bundle.predictor.classes)[images.labels((negative, positive))] if labelled else None
+    gone = np.setdiff1d(np.arange(len(images.table)), images.kept)
+    reasons = dict(zip(gone.tolist(), (reason for _, reason in images.corrupt), strict=True))
+    return Inputs(ImageRows(images.x, white=schema.white), y, images.groups, images.table, images.kept, reasons)
+
+
+def dial_at_points(
+    bundle: Bundle, data: str | None, columns: Columns
+) -> tuple[Dial, list[OperatingPoint], Inputs | None]:
+    """The dial at the grid of λ and at those of the points; the points that it can judge; and what was read."""
+    points = list(bundle.points.values())
+    if data is not None:
+        inputs = read_inputs(bundle, data, columns, labelled=True)
+        dial = bundle.dial(inputs.X, inputs.labels, groups=inputs.groups, lams=grid_with_points(bundle))
+        return dial, points, inputs
+    require_data_for(columns)
+    dial = bundle.held_out()
+    known = [dict(lam) for lam in dial.lams]
+    for point in points:
+        if dict(point.lam) not in known:
+            warn(f"{point.name} is left out: of the held-out samples no scores at its λ are kept. Give {{data}}.")
+    return dial, [point for point in points if dict(point.lam) in known], None
+
+
+def require_data_for(columns: Columns) -> None:
+    """Refuse columns that are named although no data are."""
+    for name, column in vars(columns).items():
+        if column is not None:
+            raise InputError(name, "names a column of {data}, which is not given", got=column)
+
+
+def grid_with_points(bundle: Bundle) -> Lam:
+    """The grid of λ that a dial has, and the λ of the points where they are others."""
+    from lossdial.bundle.predictor import dial_grid
+
+    space = bundle.predictor.space
+    grid = [lam.as_dict() for lam in dial_grid(space)]
+    for point in bundle.points.values():
+        if dict(point.lam) not in grid:
+            grid.append(dict(point.lam))
+    return space.stack(grid)
+
+
+def point_of(bundle: Bundle, run: str, name: str, option: str = "point") -> OperatingPoint:
+    """The operating point that an option names."""
+    if name not in bundle.points:
+        raise InputError(option, f"names no operating point of {run}", got=name, remedy=_hint(name, bundle.points))
+    return bundle.points[name]
+
+
+def column_of(table: pd.DataFrame, name: str, option: str, source: str, gaps: bool = False) -> pd.Series[Any]:
+    """The column of a table that an option names; whether it may have ``gaps``."""
+    if name not in table:
+        raise InputError(option, f"names no column of {source}", got=name, remedy=_hint(name, map(str, table)))
+    column = table[name]
+    if not gaps and column.isna().any():
+        first = int(column.isna().to_numpy().argmax()) + 1
+        problem = f"{name} is empty in {int(column.isna().sum()):,} rows of {source}, first in row {first}"
+        raise InputError(option, problem)
+    return column
+
+
+def numbers(column: pd.Series[Any], option: str) -> NDArray[Any]:
+    """A column as finite numbers, however they are written: 0.5, 0,5 and 1.234,5 are read alike in a whole column."""
+    import numpy as np
+    import pandas as pd
+
+    from lossdial.data.encoder.cells import number_format
+
+    values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
+    if not np.isfinite(values).all() and column.dtype.kind not in "biuf":
+        texts = column.astype(str).tolist()
+        style = number_format(texts)
+        if style is not None:
+            read = [style[0].read(text) for text in texts]
+            values = np.array([np.nan if value is None else value for value in read], dtype=np.float64)
+    if not np.isfinite(values).all():
+        row = int((~np.isfinite(values)).argmax())
+        raise InputError(option, f"{column.name} must be finite numbers; row {row + 1} has {column.iloc[row]!r}")
+    return values
+
+
+def case_amounts(
+    table: pd.DataFrame, cost_fn: str | None, cost_fp: str | None, source: str
+) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """What a miss and a false alarm cost for each case: numbers, or columns of the table. None if neither is given."""
+    if cost_fn is None and cost_fp is None:
+        return None
+    if cost_fn is None or cost_fp is None:
+        raise InputError("", "{cost_fn} and {cost_fp} go together, each a number or a column of {data}")
+    return _amounts(table, cost_fn, "cost_fn", source), _amounts(table, cost_fp, "cost_fp", source)
+
+
+def _amounts(table: pd.DataFrame, value: str, option: str, source: str) -> NDArray[Any]:
+    import numpy as np
+
+    try:
+        costs = np.full(len(table), float(value))
+    except ValueError:
+        costs = numbers(column_of(table, value, option, source), option)
+    wrong = costs[~(np.isfinite(costs) & (costs >= 0))]
+    if wrong.size:
+        raise InputError(option, f"{value} must be finite and 0 or more; got {wrong[0]:g} ({wrong.size:,} such)")
+    return costs
+
+
+def _hint(name: str, known: Any) -> str:
+    hint = closest(name, known)
+    return hint[0].upper() + hint[1:]

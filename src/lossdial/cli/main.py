@@ -1,26 +1,53 @@
-"""The ``lossdial`` command: find the subcommand, read what was typed, run it, and tell mistakes in a line."""
+"""The ``lossdial`` command: find the command, read what was typed, run it, and report mistakes in a line."""
 
 from __future__ import annotations
 
+import codecs
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
-from lossdial.base.errors import InputWarning, closest
+from lossdial.base.errors import InputError, InputWarning, closest
 from lossdial.cli.commands import OWN, Command, commands
 from lossdial.cli.grammar import parse, print_config
-from lossdial.cli.helping import help_of_command, help_of_settings, overview
-from lossdial.cli.wording import in_words, speak_plainly, told
+from lossdial.cli.help import help_of_command, help_of_settings, overview
 
 __all__ = ["main"]
 
+#: our own characters, each with what is printed where a terminal or a log has no code for it
+_PLAIN: Final = (
+    "αalpha βbeta γgamma ηeta θtheta λlambda μmu νnu πpi ρrho σsigma τtau φphi ΔDelta ΣSum "
+    "₀0 ₁1 ₂2 ₊+ ₋- –- —- −- ’' ‘' ·* ×x …... ≥>= ≤<= ±+/- ½1/2 ²^2 ∞inf"
+)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line. The exit code: 0; 2 after a mistake, told in a line; 130 where it was interrupted."""
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The words after ``lossdial``. By default those that the process was started with.
+
+    Returns
+    -------
+    int
+        The exit code: 0; 2 after a mistake, which is reported in a line; 130 where it was interrupted; 141 where
+        nobody reads the output any more.
+
+    Examples
+    --------
+    >>> main(["tune", "RUN", "--prevalence", "many"])
+    2
+    """
     words = [*(sys.argv[1:] if argv is None else argv)]
-    speak_plainly()
+    codecs.register_error("lossdial.plain", _plain)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="lossdial.plain")
     try:
         code = _run(words)
         sys.stdout.flush()
@@ -57,7 +84,7 @@ def _run(words: list[str]) -> int:
             _say(str(stop) or "stopped; nothing was kept.", "bold")
             return 130
         except Exception as error:
-            message = told(error, _names(command))
+            message = _message(error, command)
             if message is None:
                 raise
             _say(f"lossdial {name}: {message}")
@@ -75,8 +102,55 @@ def _obey(command: Command, words: list[str]) -> int:
     return 0
 
 
-def _names(command: Command) -> list[str]:
-    return [option.name for option in command.options.values() if not option.by_place]
+def _message(error: Exception, command: Command) -> str | None:
+    """What to say about a mistake, or about what the machine lacks; None for a bug."""
+    if isinstance(error, InputError):
+        return error.told(command.spell)
+    if isinstance(error, ModuleNotFoundError):
+        return _missing_module(error)
+    if isinstance(error, OSError):
+        named = error.strerror is not None and error.filename is not None
+        return f"{error.filename}: {error.strerror}." if named else error.strerror or str(error)
+    if type(error).__name__ == "OutOfMemoryError" or isinstance(error, MemoryError):
+        return "there is not enough memory for this."
+    if isinstance(error, RecursionError):
+        return "the input is nested too deeply."
+    if isinstance(error, ValueError) or type(error).__module__.startswith("lossdial."):
+        return str(error)
+    return None
+
+
+def _missing_module(error: ModuleNotFoundError) -> str | None:
+    """Which extra brings a package that is missing; if none does, its absence is a bug."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    if error.name is None:
+        return str(error)
+    package = re.escape(error.name.split(".")[0])
+    try:
+        requirements = requires("lossdial") or []
+    except PackageNotFoundError:
+        return None
+    for entry in requirements:
+        if match := re.match(rf"{package}(?![\w]).*extra == ['\"](\w+)['\"]", entry.replace("-", "_")):
+            return f"this needs {error.name}, which is not installed: pip install 'lossdial[{match[1]}]'"
+    return None
+
+
+def _show_warning(command: Command, fallback: Callable[..., None]) -> Callable[..., None]:
+    """Show our own warnings as a line of text each, and those of others as Python does."""
+    shown = set()
+
+    def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
+        if category in (UserWarning, InputWarning):
+            text = message.told(command.spell) if isinstance(message, InputWarning) else str(message)
+            if text not in shown:
+                shown.add(text)
+                _say(f"note: {text}", "yellow")
+        else:
+            fallback(message, category, filename, lineno, file, line)
+
+    return show
 
 
 def _say(text: str, style: str = "bold red") -> None:
@@ -85,30 +159,23 @@ def _say(text: str, style: str = "bold red") -> None:
     Console(stderr=True, soft_wrap=True, highlight=False).print(text, style=style, markup=False)
 
 
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    """Spell a character that the encoding of a terminal or a log lacks: λ is lambda, ü is \\xfc."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    plain = {pair[0]: pair[1:] for pair in _PLAIN.split()}
+    unknown = error.object[error.start : error.end]
+    return "".join(plain.get(c) or c.encode("ascii", "backslashreplace").decode() for c in unknown), error.end
+
+
 def _closed(stream: Any) -> bool:
-    """Whether nobody reads a stream any more; if so, what is left in it goes nowhere, silently."""
+    """Whether nobody reads a stream any more; if so, the rest of its output is dropped."""
     import select
 
-    if hasattr(select, "poll"):  # elsewhere it can only be believed
+    if hasattr(select, "poll"):  # elsewhere the error has to be believed
         poll = select.poll()
-        poll.register(stream, 0)  # errors are told whatever is asked for
+        poll.register(stream, 0)  # errors are reported in any case
         if not any(event & select.POLLERR for _, event in poll.poll(0)):
             return False
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return True
-
-
-def _show_warning(command: Command, fallback: Callable[..., None]) -> Callable[..., None]:
-    """Our own warnings as a line of text; those of others as Python shows them."""
-    shown = set()
-
-    def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
-        if category in (UserWarning, InputWarning):
-            text = in_words(str(message), _names(command))
-            if text not in shown:
-                shown.add(text)
-                _say(f"note: {text}", "yellow")
-        else:
-            fallback(message, category, filename, lineno, file, line)
-
-    return show

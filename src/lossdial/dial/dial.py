@@ -7,6 +7,7 @@ from typing import Any, Protocol, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lossdial.base.errors import InputError
 from lossdial.dial.certificates.promises import certified_point, told
 from lossdial.dial.certificates.promising import Promising, require_name
 from lossdial.dial.checks import FloatArray, require_finite, statable
@@ -162,11 +163,10 @@ class Dial(Promising):
                 evidence=self._choosing,
             )
         elif by is not None:
-            raise ValueError(
-                "`by` asks for a certified floor in each part: give confidence too; to look, use by_subgroup."
-            )
+            remedy = "Give {confidence=0.95}; to look only, use by_subgroup."
+            raise InputError("by", "asks for a certified floor in each subgroup", remedy=remedy)
         elif jointly != 1:
-            raise ValueError("jointly needs `confidence` beside it, whose risk it splits: 0.95, say.")
+            raise InputError("jointly", "splits the risk of a confidence", remedy="Give {confidence=0.95} too.")
         else:
             point = told(self._surface, objective, choose(self._surface, objective, name, calibration=calibration))
         return self._kept(point)

@@ -115,7 +115,7 @@ class ConditionalLoss(nn.Module, ABC):
                 raise InputError("space", problem)
         for name, constraint in self.lam_constraints.items():
             if name not in space.names:
-                remedy = f"Add {name}=Constant({self.neutral[name]:g})."
+                remedy = f"Add {{{name}=Constant({self.neutral[name]:g})}}."
                 raise InputError("space", f"must fit the loss: {kind} needs {name!r} in its λ", remedy=remedy)
             low, high = space.bounds(name)
             if not bool(constraint.check(torch.tensor([low, high])).all()):

@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from torch import nn
 
 from lossdial.base.errors import InputError
-from lossdial.bundle import Bundle, BundleError, Evidence, Training
+from lossdial.bundle import Bundle, Evidence, Training
 from lossdial.bundle.predictor import Predictor
 from lossdial.data.schema import schema_of
 from lossdial.dial import Envelope, OperatingPoint
@@ -93,10 +93,10 @@ def finished(folder: Path | None, identity: Mapping[str, Any], network: Any) -> 
     changed = sorted(key for key in {*other, *identity} if other.get(key) != identity.get(key))
     if changed:
         folds = " In cross-validation and in a search every fit has rows of its own: give no Run(folder) there."
-        raise BundleError(
-            f"{folder} holds a model trained with other settings (different: {', '.join(changed)}). "
-            f"Choose another folder, or delete this one.{folds if 'data' in changed else ''}"
-        )
+        different = ", ".join(f"{{{name}}}" for name in changed)
+        problem = f"{folder} holds a model trained with other settings (different: {different})"
+        remedy = f"Choose another folder, or delete this one.{folds if 'data' in changed else ''}"
+        raise InputError("", problem, remedy=remedy)
     return bundle
 
 

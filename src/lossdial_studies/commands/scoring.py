@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lossdial.cli.values import UsageError
+from lossdial.base.errors import InputError
 
 if TYPE_CHECKING:
     from lossdial_studies.scoreboard import Row
@@ -58,7 +58,7 @@ def scoreboard(
     console = Console(soft_wrap=True)
     board = Board(store)
     if report_only and not board.rows():
-        raise UsageError(f"--store {store} has no rows to report; leave --report-only out to make them.")
+        raise InputError("store", "has no rows to report", got=store, remedy="Leave {report_only} out to make them.")
     for file in (None if out is None else Path(out) / "rows.jsonl.gz", None if page is None else Path(page)):
         if file is not None:
             require_writable(file)

@@ -140,7 +140,7 @@ def test_five_certificates_hold_jointly_where_the_risk_is_split():
     assert "It holds by itself" in str(dial.tune(**FLOOR, confidence=0.95).certificate)
     with pytest.raises(ValueError, match="jointly must be a number of certificates, 1 or more; got 0"):
         dial.tune(**FLOOR, confidence=0.95, jointly=0)
-    with pytest.raises(ValueError, match="jointly needs `confidence`"):
+    with pytest.raises(ValueError, match="jointly splits the risk"):
         dial.tune(**FLOOR, jointly=2)
 
 

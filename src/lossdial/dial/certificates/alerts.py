@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import pdtr
 
+from lossdial.base.errors import InputError
 from lossdial.dial.certificates.bounds import needed, rank_for
 from lossdial.dial.certificates.evidence import NotCertified, digest_of, one_of_each, require_confidence
 from lossdial.dial.checks import BoolArray, FloatArray, as_groups, require_finite, require_open_unit
@@ -185,7 +186,7 @@ def rate_of(rate: float | None, per_day: float | None, volume: float | ArrayLike
         if mean is None:
             raise ValueError("per_day needs volume, the cases that come a day: per_day=20, volume=1000, say.")
         if not 0 < per_day < mean:
-            raise ValueError(f"per_day must lie strictly between 0 and the volume, {mean:g}; got {per_day:g}.")
+            raise InputError("per_day", f"must lie strictly between 0 and the volume, {mean:g}", got=per_day)
         rate = per_day / mean
     if rate is None or not 0 < rate < 1:
         raise ValueError(f"the cap on the alert rate must lie strictly between 0 and 1; got {rate}.")

@@ -1,10 +1,12 @@
-"""``lossdial embed``: a pretrained network runs once over the images; heads are then trained in seconds."""
+"""``lossdial embed``: run a pretrained network once over images; heads on its features then train in seconds."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from lossdial.cli.options import Samples
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,76 +17,67 @@ if TYPE_CHECKING:
     from lossdial.data.sources import TrainingImages
     from lossdial.models import FrozenEncoder
 
-__all__ = ["embed", "frozen_features", "show_images"]
+__all__ = ["embed", "frozen_features", "read_images", "show_images"]
 
 
 def embed(
-    data: str,
-    out: str,
-    encoder: str = "efficientnet_lite0",
-    weights: str | None = None,
-    target: str | None = None,
-    positive: str | None = None,
-    path_column: str | None = None,
-    image_size: int | None = None,
-    max_corrupt: float = 0.01,
-    validation_fraction: float = 0.2,
-    seed: int = 0,
+    *, data: str, out: str, encoder: str = "efficientnet_lite0", weights: str | None = None, samples: Samples
 ) -> None:
     """Run a pretrained network once over images and keep its features.
 
-    `lossdial train --preset frozen --features FOLDER` trains on them. Interrupted, the same command goes on where
-    it stopped.
+    `lossdial train --preset frozen --features FOLDER` trains on them. After an interruption the same command goes on
+    where it stopped.
 
     Parameters
     ----------
     data
         A data set by name (`lossdial data list`), a folder with one folder of images per class, or a table of paths.
     out
-        The folder to write the features to, float16 with their provenance.
+        The folder to write the features to, as float16 with their provenance.
     encoder
         efficientnet_lite0, whose weights come with the package, or the name of a timm network.
     weights
         A file with the weights of a timm network. By default they are fetched over the network.
-    target
-        In a table of paths: the column with the class.
-    positive
-        The class to look for. By default the rarer one.
-    path_column
-        The table names image files in this column.
-    image_size
-        Side in pixels to which image files are brought.
-    max_corrupt
-        The share of your own image files that may be unreadable; they are named and left out.
-    validation_fraction
-        The share of your own images that is kept from training. A data set by name brings its own test data.
-    seed
-        Of that split.
     """
     from rich.console import Console
 
     from lossdial.base.files import require_writable
-    from lossdial.data.sources import training_images
     from lossdial.models import EfficientNetLite0, FrozenEncoder, TimmBackbone
 
-    console, folder = Console(soft_wrap=True), Path(out)
+    folder = Path(out)
     require_writable(folder / "contact_sheet.png")
     if encoder == "efficientnet_lite0":
         frozen = FrozenEncoder(EfficientNetLite0())
     else:
         frozen = FrozenEncoder(TimmBackbone(encoder, pretrained=weights is None, weights=weights))
-    images = training_images(
-        data,
-        target=target,
-        positive=positive,
-        path_column=path_column,
-        image_size=image_size,
-        share=validation_fraction,
-        seed=seed,
-        max_corrupt=max_corrupt,
-    )
+    images = read_images(data, samples)
     show_images(images, images.split, folder)
-    frozen_features(images, frozen, folder, console)
+    frozen_features(images, frozen, folder, Console(soft_wrap=True))
+
+
+def read_images(
+    data: str,
+    samples: Samples,
+    group: str | None = None,
+    beta: float | None = None,
+    preset_size: int | None = None,
+) -> TrainingImages:
+    """The images to train on, split."""
+    from lossdial.data.sources import training_images
+
+    return training_images(
+        data,
+        target=samples.target,
+        positive=samples.positive,
+        path_column=samples.path_column,
+        group=group,
+        beta=beta,
+        image_size=samples.image_size,
+        preset_size=preset_size,
+        share=samples.validation_fraction,
+        seed=samples.seed,
+        max_corrupt=samples.max_corrupt,
+    )
 
 
 def show_images(images: TrainingImages, split: ImageSplit, out: Path) -> None:

@@ -1,13 +1,16 @@
-"""The help of the command line, from signatures and docstrings."""
+"""The help pages of the command line, from signatures and docstrings."""
 
 from __future__ import annotations
 
+import inspect
 import shutil
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import is_dataclass
+from itertools import groupby
 from typing import Any, Final, Literal, get_args, get_origin
 
-from lossdial.cli.commands import REQUIRED, Command, Option, described, groups
+from lossdial.cli.commands import REQUIRED, Command, Option, commands, described, groups
 from lossdial.cli.values import concrete, dashed, fields_of, without_none
 
 __all__ = ["help_of_command", "help_of_settings", "overview"]
@@ -17,43 +20,53 @@ _COLUMN: Final = 24
 
 def overview() -> str:
     """``lossdial --help``."""
-    about = "Train one classifier over a distribution of losses; dial in the trade-off afterwards."
+    about = "Choose the trade-off between precision and recall after training, around any classifier."
     lines = ["usage: lossdial COMMAND …", "", *_wrapped(about)]
     for title, group in groups().items():
         lines += ["", f"commands of the {title}:" if title else "commands:"]
         for command in group.values():
-            lines += _entry(command.name, command.summary, 13)
-    return "\n".join([*lines, "", "`lossdial COMMAND --help` tells its options, `lossdial --version` the version."])
+            lines += _entry(command.name, command.summary, max(map(len, commands())) + 4)
+    return "\n".join([*lines, "", "`lossdial COMMAND --help` lists its options, `lossdial --version` the version."])
 
 
 def help_of_command(command: Command) -> str:
     """``lossdial COMMAND --help``."""
     options = command.options.values()
-    places = [o for o in options if o.by_place]
-    needed = [o for o in options if not o.by_place and o.default is REQUIRED]
+    places = [option for option in options if option.by_place]
+    needed = [option for option in options if not option.by_place and option.default is REQUIRED]
     usage = ["usage: lossdial", command.name]
     for option in places:
         several = "…" if option.is_several else ""
         usage.append(option.flag + several if option.default is REQUIRED else f"[{option.flag}{several}]")
-    usage += [f"{o.flag} {_metavar(o.kind, o.name)}" for o in needed]
-    lines = [*_wrapped(" ".join([*usage, "[options]"]), "       "), "", *_paragraphs(command.text), ""]
+    usage += [f"{option.flag} {_metavar(option.kind, option.name)}" for option in needed]
+    lines = [*_wrapped(" ".join([*usage, "[options]"]), "       "), ""]
+    lines += [line for paragraph in command.text.split("\n\n") for line in (*_wrapped(paragraph), "")]
     for option in places:
         lines += _entry(option.flag, option.help)
-    for title, group in (("needed:", needed), ("options:", [o for o in options if o not in (*places, *needed)])):
-        if group:
-            lines += ["", title] if lines[-1] else [title]
+    for title, group in _titled(options, needed):
+        lines += ["", title] if lines[-1] else [title]
         for option in group:
             lines += _entry(_left(option), option.help + _default(option.default, option.help))
-    lines += _entry("--config FILE", "A YAML file with any of these; what is typed counts more.")
-    lines += _entry("--print-config", "Print all of these as such a file, and stop.")
+    lines += ["", "settings:"] if lines[-1] else ["settings:"]
+    lines += _entry("--config FILE", "A YAML file with any of these options; what is typed counts more.")
+    lines += _entry("--print-config", "Print all options as such a file, and stop.")
     return "\n".join(lines)
+
+
+def _titled(options: Iterable[Option], needed: list[Option]) -> Iterator[tuple[str, list[Option]]]:
+    """The options by name in groups: those needed, those of the command itself, and each `OptionGroup`."""
+    if needed:
+        yield "needed:", needed
+    others = sorted((o for o in options if not o.by_place and o not in needed), key=lambda o: o.group is not None)
+    for kind, group in groupby(others, lambda option: option.group):
+        title = inspect.cleandoc(kind.__doc__ or "").splitlines()[0].rstrip(".") if kind else "options"
+        yield f"{title[0].lower()}{title[1:]}:", list(group)
 
 
 def help_of_settings(option: Option) -> str:
     """``lossdial train --recipe.help``: the settings of an option that has some."""
-    kinds = [kind for kind in without_none(option.kind)[0] if hasattr(kind, "__dataclass_fields__")]
-    lines = [line for kind in kinds for line in _settings(kind, option.flag)]
-    return "\n".join([*_wrapped(option.help), "", *lines])
+    kind = without_none(option.kind)[0]
+    return "\n".join([*_wrapped(option.help), "", *(_settings(kind, option.flag) if is_dataclass(kind) else [])])
 
 
 def _settings(kind: Any, flag: str) -> Iterable[str]:
@@ -67,8 +80,8 @@ def _settings(kind: Any, flag: str) -> Iterable[str]:
                 continue
             seen.add(field.name)
             setting = f"{flag}.{dashed(field.name)}"
-            inner = without_none(hint)[0][0]
-            if hasattr(inner, "__dataclass_fields__"):
+            inner = without_none(hint)[0]
+            if is_dataclass(inner):
                 yield from _settings(inner, setting)
                 continue
             of = f"Of {name}. " if len(known) > 1 and field.name not in fields_of(kind) else ""
@@ -79,19 +92,21 @@ def _settings(kind: Any, flag: str) -> Iterable[str]:
 def _left(option: Option) -> str:
     if option.is_flag:
         return f"--no-{dashed(option.name)}" if option.default is True else option.flag
-    if option.is_part:
+    if option.has_settings:
         return f"{option.flag}.… VALUE"
     return f"{option.flag} {_metavar(option.kind, option.name)}"
 
 
 def _metavar(kind: Any, name: str) -> str:
-    """What stands for the value: the choices, or the name in capitals."""
-    (first, *_), _optional = without_none(kind)
-    if get_origin(first) is Literal:
-        return "{" + ",".join(map(str, get_args(first))) + "}"
-    if get_origin(first) is dict:
+    """What stands for the value: the choices, a number, or the name in capitals."""
+    kind, _ = without_none(kind)
+    if get_origin(kind) is Literal:
+        return "{" + ",".join(map(str, get_args(kind))) + "}"
+    if get_origin(kind) is dict:
         return "NAME=VALUE,…"
-    return dashed(name).upper() + (",…" if get_origin(first) in (list, tuple) else "")
+    if get_origin(kind) in (list, tuple):
+        return f"{_metavar(get_args(kind)[0], name)},…"
+    return {int: "N", float: "NUMBER"}.get(kind, dashed(name).upper())
 
 
 def _default(value: Any, text: str) -> str:
@@ -108,14 +123,8 @@ def _entry(left: str, text: str, column: int = _COLUMN) -> list[str]:
     return [f"  {left}".ljust(column) + first, *(" " * column + line for line in rest)]
 
 
-def _paragraphs(text: str) -> list[str]:
-    lines: list[str] = []
-    for paragraph in text.split("\n\n"):
-        lines += ["", *_wrapped(" ".join(paragraph.split()))] if lines else _wrapped(" ".join(paragraph.split()))
-    return lines
-
-
 def _wrapped(text: str, indent: str = "") -> list[str]:
+    text = " ".join(text.split())
     return textwrap.wrap(text, _width(), subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
 
 

@@ -1,0 +1,105 @@
+"""Options that several commands share, declared once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+__all__ = ["MEANINGS", "Columns", "OptionGroup", "Samples", "ScoresOptions"]
+
+#: what an option means, unless the docstring of the command says it
+MEANINGS: Final = {
+    "run": "The folder that `lossdial train` wrote.",
+    "data": "Labelled data that training has not seen: a table, a folder with one folder of images per class, a table "
+    "of image paths, or a data set by name. By default the samples held out in training.",
+    "name": "What to call the point; `lossdial predict --point NAME` uses it.",
+    "subject_to": "Bounds to keep, floors (recall, precision, …) and caps (fpr, alert_rate, …): --subject-to "
+    "recall=0.95,fpr=0.2.",
+    "calibration": "The map from scores to probabilities that is kept with the point: by name, auto for the best, or "
+    "none.",
+    "unlabelled": "Rows or images without labels, as they come in use.",
+    "group_new": "With --unlabelled: its column that says which rows belong together, such as a patient's.",
+    "noun": "What a row is, in the sentences of the page.",
+}
+
+
+class OptionGroup:
+    """Options that go together. A command that takes one has all of its options."""
+
+
+@dataclass(frozen=True)
+class Columns(OptionGroup):
+    """Columns of --data that are no inputs of the model.
+
+    Parameters
+    ----------
+    target
+        The column with the labels. By default that of training.
+    group
+        A column that says which rows belong together, such as a patient's.
+    path_column
+        In a table of image files: the column with their paths. By default path.
+    """
+
+    target: str | None = None
+    group: str | None = None
+    path_column: str | None = None
+
+
+@dataclass(frozen=True)
+class ScoresOptions(OptionGroup):
+    """Scores of another classifier, in place of RUN.
+
+    Parameters
+    ----------
+    scores
+        A table (CSV, TSV, JSON lines, Parquet or NPZ) of labels and scores, by any classifier.
+    score
+        The column with the scores, high where the positive label is likely.
+    score_is
+        What the scores are. By default a probability where all lie in [0, 1], else a margin.
+    positive
+        The label to look for. By default the rarer one.
+    weight
+        A column that says how much each row counts.
+    out
+        The file to write. By default point.json.
+    """
+
+    scores: str | None = None
+    score: str | None = None
+    score_is: Literal["probability", "margin"] | None = None
+    positive: str | None = None
+    weight: str | None = None
+    out: str | None = None
+
+
+@dataclass(frozen=True)
+class Samples(OptionGroup):
+    """The samples to train on, and how they are split.
+
+    Parameters
+    ----------
+    target
+        The column of a table that holds the labels, or the classes of images.
+    positive
+        The label to look for. By default the rarer one.
+    path_column
+        The table names image files in this column, and their class in --target.
+    image_size
+        The side in pixels to which image files are resized.
+    max_corrupt
+        The share of image files that may be unreadable; they are named and left out.
+    validation_fraction
+        The share of the data that is held out from training. A data set by name brings its own test data.
+    seed
+        One seed for everything that is random.
+    """
+
+    target: str | None = None
+    positive: str | None = None
+    path_column: str | None = None
+    image_size: int | None = None
+    max_corrupt: float = 0.01
+    validation_fraction: float = 0.2
+    seed: int = 0

@@ -1,0 +1,132 @@
+"""Scores of another classifier, from a file to a decision."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lossdial.cli import main
+from lossdial.dial import Dial, OperatingPoint, margin_of_probability
+
+SCORES = ["--scores", "scores.csv", "--target", "state"]
+FLOOR = ["--maximize", "precision", "--subject-to", "recall=0.8"]
+
+
+def make_scores(n: int = 600, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    ill = rng.random(n) < 0.2
+    margin = rng.normal(size=n) * 1.5 + 2.0 * ill - 1.5
+    return pd.DataFrame(
+        {
+            "patient": np.arange(n) // 2,
+            "p": 1 / (1 + np.exp(-margin)),
+            "margin": margin,
+            "weight": rng.integers(1, 4, n),
+            "state": np.where(ill, "ill", "well"),
+            "text": "x",
+        }
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    make_scores().to_csv(tmp_path / "scores.csv", index=False)
+    return tmp_path / "scores.csv"
+
+
+def test_the_point_is_the_dial_s(file: Path, output) -> None:
+    text = output("tune", *SCORES, "--score", "p", *FLOOR, "--name", "screening", "--out", "there/point.json")
+    frame = make_scores()
+    dial = Dial(frame.state == "ill", margin_of_probability(frame.p))
+    expected = dial.tune(maximize="precision", subject_to={"recall": 0.8}, name="screening")
+    content = json.loads((file.parent / "there" / "point.json").read_text())
+    assert OperatingPoint.from_json(content).to_json() == expected.to_json()
+    assert content["target"] == {"column": "state", "positive": "ill", "negative": "well"}
+    threshold = content["score"]["threshold"]  # on the file's own scale, where it flags the same rows
+    assert content["score"] == {"column": "p", "is": "probability", "threshold": threshold}
+    assert 0 < threshold < 1
+    assert np.array_equal(frame.p > threshold, expected.predict(margin_of_probability(frame.p)))
+    assert "p is read as a probability of state=ill (all lie in [0, 1]; --score-is margin says otherwise)" in text
+    assert f"flag ill where p > {threshold:.6g}; the point is in there/point.json" in text
+
+
+def test_margins_and_the_default_file(file: Path, output) -> None:
+    text = output("tune", *SCORES, "--score", "margin", "--maximize", "f1")
+    assert "margin is read as a margin of state=ill (some lie outside [0, 1])" in text
+    content = json.loads((file.parent / "point.json").read_text())
+    assert content["score"]["threshold"] == content["threshold"]
+    frame = make_scores()
+    assert content["threshold"] == Dial(frame.state == "ill", frame.margin).tune(maximize="f1").threshold
+    text = output("tune", *SCORES, "--score", "p", "--score-is", "margin", "--maximize", "f1")
+    assert "p is read as a margin of state=ill (as --score-is says)" in text
+
+
+@pytest.mark.parametrize("edge", [0.0, 1.0])
+def test_certain_probabilities_are_kept_apart(edge: float, file: Path, output) -> None:
+    """A classifier that says 0 or 1 for many rows: the threshold is one that tells them from the others."""
+    frame = make_scores()
+    frame.loc[frame.p < 0.3, "p"] = 0.0
+    frame.loc[frame.p > 0.8, "p"] = edge
+    frame.to_csv(file, index=False)
+    for objective in (["--maximize", "f1"], ["--maximize", "recall"], ["--minimize", "fpr"]):
+        output("tune", *SCORES, "--score", "p", *objective)
+        content = json.loads((file.parent / "point.json").read_text())
+        flagged = OperatingPoint.from_json(content).predict(margin_of_probability(frame.p))
+        assert np.array_equal(frame.p > content["score"]["threshold"], flagged)
+
+
+def test_the_other_label_is_noticed(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", *SCORES, "--score", "p", "--positive", "well", "--maximize", "f1"]) == 0
+    assert "is p a score of the other label? --positive chooses." in capsys.readouterr().err
+    assert json.loads((file.parent / "point.json").read_text())["target"]["positive"] == "well"
+
+
+@pytest.mark.usefixtures("file")
+def test_groups_and_weights_reach_the_dial(monkeypatch: pytest.MonkeyPatch, output) -> None:
+    seen = {}
+
+    def init(_: object, *__: object, **named: object) -> None:
+        seen.update(named)
+        raise RuntimeError
+
+    monkeypatch.setattr("lossdial.dial.Dial.__init__", init)
+    with pytest.raises(RuntimeError):
+        output("tune", *SCORES, "--score", "p", "--group", "patient", "--weight", "weight", "--maximize", "f1")
+    frame = make_scores()
+    assert np.array_equal(seen["groups"], frame.patient)
+    assert np.array_equal(seen["sample_weight"], frame.weight)
+
+
+def test_the_other_questions_and_decimal_commas(file: Path, output) -> None:
+    rng = np.random.default_rng(0)
+    ill = rng.random(900) < 0.2
+    p = 1 / (1 + np.exp(-(rng.normal(size=900) + 2.5 * ill - 1.5)))
+    frame = pd.DataFrame({"p": p.round(6), "state": np.where(ill, "ill", "well")})
+    frame.to_csv(file, index=False, decimal=",", sep=";")
+    words = [*SCORES, "--score", "p"]
+    referral = ["--npv", "0.97", "--precision", "0.5", "--prevalence", "0.1", "--name", "triage"]
+    assert "refer between" in output("refer", *words, *referral)
+    content = json.loads((file.parent / "point.json").read_text())
+    margin = margin_of_probability(frame.p)
+    point = Dial(frame.state == "ill", margin).refer(npv=0.97, precision=0.5, prevalence=0.1, name="triage")
+    cuts = content["score"]
+    assert (content["lower"], content["threshold"]) == (point.lower, point.threshold)
+    action = np.where(frame.p > cuts["threshold"], "act", np.where(frame.p > cuts["lower"], "refer", "clear"))
+    assert (action == point.actions(margin)).all()
+    assert "certifying positives" in output("sample-size", *words, "--recall", "0.85")
+    assert "at 300 cases a day" in output("cap-alerts", *words, "--per-day", "30", "--volume", "300")
+
+
+def test_no_torch(file: Path) -> None:
+    program = (
+        "import sys; from lossdial.cli import main; code = main(sys.argv[1:]); "
+        "sys.exit(code or bool({'torch', 'matplotlib'} & set(sys.modules)))"
+    )
+    words = ["tune", "--scores", str(file), "--target", "state", "--score", "p", "--maximize", "f1"]
+    done = subprocess.run([sys.executable, "-c", program, *words], check=False, stdout=subprocess.DEVNULL)
+    assert done.returncode == 0

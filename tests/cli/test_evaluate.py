@@ -1,0 +1,193 @@
+"""Measuring operating points: evaluate and its pages, certify, compare."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.image import imread
+from sklearn.metrics import brier_score_loss, f1_score, roc_auc_score
+
+from lossdial import Bundle, LCTClassifier
+from lossdial.cli import main
+from lossdial.cli.card import _people
+from lossdial.dial import Estimate
+from lossdial.dial.uncertainty.intervals import rounded
+from tests.cli.conftest import INPUTS
+
+FLOOR = ["--maximize", "precision", "--subject-to", "recall=0.85"]
+
+
+@pytest.fixture(scope="module")
+def evaluated(run: Path, tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with three points, one certified, evaluated on the test table with all that can be asked."""
+    folder = Path(shutil.copytree(run, tmp_path_factory.mktemp("evaluated") / "run"))
+    val, test = str(tables / "val.csv"), str(tables / "test.csv")
+    page = ["--report", str(folder / "card.html"), "--purpose", "Warns of <failing> machines."]
+    asked = [
+        ["tune", "--maximize", "f1"],
+        ["tune", "--minimize", "brier", "--calibration", "platt", "--name", "risk"],
+        ["tune", "--data", val, *FLOOR, "--confidence", "0.95", "--name", "screening"],
+        ["refer", "--data", val, "--npv", "0.97", "--precision", "0.5", "--prevalence", "0.1", "--name", "triage"],
+        ["evaluate", "--data", test, *page, "--by", "site", "--cost-fn", "amount", "--cost-fp", "5"],
+    ]
+    for command, *words in asked:
+        assert main([command, str(folder), *words]) == 0
+    return folder
+
+
+def results(folder: Path) -> tuple[Path, dict[str, Any]]:
+    (file,) = folder.glob("evaluation/test-*/evaluation.json")
+    return file.parent, json.loads(file.read_text())
+
+
+def test_figures_are_scikit_learn_s(evaluated: Path, tables: Path) -> None:
+    _, content = results(evaluated)
+    frame = pd.read_csv(tables / "test.csv")
+    y = (frame.state == "failing").to_numpy()
+    classifier = LCTClassifier.load(evaluated)
+    assert set(content["points"]) == {"default", "risk", "screening", "triage"}
+    for name in ("default", "risk", "screening"):
+        point, figures = content["points"][name], content["points"][name]["figures"]
+        probability = classifier.predict_proba(frame[INPUTS], point=name)[:, list(classifier.classes_).index("failing")]
+        predicted = classifier.predict(frame[INPUTS], point=name) == "failing"
+        own = classifier.points[name]
+        assert point["threshold"] == own.threshold
+        assert point["model_probability"] == own.model_probability
+        assert point["threshold_probability"] == own.threshold_probability
+        assert figures["f1"][0] == pytest.approx(f1_score(y, predicted))
+        assert figures["auc"][0] == pytest.approx(roc_auc_score(y, probability), abs=1e-6)
+        assert figures["brier"][0] == pytest.approx(brier_score_loss(y, probability), abs=1e-6)
+        assert all(low <= value <= high for value, low, high in figures.values())
+    assert content["n_positive"] == int(y.sum())
+    assert "λ" in content["verdict"]
+    actions = content["points"]["triage"]["actions"]
+    assert sum(map(sum, actions.values())) == len(frame)
+
+
+def test_pictures_and_page(evaluated: Path) -> None:
+    folder, _ = results(evaluated)
+    for name in ("precision_recall", "roc", "heat_map", "reliability", "decision_curve"):
+        picture = imread(folder / f"{name}.png")
+        assert picture.shape[0] > 400
+        assert np.ptp(picture[..., :3]) > 0.5  # something is drawn
+    page = (folder / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == 5
+    assert "<td>average_precision</td>" in page
+    assert "http" not in page  # it needs nothing from elsewhere
+
+
+def test_the_card(evaluated: Path) -> None:
+    page = (evaluated / "card.html").read_text()
+    _, content = results(evaluated)
+    assert "Warns of &lt;failing&gt; machines." in page
+    assert not re.search(r"(?:src|href)=[\"'](?!data:)|url\(|https?:", page)  # nothing from elsewhere
+    assert page.count("data:image/png;base64,") == 4
+    point = Bundle.load(evaluated).points["screening"]
+    assert point.certificate is not None
+    assert f"data <code>{point.certificate.data[:16]}</code>" in page
+    assert 'recall is at least</td><td class="n">0.85' in page
+    assert f"at least {rounded(point.at(0.01).precision)}" in page
+    assert re.search("<h2>In short</h2>.*nothing is certified for new cases; here it flags", page, re.DOTALL)
+    assert "Not certified." in page  # the default point
+    referred = content["points"]["triage"]["figures"]["referred"]
+    assert "{} [{}, {}]".format(*(rounded(1000 * share, 1, 1000) for share in referred)) in page
+    assert "screening by site" in page
+    assert "a threshold per case costs" in page
+    assert "the model's own probability" in page.replace("&#x27;", "'")
+    assert not re.search("patient|hospital", re.sub('base64,[^"]*', "", page))
+
+
+@pytest.mark.parametrize("name", ["card.html", "report.html"])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1366)])
+def test_a_page_fits_the_screen_and_follows_the_readers_theme(
+    browser: Any, evaluated: Path, name: str, scheme: str, width: int
+) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
+    page = context.new_page()
+    page.goto(next(evaluated.rglob(name)).as_uri())
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    assert page.locator("table").count() == page.locator(".scroll > table").count() > 0
+    paper, ink = (
+        sum(map(int, re.findall(r"\d+", page.evaluate(f"() => getComputedStyle(document.body).{key}"))[:3]))
+        for key in ("backgroundColor", "color")
+    )
+    assert (paper > 600 > 200 > ink) if scheme == "light" else (paper < 120 < 600 < ink)
+    context.close()
+
+
+@pytest.mark.parametrize(
+    ("recall", "prevalence"), [(0.873, 0.002), (0.68, 0.0204), (0.9997, 0.05), (1.0, 0.01), (0.0, 0.3)]
+)
+def test_no_count_is_rounded_to_nothing(recall: float, prevalence: float) -> None:
+    rates = {"recall": recall, "specificity": 0.93}
+    text = _people({name: Estimate(value, 0, 1) for name, value in rates.items()}, prevalence, "fraud")
+    all_cases, fraud, caught, missed, false_alarms = (
+        int(number.replace(",", "")) for number in re.findall(r"(?:Of|are|about|and) ([\d,]+) ", text)
+    )
+    assert caught + missed == fraud
+    assert fraud == pytest.approx(all_cases * prevalence, abs=0.51)
+    assert caught == pytest.approx(all_cases * prevalence * recall, abs=0.51)
+    assert false_alarms == pytest.approx(all_cases * (1 - prevalence) * 0.07, abs=1.01)
+    assert ((caught > 0), (missed > 0)) == ((recall > 0), (recall < 1))
+
+
+def test_samples_that_may_have_chosen_a_point_are_labelled_as_such(
+    evaluated: Path, tables: Path, tmp_path: Path, output, refusal
+) -> None:
+    own = Path(shutil.copytree(evaluated, tmp_path / "run"))
+    assert "may have been tuned on" in output("evaluate", own, "--out", tmp_path / "e", "--heat-map", "max_f1")
+    text = output("evaluate", own, "--data", tables / "val.csv")
+    assert "screening was chosen on these samples, or some of them: its figures flatter." in text
+    assert "risk was chosen on these samples" not in text  # but on those held out in training
+    assert "Did you mean 'auc'?" in refusal("evaluate", own, "--heat-map", "auk").line
+
+
+def test_subgroups_count_groups(own: Path, tables: Path, tmp_path: Path, output) -> None:
+    words = ["evaluate", own, "--data", tables / "test.csv", "--by", "site", "--out", tmp_path / "e"]
+    assert "Exact 95 % intervals" in output(*words)
+    text = output(*words, "--group", "patient")
+    assert "Shares are over rows; their 95 % intervals count groups" in text
+    assert "positives in" in text
+
+
+def test_one_cost_for_all_cases_is_one_line(own: Path, tables: Path, tmp_path: Path, output) -> None:
+    words = ["evaluate", own, "--data", tables / "test.csv", "--out", tmp_path / "e"]
+    text = output(*words, "--cost-fn", "500", "--cost-fp", "2")
+    assert "a threshold per case" not in text
+    counts = json.loads((tmp_path / "e" / "evaluation.json").read_text())["points"]["default"]["counts"]
+    cost = (500 * counts["fn"] + 2 * counts["fp"]) / sum(counts.values())
+    assert f"cost per case, at 500 for a miss and 2 for a false alarm: default {cost:.4g}." in text
+
+
+def test_certify_on_fresh_data_and_not_on_data_that_chose(
+    own: Path, tables: Path, tmp_path: Path, output, refusal
+) -> None:
+    output("tune", own, "--data", tables / "val.csv", "--maximize", "f1")
+    assert "they cannot certify it" in refusal("certify", own, "--data", tables / "val.csv").line
+    text = output("certify", own, "--data", tables / "test.csv", "--confidence", "0.9")
+    certificate = Bundle.load(own).points["default"].certificate
+    assert certificate is not None
+    assert certificate.n_positive == (pd.read_csv(tables / "test.csv").state == "failing").sum()
+    assert certificate.confidence == 0.9
+    assert f"default: {certificate}" in text
+    output("tune", own, "--data", tables / "val.csv", *FLOOR, "--confidence", "0.95")
+    before = Bundle.load(own).points["default"].certificate
+    pd.read_csv(tables / "test.csv").head(200).to_csv(tmp_path / "few.csv", index=False)
+    text = output("certify", own, "--point", "default", "--data", tmp_path / "few.csv")
+    certificate = Bundle.load(own).points["default"].certificate
+    assert certificate is not None
+    assert f"default: {certificate} In place of: {before}" in text
+    assert certificate.recall < 0.85  # so few certify less
+    short = f"only recall >= {certificate.recall:.4g} is."
+    assert f"default: its objective, recall >= 0.85, is NOT certified here: {short}" in text
+
+
+def test_compare_two_models(own: Path, run: Path, tables: Path, output) -> None:
+    text = output("compare", own, run, "--data", tables / "test.csv")
+    assert text.startswith("No measurable gain for any of 5")
+    assert "over run; the largest" in text  # the same network
