@@ -4,7 +4,7 @@
 
 Writes 5,000 photo-like JPEGs of 512×384 to a temporary folder and decodes them to 224 px twice over, interleaved:
 with the barest Pillow loop in one thread (open, convert, crop the centre square, resize, to an array), and with
-`decode_images` in as many worker processes as there are cores. While the bare loop is timed, every other core runs
+`decode_images` in as many threads as there are cores. While the bare loop is timed, every other core runs
 the same loop, so that both meet the same clock speed and memory traffic.
 The rate per worker must be at least 90 % of the bare loop's; the exit code says whether it is.
 """

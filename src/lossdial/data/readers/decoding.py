@@ -1,16 +1,13 @@
-"""Image files to uint8 arrays, decoded in worker processes."""
+"""Image files to uint8 arrays."""
 
 from __future__ import annotations
 
 import io
-import mmap
-import multiprocessing
 import os
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 
-from lossdial.base.errors import warn
+from lossdial.base.errors import InputError, warn
 from lossdial.base.progress import ProgressBar
 
 __all__ = [
@@ -28,7 +25,6 @@ __all__ = [
     "Decoded",
     "FileFacts",
     "decode_bytes",
-    "decode_file",
     "decode_images",
     "open_image",
     "pixels_of",
@@ -98,28 +94,23 @@ def white_of(peaks: Sequence[int], given: int | None) -> tuple[int, str]:
     >>> white_of([4012, 77], None)
     (4095, '2 image files of 16 bits use 12 of them (largest value 4,012): 4,095 is taken as white')
     """
-    limit = WHITE if given is None else given
-    above = sum(peak > limit for peak in peaks)
-    if above:
-        _warn(
-            f"{above:,} of {len(peaks):,}", f"values up to {max(peaks):,}, above the {limit:,} that is white", "cut off"
-        )
+    n, peak = len(peaks), max(peaks, default=0)
     if given is not None:
-        if peaks and given == WHITE and max(peaks) < WHITE // 16:
-            _warn(f"{len(peaks):,}", f"no value above {max(peaks):,}, where {given:,} is white", "nearly black")
+        remedy = "Save them as the training images were"
+        files = "image files of 16 bits have"
+        if above := sum(value > given for value in peaks):
+            values = f"values up to {peak:,}, above the {given:,} that is white"
+            warn(f"{above:,} of {n:,} {files} {values}: they come out cut off. {remedy}")
+        if peaks and given == WHITE and peak < WHITE // 16:
+            values = f"no value above {peak:,}, where {given:,} is white"
+            warn(f"{n:,} {files} {values}: they come out nearly black. {remedy}")
         return given, ""
-    bits = next((depth for depth in _DEPTHS if not peaks or max(peaks) < 1 << depth), 16)
+    bits = next((depth for depth in _DEPTHS if peak < 1 << depth), 16)
     if not peaks or bits == 16:
         return WHITE, ""
     white = (1 << bits) - 1
-    return white, (
-        f"{len(peaks):,} image files of 16 bits use {bits} of them (largest value {max(peaks):,}): "
-        f"{white:,} is taken as white"
-    )
-
-
-def _warn(files: str, what: str, outcome: str) -> None:
-    warn(f"{files} image files of 16 bits have {what}: they come out {outcome}. Save them as the training images were")
+    note = f"{n:,} image files of 16 bits use {bits} of them (largest value {peak:,}): {white:,} is taken as white"
+    return white, note
 
 
 def _to_rgb(image: Image.Image, white: int) -> tuple[Image.Image, int | None]:
@@ -143,16 +134,10 @@ def _to_rgb(image: Image.Image, white: int) -> tuple[Image.Image, int | None]:
     return image.convert("RGB"), None
 
 
-CHUNK: Final = 32  # images per message from a worker: large enough to hide its cost, small enough for a smooth bar
 _MOST_PIXELS: Final = 50_000_000  # of an image that a stranger sent; all that came together have twice as many
 BAR_AFTER = 2.0  # seconds before a progress bar appears
 
-START: Final = "fork" if sys.platform == "linux" else "spawn"  # a forked worker starts at once and needs no import
-SHARED = START == "fork"  # and can write its images into the parent's array; else it sends them
-
-_Task = list[tuple[int, str]]  # rows and their files
 _Outcome = FileFacts | str  # of one file: what it is, or why it cannot be read
-_Result = tuple[NDArray[np.uint8] | None, list[_Outcome]]  # images unless written already
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,41 +157,34 @@ class Decoded:
     notes: tuple[str, ...] = ()
 
 
-def decode_file(path: str | Path, size: int, white: int = WHITE) -> NDArray[np.uint8]:
-    """One image file as uint8 (3, size, size); see `lossdial.data.readers.decoding.read_pixels`."""
-    return read_pixels(path, size, white)[0]
-
-
 def decode_bytes(files: Sequence[bytes], size: int, white: int = WHITE) -> NDArray[np.uint8]:
-    """The contents of image files as uint8 (n, 3, size, size), as `decode_images` makes them of the files.
+    """The contents of image files as uint8 (n, 3, size, size), as :func:`decode_images` makes them of the files.
 
     They come from somebody else: the first that cannot be read, or is too large, is an error that says which.
     """
     total = 0
-    for i, data in enumerate(files):
-        with _told(i), open_image(io.BytesIO(data)) as opened:  # the header alone
+    for i, data in enumerate(files, 1):
+        with _naming(i), open_image(io.BytesIO(data)) as opened:  # the header alone
             pixels = pixels_of(opened)
         total += pixels
         if pixels > _MOST_PIXELS:
-            raise ValueError(f"image {i + 1} has {pixels:,} pixels; at most {_MOST_PIXELS:,} are taken.")
+            raise InputError("", f"image {i} has {pixels:,} pixels; at most {_MOST_PIXELS:,} are taken")
         if total > 2 * _MOST_PIXELS:
-            raise ValueError(
-                f"the first {i + 1} images have {total:,} pixels; at most {2 * _MOST_PIXELS:,} are taken at once. "
-                "Send fewer, or smaller ones."
-            )
+            problem = f"the first {i} images have {total:,} pixels; at most {2 * _MOST_PIXELS:,} are taken at once"
+            raise InputError("", problem, remedy="Send fewer, or smaller ones.")
     images = np.empty((len(files), 3, size, size), dtype=np.uint8)
     facts = []
     for i, data in enumerate(files):
-        with _told(i):
-            images[i], found = read_pixels(io.BytesIO(data), size, white)
-        facts.append(found)
+        with _naming(i + 1):
+            images[i], of_file = read_pixels(io.BytesIO(data), size, white)
+        facts.append(of_file)
     white_of([fact.peak for fact in facts if fact.peak is not None], white)
     _warn_of_deep_colour(facts)
     return images
 
 
 @contextmanager
-def _told(i: int) -> Iterator[None]:
+def _naming(number: int) -> Iterator[None]:
     """An error of a decoder, which may be any, as one that says which image it is about."""
     try:
         with warnings.catch_warnings():
@@ -214,7 +192,7 @@ def _told(i: int) -> Iterator[None]:
             yield
     except Exception as error:
         reason = "" if isinstance(error, UnidentifiedImageError) else f" ({error})"
-        raise ValueError(f"image {i + 1} cannot be read{reason}; PNG, JPEG and the like are.") from error
+        raise InputError("", f"image {number} cannot be read{reason}; PNG, JPEG and the like are") from error
 
 
 def decode_images(
@@ -225,24 +203,47 @@ def decode_images(
     progress: bool = True,
     white: int | None = None,
 ) -> Decoded:
-    """Files to images (n, 3, size, size), decoded in `workers` processes (None: one per core).
+    """Decode image files to arrays of one size.
 
-    Unreadable files are left out and named in a warning; more than a share `max_corrupt` of them is an error.
-    `white` is the value of 16-bit greyscale files that becomes 255; None takes it from the bits that these files
-    really use, all of them together (12 bits, say), which costs such files a second reading. Pass what `Decoded.white`
-    said of the training images to decode a later one alike. A progress bar appears when the work lasts longer than
-    two seconds.
+    A progress bar appears when the work lasts longer than two seconds.
+
+    Parameters
+    ----------
+    paths : sequence of str or Path
+        The files.
+    size : int
+        The side of the images in pixels. Of each file the centre square is scaled to it.
+    workers : int, optional
+        How many threads decode; by default one for each core.
+    max_corrupt : float, default=0.01
+        The share of files that may fail to be read. They are left out, and named in a warning.
+    progress : bool, default=True
+        Whether to show the bar.
+    white : int, optional
+        The value of 16-bit greyscale files that becomes 255. By default it follows from the bits that all of these
+        files together use (12, say), for which such files are read twice. Pass what `Decoded.white` said of the
+        training images to decode a later one alike.
+
+    Returns
+    -------
+    Decoded
+        The images, and what is known of their files.
+
+    Raises
+    ------
+    InputError
+        If too many files cannot be read, or the images do not fit in memory.
     """
     if size < 1:
-        raise ValueError(f"size must be a positive number of pixels; got {size}")
+        raise InputError("size", "must be a positive number of pixels", got=size)
     if workers is not None and workers < 1:
-        raise ValueError(f"workers must be at least 1, or None for one per core; got {workers}")
+        raise InputError("workers", "must be at least 1, or None for one per core", got=workers)
     if not 0 <= max_corrupt <= 1:
-        raise ValueError(f"max_corrupt is a share in [0, 1]; got {max_corrupt}")
+        raise InputError("max_corrupt", "must be a share in [0, 1]", got=max_corrupt)
     if white is not None and not 1 <= white <= WHITE:
-        raise ValueError(f"white must lie in [1, {WHITE}], or be None to find it; got {white}")
+        raise InputError("white", f"must lie in [1, {WHITE}], or be None to find it", got=white)
     if not len(paths):
-        raise ValueError("paths is empty; at least one image file is needed")
+        raise InputError("paths", "must name at least one image file")
     names = [str(path) for path in paths]
     x = _allocate(len(names), size)
     outcomes = _decode(list(enumerate(names)), x, white or WHITE, workers, progress)
@@ -270,31 +271,28 @@ def _decode(
     files: list[tuple[int, str]], x: NDArray[np.uint8], white: int, workers: int | None, progress: bool
 ) -> list[_Outcome]:
     """Decode files into their rows of x (n, 3, size, size); what became of each."""
-    tasks = [files[start : start + CHUNK] for start in range(0, len(files), CHUNK)]
+
+    def decode(file: tuple[int, str]) -> _Outcome:
+        row, path = file
+        try:
+            x[row], facts = read_pixels(path, x.shape[-1], white)
+        except Exception as error:  # a damaged file can raise anything inside a decoder; the reason is reported
+            return _reason(error)
+        return facts
+
     outcomes: list[_Outcome] = []
     with (
-        _mapped(tasks, x, white, workers or _cores()) as results,
+        warnings.catch_warnings(),
+        ThreadPoolExecutor(workers or _cores()) as threads,  # Pillow decodes without holding Python's lock
         ProgressBar("decoding images", len(files), enabled=progress, delay=BAR_AFTER) as bar,
     ):
-        for task, (images, found) in zip(tasks, results, strict=True):
-            if images is not None:
-                x[[row for row, _ in task]] = images
-            outcomes.extend(found)
-            bar.advance(len(outcomes), {})
-    return outcomes
-
-
-def _fill(x: NDArray[np.uint8], task: _Task, white: int) -> list[_Outcome]:
-    """Decode a task's files into their rows of x (n, 3, size, size)."""
-    outcomes: list[_Outcome] = []
-    with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow's remarks on odd metadata
-        for row, path in task:
-            try:
-                x[row], facts = read_pixels(path, x.shape[-1], white)
-                outcomes.append(facts)
-            except Exception as error:  # a damaged file can raise anything inside a decoder; the reason is reported
-                outcomes.append(_reason(error))
+        try:
+            for outcome in threads.map(decode, files):
+                outcomes.append(outcome)
+                bar.advance(len(outcomes), {})
+        finally:
+            threads.shutdown(cancel_futures=True)  # after Ctrl-C the rest of the queue is not decoded
     return outcomes
 
 
@@ -307,57 +305,18 @@ def _reason(error: Exception) -> str:
     return str(error).strip() or "damaged"
 
 
-@contextmanager
-def _mapped(tasks: list[_Task], x: NDArray[np.uint8], white: int, workers: int) -> Iterator[Iterable[_Result]]:
-    """Results of the tasks in order, from worker processes where more than one is of use."""
-    if workers == 1 or len(tasks) == 1:
-        yield ((None, _fill(x, task, white)) for task in tasks)
-        return
-    context = multiprocessing.get_context(START)
-    given = (x if SHARED else None, x.shape[-1], white)
-    with ProcessPoolExecutor(min(workers, len(tasks)), context, initializer=_attach, initargs=given) as pool:
-        try:
-            yield pool.map(_work, tasks)
-        except BrokenProcessPool as error:
-            raise RuntimeError(
-                "a decoding process ended abruptly, most likely for want of memory; use fewer workers or a smaller size"
-            ) from error
-        finally:
-            pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C the rest of the queue is not decoded
-
-
-_rows: NDArray[np.uint8] | None = None  # in a worker: the parent's array, if they share memory
-_size, _white = 0, WHITE
-
-
-def _attach(x: NDArray[np.uint8] | None, size: int, white: int) -> None:
-    global _rows, _size, _white
-    _rows, _size, _white = x, size, white
-
-
-def _work(task: _Task) -> _Result:
-    if _rows is not None:
-        return None, _fill(_rows, task, _white)
-    images = np.zeros((len(task), 3, _size, _size), dtype=np.uint8)
-    return images, _fill(images, [(i, path) for i, (_, path) in enumerate(task)], _white)
-
-
 def machine_memory() -> float:
     """The machine's memory in bytes; infinite where it cannot be asked for it."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else float("inf")
 
 
 def _allocate(n: int, size: int) -> NDArray[np.uint8]:
-    needed = n * 3 * size * size
-    fitted = machine_memory()
-    if needed > fitted:
-        raise ValueError(
-            f"{n:,} images at size {size} need {needed / 1e9:.1f} GB and this machine has {fitted / 1e9:.1f} GB; "
-            f"a size of {int(size * (fitted / 2 / needed) ** 0.5)} would take half of that"
-        )
-    # Anonymous shared memory, which forked workers inherit; unlike named blocks it knows no limit but the machine's.
-    memory = mmap.mmap(-1, needed) if SHARED else bytearray(needed)
-    return np.frombuffer(memory, dtype=np.uint8).reshape(n, 3, size, size)
+    needed, memory = n * 3 * size * size, machine_memory()
+    if needed > memory:
+        problem = f"is too large: {n:,} images need {needed / 1e9:.1f} GB and this machine has {memory / 1e9:.1f} GB"
+        remedy = f"A size of {int(size * (memory / 2 / needed) ** 0.5)} would take half of that."
+        raise InputError("size", problem, got=size, remedy=remedy)
+    return np.empty((n, 3, size, size), dtype=np.uint8)
 
 
 def _cores() -> int:
@@ -367,12 +326,13 @@ def _cores() -> int:
 def _report(corrupt: list[tuple[Path, str]], total: int, max_corrupt: float) -> None:
     if not corrupt:
         return
-    shown = "; ".join(f"{path} ({reason})" for path, reason in corrupt[:5])
+    examples = "; ".join(f"{path} ({reason})" for path, reason in corrupt[:5])
     more = f"; and {len(corrupt) - 5:,} more" if len(corrupt) > 5 else ""
-    text = f"{len(corrupt):,} of {total:,} image files cannot be read: {shown}{more}"
+    problem = f"{len(corrupt):,} of {total:,} image files cannot be read: {examples}{more}"
     if len(corrupt) > max_corrupt * total:
-        raise ValueError(f"{text}. At most {max_corrupt:.1%} may fail (max_corrupt); remove or replace these files")
-    warn(f"{text}. They are left out")
+        remedy = f"At most {max_corrupt:.1%} may fail ({{max_corrupt}}): remove or replace these files."
+        raise InputError("", problem, remedy=remedy)
+    warn(f"{problem}. They are left out")
 
 
 def _warn_of_deep_colour(facts: Iterable[FileFacts]) -> None:
