@@ -9,16 +9,18 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from lossdial.data.leaks import (
     count_copies,
     join_groups,
-    pixel_groups,
     row_digests,
     row_groups,
+    row_numbers,
     split_rows,
     warn_of_file_kinds,
 )
+from lossdial_studies.data_sets.fingerprints import pixel_groups
 from lossdial_studies.data_sets.named_tables import TABLES
 
 cells = st.none() | st.sampled_from([0.0, -0.0, 1.0, 2.5])
@@ -174,3 +176,31 @@ def test_formats_that_tell_the_class() -> None:
         warnings.simplefilter("error")
         warn_of_file_kinds(labels, mixed, np.random.default_rng(0).integers(100, 900, (100, 2)))
         warn_of_file_kinds(["a"] * 3 + ["b"] * 97, np.array(["PNG"] * 3 + ["JPEG"] * 97), sizes)  # too few to say
+
+
+def test_a_row_has_one_number_however_its_table_is_held() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 5)) * [1e-3, 1, 1, 50, 1e6]
+    first = row_numbers(x)
+    for other in (pd.DataFrame(x), x.tolist(), x.astype(object), pd.DataFrame(x).astype(str), csr_array(x)):
+        np.testing.assert_allclose(row_numbers(other), first, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(row_numbers(x.astype(np.float32)), first, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(row_numbers(x.round(6)), first, rtol=0, atol=1e-5)
+    assert np.diff(np.sort(first)).min() > 1e-5
+    frame = pd.DataFrame(
+        {
+            "town": rng.choice(["a", "b", "1", None], 60),
+            "kind": pd.Categorical(rng.choice(list("xyz"), 60)),
+            "when": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 999, 60), unit="D"),
+            "flag": rng.random(60) < 0.3,
+            "amount": np.where(rng.random(60) < 0.2, np.nan, rng.lognormal(8, 1, 60)),
+        }
+    )
+    first = row_numbers(frame)
+    for other in (frame.to_numpy(), frame.convert_dtypes(), frame[::-1][::-1]):
+        np.testing.assert_allclose(row_numbers(other), first, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(row_numbers(frame[::2]), first[::2], rtol=0, atol=1e-12)
+    assert np.unique(row_numbers(["a", "b", "a", "a b"])).size == 3
+    assert np.unique(row_numbers([{"a": 1}, {"a": 2}])).size == 2
+    assert np.isfinite(row_numbers([[np.inf, 1.0], [np.nan, 2.0]])).all()
+    assert row_numbers(rng.integers(0, 256, (4, 3, 8, 8), dtype=np.uint8)).shape == (4,)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -14,18 +12,14 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from lossdial.base.errors import warn
-from lossdial.base.files import file_sha256
 from lossdial.data.encoder.columns import cells_of, has_numbers
 from lossdial.data.encoder.inference import is_identifier
 from lossdial.data.splits import CoarseGroups, grouped_split
 
 __all__ = [
     "RowSplit",
-    "array_fingerprint",
     "count_copies",
-    "file_fingerprint",
     "join_groups",
-    "pixel_groups",
     "row_digests",
     "row_groups",
     "row_numbers",
@@ -34,34 +28,6 @@ __all__ = [
 ]
 
 _PART = 256  # rows hashed at a time: a view in another order is copied, one part at a time
-
-
-def file_fingerprint(paths: Iterable[Path], root: Path) -> str:
-    """One checksum of files: their names below `root`, sizes and contents, whatever their order.
-
-    A file is read once per process, and again if its size or its time of writing has changed.
-    """
-    total = hashlib.sha256()
-    for path in sorted(set(paths)):
-        name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
-        stat = path.stat()
-        total.update(f"{name}\0{stat.st_size}\0{_content(path, stat.st_size, stat.st_mtime_ns)}\n".encode())
-    return total.hexdigest()
-
-
-def array_fingerprint(*arrays: NDArray[Any] | None) -> str:
-    """One checksum of arrays: their types, shapes and contents, in order; None counts as an array of its own."""
-    total = hashlib.sha256()
-    for array in arrays:
-        if array is None:
-            total.update(b"none\n")
-            continue
-        if array.dtype == object:
-            array = array.astype(np.str_)
-        total.update(f"{array.dtype.str}\0{array.shape}\n".encode())
-        for start in range(0, len(array), _PART):
-            total.update(np.ascontiguousarray(array[start : start + _PART]).tobytes())
-    return total.hexdigest()
 
 
 def row_numbers(X: Any) -> NDArray[np.float64]:
@@ -104,11 +70,6 @@ def _as_numbers(column: pd.Series[Any]) -> NDArray[np.float64]:
     numbers = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64)
     text = pd.util.hash_array(cells.fillna("").to_numpy(dtype=object)) / 2.0**61
     return np.where(np.isnan(numbers) & column.notna().to_numpy(), text, numbers)
-
-
-@cache
-def _content(path: Path, size: int, written: int) -> str:  # noqa: ARG001 (they tell a changed file from the same)
-    return file_sha256(path)
 
 
 Rows = pd.DataFrame | NDArray[Any]
@@ -226,11 +187,6 @@ def count_copies(train: Rows, other: Rows, what: str = "test images") -> int:
         names = [name for name in train.columns if name in other.columns and not is_identifier(train[name])]
         train, other = train[names], other[names]
     return _warn_of_copies(row_digests(train), row_digests(other), what)
-
-
-def pixel_groups(images: NDArray[np.uint8]) -> NDArray[np.str_]:
-    """A name (n,) per image that two images share if and only if their pixels are the same."""
-    return np.array([hashlib.md5(image.tobytes(), usedforsecurity=False).hexdigest() for image in images], dtype="<U32")
 
 
 def warn_of_file_kinds(labels: Sequence[str], formats: NDArray[np.str_], sizes: NDArray[np.int64]) -> None:

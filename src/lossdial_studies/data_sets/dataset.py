@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from lossdial.data.leaks import array_fingerprint, count_copies, file_fingerprint
+from lossdial.data.leaks import count_copies
 from lossdial.data.readers.decoding import WHITE, decode_images
 from lossdial.data.samples import ImageSplit
 from lossdial.data.splits import grouped_split, subsample_minority
+from lossdial_studies.data_sets.fingerprints import array_fingerprint, file_fingerprint
 
 if TYPE_CHECKING:
     from lossdial.training.recipe import Preset

@@ -14,10 +14,10 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from lossdial.base.errors import closest, warn
-from lossdial.data.leaks import pixel_groups
 from lossdial.data.readers.decoding import decode_images
 from lossdial.data.readers.tables import read_table
 from lossdial_studies.data_sets.dataset import ImageDataSet, Listing, PaperCounts
+from lossdial_studies.data_sets.fingerprints import pixel_groups
 from lossdial_studies.data_sets.mosaics import read_mosaic_set
 
 __all__ = [

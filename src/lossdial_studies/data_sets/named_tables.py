@@ -8,11 +8,12 @@ from typing import Literal
 
 import numpy as np
 
-from lossdial.data.leaks import file_fingerprint, split_rows
+from lossdial.data.leaks import split_rows
 from lossdial.data.readers.tables import read_table, split_target
 from lossdial.data.samples import TableSplit
 from lossdial.data.splits import subsample_minority
 from lossdial_studies.data_sets.dataset import SPLIT_SEED
+from lossdial_studies.data_sets.fingerprints import file_fingerprint
 
 __all__ = ["TABLES", "TableDataSet"]
 

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from lossdial.base.errors import closest
 from lossdial.data import TableEncoder, data_root, grouped_split, subsample_minority
 from lossdial.data.embedding import FeatureStore
-from lossdial.data.leaks import join_groups, pixel_groups, row_groups
+from lossdial.data.leaks import join_groups, row_groups
 from lossdial.data.readers.tables import read_table, split_target
 from lossdial.data.splits import CoarseGroups
 from lossdial_studies.data_sets import ImageDataSet, data_set
+from lossdial_studies.data_sets.fingerprints import pixel_groups
 from lossdial_studies.data_sets.named_tables import TABLES, TableDataSet
 from lossdial_studies.features import LABELS
 

@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.sparse import csr_array
 
-from lossdial.data import leaks as fingerprints
-from lossdial.data.leaks import array_fingerprint, file_fingerprint, row_numbers
+from lossdial_studies.data_sets import fingerprints
 from lossdial_studies.data_sets.cifar_tasks import cifar10_pair
 from lossdial_studies.data_sets.dataset import ImageDataSet
+from lossdial_studies.data_sets.fingerprints import array_fingerprint, file_fingerprint
 from lossdial_studies.data_sets.folders import APTOS, DOGS_VS_CATS, HAM10000
 from lossdial_studies.data_sets.named_tables import TABLES
 
@@ -95,31 +94,3 @@ def test_real_sets(data_dir: Path, entry: ImageDataSet) -> None:
 def test_sets_of_the_same_files_differ(data_dir: Path) -> None:
     truck, deer = cifar10_pair("auto", "truck"), cifar10_pair("truck", "auto")
     assert truck.fingerprint(data_dir) != deer.fingerprint(data_dir)
-
-
-def test_a_row_has_one_number_however_its_table_is_held() -> None:
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(60, 5)) * [1e-3, 1, 1, 50, 1e6]
-    first = row_numbers(x)
-    for other in (pd.DataFrame(x), x.tolist(), x.astype(object), pd.DataFrame(x).astype(str), csr_array(x)):
-        np.testing.assert_allclose(row_numbers(other), first, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(row_numbers(x.astype(np.float32)), first, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(row_numbers(x.round(6)), first, rtol=0, atol=1e-5)
-    assert np.diff(np.sort(first)).min() > 1e-5
-    frame = pd.DataFrame(
-        {
-            "town": rng.choice(["a", "b", "1", None], 60),
-            "kind": pd.Categorical(rng.choice(list("xyz"), 60)),
-            "when": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 999, 60), unit="D"),
-            "flag": rng.random(60) < 0.3,
-            "amount": np.where(rng.random(60) < 0.2, np.nan, rng.lognormal(8, 1, 60)),
-        }
-    )
-    first = row_numbers(frame)
-    for other in (frame.to_numpy(), frame.convert_dtypes(), frame[::-1][::-1]):
-        np.testing.assert_allclose(row_numbers(other), first, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(row_numbers(frame[::2]), first[::2], rtol=0, atol=1e-12)
-    assert np.unique(row_numbers(["a", "b", "a", "a b"])).size == 3
-    assert np.unique(row_numbers([{"a": 1}, {"a": 2}])).size == 2
-    assert np.isfinite(row_numbers([[np.inf, 1.0], [np.nan, 2.0]])).all()
-    assert row_numbers(rng.integers(0, 256, (4, 3, 8, 8), dtype=np.uint8)).shape == (4,)
