@@ -1,6 +1,7 @@
-"""Precision and recall, and ROC: every λ in grey, what the best λ could do in hindsight, and the points."""
+"""Precision and recall, ROC, decision and reliability curves of a surface and its operating points."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,20 +17,7 @@ from lossdial.dial.choice.selection import at_point
 from lossdial.dial.metrics.metric import SAME
 from lossdial.dial.metrics.ranking import Counts, rank_rows
 from lossdial.dial.metrics.registry import FPR, PRECISION, RECALL, sigmoid
-from lossdial.dial.plots.canvas import (
-    GREY,
-    INK,
-    Alike,
-    at_prevalence,
-    canvas,
-    dashes,
-    legend,
-    mark,
-    panels,
-    side_by_side,
-    stating_alike,
-    styled,
-)
+from lossdial.dial.plots.canvas import GREY, INK, Styled, by_prevalence, canvas, legend, mark_points, styled, titled
 from lossdial.dial.points import OperatingPoint
 from lossdial.dial.surface import Surface
 from lossdial.dial.uncertainty.intervals import LEVEL, posterior_counts, rounded
@@ -38,11 +26,29 @@ _MOST = 60  # λ drawn singly
 
 
 def precision_recall_figure(surface: Surface, points: Sequence[OperatingPoint] = ()) -> Figure:
-    """Precision against recall: every λ in grey, their upper envelope, and the points with their own λ's curve.
+    """Draw precision against recall: every λ in grey, their upper envelope, and the points with their own λ's curve.
 
-    A point that was made for another prevalence stands, with its curve (dashed), where its precision is there.
+    Parameters
+    ----------
+    surface : Surface
+        The labels and scores, `dial.surface`.
+    points : sequence of OperatingPoint
+        A point that was made for another prevalence stands, with its curve (dashed), where its precision is there. A
+        certificate is a shaded box, in which the true figures lie.
+
+    Returns
+    -------
+    Figure
+        A figure of matplotlib.
+
+    Examples
+    --------
+    >>> from lossdial.dial import Dial
+    >>> dial = Dial([0, 0, 1] * 30, [-1.0, 0.5, 1.0] * 30)
+    >>> precision_recall_figure(dial.surface).axes[0].get_xlabel()
+    'recall'
     """
-    figure, axes = canvas("Precision and recall over λ" if surface.n_lams > 1 else "Precision and recall")
+    figure, (axes,) = canvas("Precision and recall over λ" if surface.n_lams > 1 else "Precision and recall")
     recall = np.arange(surface.n_positive, 0, -1) / surface.n_positive
     frontier, shown = np.zeros(surface.n_positive), _shown(surface)
     for index, counts in _curves(surface):
@@ -67,84 +73,97 @@ def precision_recall_figure(surface: Surface, points: Sequence[OperatingPoint] =
         bbox={"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 1},
     )
     places = []
-    for k, (point, (colour, _)) in enumerate(styled(points)):
-        one, _ = at_point(surface, point)
-        (_, counts) = next(_curves(one))
-        peers = [p for p in points[:k] if (p.lam, p.prevalence) == (point.lam, point.prevalence)]
-        line = dashes(len(peers), restated=point.prevalence is not None)
+    for k, point in enumerate(points):
+        own, _ = at_point(surface, point)
+        (_, counts) = next(_curves(own))
+        before = sum((p.lam, p.prevalence) == (point.lam, point.prevalence) for p in points[:k])
+        # Gaps let equal curves below be seen; a curve at another prevalence is dashed.
+        line = (3 * before, (2, 2)) if point.prevalence is not None else (4 * before, (4, 4)) if before else "-"
+        colour = styled(points)[k].colour
         axes.plot(counts.tpr, PRECISION.function(counts), color=colour, linewidth=1.3, linestyle=line, zorder=4)
-        at = one.metrics([RECALL, PRECISION], point.threshold)
+        at = own.metrics([RECALL, PRECISION], point.threshold)
         places.append((float(at["recall"][0]), float(at["precision"][0])))
-    _mark_all(figure, axes, points, places)
-    for point, (colour, _) in styled(points):
-        if bounds := _certified(point):
-            share = surface.prevalence if point.prevalence is None else point.prevalence
-            _promise(axes, (bounds[0], precision_at(*bounds, share)), (1.0, 1.0), colour, point, "recall and precision")
+    mark_points(figure, axes, points, places)
+    for one, recall_floor, fpr_cap in _certified(points):
+        share = surface.prevalence if one.point.prevalence is None else one.point.prevalence
+        _box(axes, one, (recall_floor, precision_at(recall_floor, fpr_cap, share)), (1.0, 1.0), "recall and precision")
     axes.plot([], [], color=GREY, linewidth=0.9, label=_lam_label(surface))
     axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1.015), ylim=(0, 1.03))
-    legend(figure, axes)
+    legend(figure, [axes])
     return figure
 
 
 def roc_figure(surface: Surface, points: Sequence[OperatingPoint] = (), hull: Envelope | None = None) -> Figure:
-    """True against false positive rate: every λ in grey, the envelope over λ with its corners, and the points."""
-    figure, axes = canvas(
-        "ROC curves over λ and their envelope" if surface.n_lams > 1 else "ROC curve and its envelope"
-    )
+    """Draw true against false positive rate: every λ in grey, the envelope over λ with its corners, and the points.
+
+    Parameters
+    ----------
+    surface : Surface
+        The labels and scores, `dial.surface`.
+    points : sequence of OperatingPoint
+        A certificate is a shaded box, in which the true rates lie.
+    hull : Envelope, optional
+        The envelope, where it is known already.
+
+    Returns
+    -------
+    Figure
+        A figure of matplotlib.
+
+    Examples
+    --------
+    >>> from lossdial.dial import Dial
+    >>> dial = Dial([0, 0, 1] * 30, [-1.0, 0.5, 1.0] * 30)
+    >>> roc_figure(dial.surface).axes[0].get_xlabel()
+    'false positive rate'
+    """
+    over = surface.n_lams > 1
+    figure, (axes,) = canvas("ROC curves over λ and their envelope" if over else "ROC curve and its envelope")
     shown = _shown(surface)
     for index, counts in _curves(surface):
         if index in shown:
             fpr, tpr = np.r_[1.0, counts.fpr, 0.0], np.r_[1.0, counts.tpr, 0.0]
             axes.plot(fpr, tpr, color=GREY, linewidth=0.7, alpha=0.45, zorder=1)
     hull = envelope(surface, None) if hull is None else hull
-    label = f"envelope{' over λ' if surface.n_lams > 1 else ''}, in hindsight (area {rounded(hull.auc)})"
+    label = f"envelope{' over λ' if over else ''}, in hindsight (area {rounded(hull.auc)})"
     axes.plot(hull.fpr, hull.tpr, color=INK, linewidth=1.6, zorder=3, label=label)
     axes.plot(hull.fpr, hull.tpr, ".", color=INK, markersize=4, zorder=3)
     axes.plot([0, 1], [0, 1], color=INK, linewidth=0.9, linestyle=":", zorder=2)
     places = []
     for point in points:
-        found = at_point(surface, point)[0].metrics([FPR, RECALL], point.threshold)  # rates know no prevalence
-        places.append((float(found["fpr"][0]), float(found["recall"][0])))
-    _mark_all(figure, axes, points, places)
-    for point, (colour, _) in styled(points):
-        if bounds := _certified(point):
-            recall, fpr = bounds
-            _promise(axes, (0.0, recall), (fpr, 1.0), colour, point, "recall and FPR")
+        rates = at_point(surface, point)[0].metrics([FPR, RECALL], point.threshold)  # rates know no prevalence
+        places.append((float(rates["fpr"][0]), float(rates["recall"][0])))
+    mark_points(figure, axes, points, places)
+    for one, recall_floor, fpr_cap in _certified(points):
+        _box(axes, one, (0.0, recall_floor), (fpr_cap, 1.0), "recall and FPR")
     axes.plot([], [], color=GREY, linewidth=0.9, label=_lam_label(surface))
     axes.set(xlabel="false positive rate", ylabel="true positive rate", xlim=(-0.01, 1.01), ylim=(-0.01, 1.02))
-    legend(figure, axes)
+    legend(figure, [axes])
     return figure
 
 
-def _certified(point: OperatingPoint) -> tuple[float, float] | None:
-    """The certified floor on recall and cap on FPR of a point; None where it has neither."""
-    if point.certificate is None or (point.certificate.bound("recall"), point.certificate.bound("fpr")) == (None, None):
-        return None
-    return point.certificate.recall, point.certificate.fpr
+def _certified(points: Sequence[OperatingPoint]) -> Iterator[tuple[Styled, float, float]]:
+    """The points with a certified floor on recall or cap on FPR, and the two."""
+    for one in styled(points):
+        certificate = one.point.certificate
+        if certificate is not None and (certificate.bound("recall"), certificate.bound("fpr")) != (None, None):
+            yield one, certificate.recall, certificate.fpr
 
 
-def _promise(
-    axes: Axes, low: tuple[float, float], high: tuple[float, float], colour: str, point: OperatingPoint, what: str
-) -> None:
+def _box(axes: Axes, one: Styled, low: tuple[float, float], high: tuple[float, float], what: str) -> None:
     """Shade where the certificate of a point says that it truly lies."""
-    certificate = point.certificate
-    if certificate is None:
+    if one.point.certificate is None:
         return
     size = high[0] - low[0], high[1] - low[1]
-    label = f"{point.name}: {what} in here, certified at {100 * certificate.confidence:.4g} %"
-    axes.add_patch(
-        Rectangle(low, *size, facecolor=colour, alpha=0.10, edgecolor=colour, linewidth=1.0, zorder=2, label=label)
-    )
-
-
-def _mark_all(
-    figure: Figure, axes: Axes, points: Sequence[OperatingPoint], places: Sequence[tuple[float, float]]
-) -> None:
-    """Mark every point; those that would hide each other stand side by side around a dot where they are."""
-    for (point, (colour, marker)), place, shift in zip(styled(points), places, side_by_side(places), strict=True):
-        if shift:
-            axes.plot(*place, ".", color=INK, markersize=3, zorder=7, clip_on=False)
-        mark(figure, axes, place, point, colour, marker, shift)
+    label = f"{one.label}: {what} in here, certified at {100 * one.point.certificate.confidence:.4g} %"
+    style: dict[str, Any] = {
+        "facecolor": one.colour,
+        "edgecolor": one.colour,
+        "alpha": 0.10,
+        "linewidth": 1.0,
+        "zorder": 2,
+    }
+    axes.add_patch(Rectangle(low, *size, **style, label=label))
 
 
 def _curves(surface: Surface) -> Iterator[tuple[int, Counts]]:
@@ -152,11 +171,7 @@ def _curves(surface: Surface) -> Iterator[tuple[int, Counts]]:
     for part, rows in surface.blocks():
         for index, row in zip(range(part.start, part.stop), rows, strict=True):
             ranking = rank_rows(surface.labels, row[None], surface.weight)
-            yield index, Counts(_line(ranking.tp), ranking.fp[0], ranking.n_positive, ranking.n_negative)
-
-
-def _line(values: FloatArray) -> FloatArray:
-    return np.asarray(values[0])
+            yield index, Counts(ranking.tp[0], ranking.fp[0], ranking.n_positive, ranking.n_negative)
 
 
 def _shown(surface: Surface) -> set[int]:
@@ -177,50 +192,63 @@ _DRAWS = 1000
 def decision_curve_figure(
     surface: Surface, points: Sequence[OperatingPoint], probabilities: FloatArray | None = None
 ) -> Figure:
-    """Net benefit of acting on each point's probabilities against the threshold probability (Vickers & Elkin 2006).
+    """Draw the net benefit of acting on each point's probabilities (Vickers & Elkin 2006).
 
-    Points that were made for another prevalence are drawn as they would be there, in a panel of their own. Points that
-    state the same probabilities share a line. Shaded is the 95 % interval at each threshold, from the posteriors of
-    the two rates behind it.
+    Parameters
+    ----------
+    surface : Surface
+        The labels and scores, `dial.surface`.
+    points : sequence of OperatingPoint
+        Those that state the same probabilities share a line. Those that were made for another prevalence are drawn as
+        they would be there, in a panel of their own.
+    probabilities : ndarray, optional
+        The threshold probabilities; from 0 to well beyond the prevalence unless given.
+
+    Returns
+    -------
+    Figure
+        A figure of matplotlib. Shaded is the 95 % interval at each threshold, from the posteriors of the two rates.
+
+    Examples
+    --------
+    >>> from lossdial.dial import Dial
+    >>> dial = Dial([0, 0, 1] * 30, [-1.0, 0.5, 1.0] * 30)
+    >>> decision_curve_figure(dial.surface, [dial.tune(maximize="f1")]).axes[0].get_xlabel()
+    'threshold probability'
     """
-    places = stating_alike(points)
-    figure, every = panels([at_prevalence("Decision curve", share) for share in places])
-    for axes, (share, group) in zip(every, places.items(), strict=True):
+    groups = by_prevalence(points)
+    figure, panels = canvas(*(titled("Decision curve", share) for share in groups))
+    for axes, (share, group) in zip(panels, groups.items(), strict=True):
         prevalence = surface.prevalence if share is None else share
-        chosen: FloatArray = (
-            _widest(prevalence) * np.linspace(0.002, 1, 300) if probabilities is None else probabilities
-        )
-        for probability in (float(np.min(chosen)), float(np.max(chosen))):
-            require_open_unit("probabilities of the decision curve", probability)
-        odds = chosen / (1 - chosen)
-        everyone = prevalence - (1 - prevalence) * odds
-        for alike in group:
-            one, probable = at_point(surface, alike.point)
+        # Acting on everyone ends at the prevalence; the curve goes well beyond.
+        widest = min(0.6, max(10 * prevalence, 0.02))
+        cuts = np.asarray(widest * np.linspace(0.002, 1, 300) if probabilities is None else probabilities)
+        for end in (float(cuts.min()), float(cuts.max())):
+            require_open_unit("probabilities", end)
+        odds = cuts / (1 - cuts)
+        for one in group:
+            own, probable = at_point(surface, one.point)
             predicted = sigmoid(probable.score(0).astype(np.float64))
-            weight = np.ones(predicted.size) if one.weight is None else one.weight
-            tp, fp = (_above(predicted[side], weight[side], chosen) for side in (one.labels, ~one.labels))
+            weight = np.ones(predicted.size) if own.weight is None else own.weight
+            tp, fp = (_above(predicted[side], weight[side], cuts) for side in (own.labels, ~own.labels))
             benefit = (tp - fp * odds) / weight.sum()
-            rates = tp / weight[one.labels].sum(), fp / weight[~one.labels].sum()
+            rates = tp / weight[own.labels].sum(), fp / weight[~own.labels].sum()
             drawn = posterior_counts(rates, surface.samples.effective, (prevalence, 1 - prevalence), _DRAWS, 0)
             low, high = np.quantile(drawn.tp - drawn.fp * odds[:, None], [0.025, 0.975], axis=1)
             low, high = np.minimum(low, benefit), np.maximum(high, benefit)
-            axes.fill_between(chosen, low, high, color=alike.style[0], alpha=0.15, linewidth=0, zorder=2)
-            axes.plot(chosen, benefit, color=alike.style[0], linewidth=1.5, label=alike.label, zorder=3)
-        axes.plot(chosen, everyone, color=INK, linewidth=1.0, linestyle="--", label="act on everyone")
+            axes.fill_between(cuts, low, high, color=one.colour, alpha=0.15, linewidth=0, zorder=2)
+            axes.plot(cuts, benefit, color=one.colour, linewidth=1.5, label=one.label, zorder=3)
+        everyone = prevalence - (1 - prevalence) * odds
+        axes.plot(cuts, everyone, color=INK, linewidth=1.0, linestyle="--", label="act on everyone")
         axes.axhline(0, color=INK, linewidth=1.0, linestyle=":", label="act on no one")
         axes.fill_between([], [], [], color=GREY, alpha=0.25, linewidth=0, label="95 % interval at each threshold")
         axes.set(xlabel="threshold probability", ylim=(-0.25 * prevalence, 1.1 * prevalence))
-        axes.set_xlim(0, float(np.max(chosen)))
+        axes.set_xlim(0, float(cuts.max()))
         axes.xaxis.set_major_locator(MaxNLocator(6))
         axes.xaxis.set_major_formatter(PercentFormatter(1.0))
-    every[0].set_ylabel("net benefit per sample")
-    legend(figure, every)
+    panels[0].set_ylabel("net benefit per sample")
+    legend(figure, panels)
     return figure
-
-
-def _widest(prevalence: float) -> float:
-    """The greatest threshold probability drawn: well beyond the prevalence, where acting on everyone ends."""
-    return min(0.6, max(10 * prevalence, 0.02))
 
 
 def _above(predicted: FloatArray, weight: FloatArray, cuts: FloatArray) -> FloatArray:
@@ -234,68 +262,82 @@ _TICKS = (0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1)
 
 
 def reliability_figure(surface: Surface, points: Sequence[OperatingPoint], bins: int = 10) -> Figure:
-    """Share of positives against mean predicted probability, in bins of equal numbers, with 95 % intervals.
+    """Draw the share of positives against the mean predicted probability, in bins of equal numbers.
 
-    The shaded band is certain for the whole curve at once: with probability 0.95 no true share lies outside it, the
-    risk being shared by the bins. Where the diagonal leaves it, the probabilities are off for sure. Axes are those of
-    the square root: most of the samples have small probabilities.
+    Parameters
+    ----------
+    surface : Surface
+        The labels and scores, `dial.surface`.
+    points : sequence of OperatingPoint
+        Those that state the same probabilities share a line. Those that were made for another prevalence are drawn as
+        they would be there, in a panel of their own.
+    bins : int
+        The number of bins.
 
-    Points that were made for another prevalence are drawn as they would be there, in a panel of their own. Points that
-    state the same probabilities share a line.
+    Returns
+    -------
+    Figure
+        A figure of matplotlib. Bars are 95 % intervals of each bin. The shaded band holds for the whole curve at once:
+        with probability 0.95 no true share lies outside it, the risk being shared by the bins. Where the diagonal
+        leaves it, the probabilities are off for sure. Axes are those of the square root: most samples have small
+        probabilities.
+
+    Examples
+    --------
+    >>> from lossdial.dial import Dial
+    >>> dial = Dial([0, 0, 1] * 30, [-1.0, 0.5, 1.0] * 30)
+    >>> reliability_figure(dial.surface, [dial.tune(maximize="f1")]).axes[0].get_ylabel()
+    'share of positives'
     """
-    places = stating_alike(points)
-    figure, every = panels([at_prevalence("Reliability of the probabilities", share) for share in places])
-    for axes, group in zip(every, places.values(), strict=True):
-        top = max((_draw(axes, surface, alike, bins) for alike in group), default=0.0)
+    groups = by_prevalence(points)
+    figure, panels = canvas(*(titled("Reliability of the probabilities", share) for share in groups))
+    for axes, group in zip(panels, groups.values(), strict=True):
+        top = max((_reliability(axes, surface, one, bins) for one in group), default=0.0)
         limit = min(1.02, 1.08 * top) if top else 1.02
         axes.plot([0, 1], [0, 1], color=INK, linewidth=0.9, linestyle=":", label="perfect", zorder=1)
         axes.set(xlabel="mean predicted probability (axes stretched towards 0)", ylabel="share of positives")
-        for axis, scale, ends in (
-            (axes.xaxis, axes.set_xscale, axes.set_xlim),
-            (axes.yaxis, axes.set_yscale, axes.set_ylim),
-        ):
-            scale("function", functions=(_stretched, np.square))  # most probabilities of a rare class lie near 0
-            ends(0, limit)
-            ticks = [tick for tick in _TICKS if tick == 0 or 0.02 * limit <= tick <= limit]
-            axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks])
+        ticks = [tick for tick in _TICKS if tick == 0 or 0.02 * limit <= tick <= limit]
+        for name in ("x", "y"):
+            getattr(axes, f"set_{name}scale")("function", functions=(_root, np.square))
+            axes.set(**{f"{name}lim": (0, limit)})
+            getattr(axes, f"set_{name}ticks")(ticks, [f"{tick:g}" for tick in ticks])
         axes.fill_between([], [], [], color=GREY, alpha=0.25, linewidth=0, label="95 % certain for all bins at once")
-    legend(figure, every)
+    legend(figure, panels)
     return figure
 
 
-def _stretched(share: FloatArray) -> FloatArray:
+def _root(share: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt(np.maximum(share, 0)))
 
 
-def _draw(axes: Axes, surface: Surface, alike: Alike, bins: int) -> float:
+def _reliability(axes: Axes, surface: Surface, one: Styled, bins: int) -> float:
     """Draw one line, and give the greatest value on it."""
-    one, probable = at_point(surface, alike.point)
+    own, probable = at_point(surface, one.point)
     probability = sigmoid(probable.score(0).astype(np.float64))
-    own, there = (np.ones(one.labels.size) if w is None else w for w in (surface.weight, one.weight))
+    weight, moved = (np.ones(own.labels.size) if w is None else w for w in (surface.weight, own.weight))
     groups = np.array_split(np.argsort(probability, kind="stable"), min(bins, probability.size))
-    mean = np.array([np.average(probability[group], weights=there[group]) for group in groups])
-    share = np.array([np.average(one.labels[group], weights=own[group]) for group in groups])
-    size = np.array([own[group].sum() ** 2 / np.square(own[group]).sum() for group in groups])
+    mean = np.array([np.average(probability[group], weights=moved[group]) for group in groups])
+    share = np.array([np.average(own.labels[group], weights=weight[group]) for group in groups])
+    size = np.array([weight[group].sum() ** 2 / np.square(weight[group]).sum() for group in groups])
     if surface.samples.groups is not None:  # rows of one patient say the same
         size *= min(sum(surface.samples.effective) / surface.samples.size, 1.0)
-    # How sure a share is, is a matter of the samples; at another prevalence the odds are that many times as large.
-    odds = one.prevalence / (1 - one.prevalence) * (1 - surface.prevalence) / surface.prevalence
+    # The intervals rest on the samples as they are; at another prevalence the odds are that many times as large.
+    odds = own.prevalence / (1 - own.prevalence) * (1 - surface.prevalence) / surface.prevalence
     ends = _exact(share, size, (1 - LEVEL) / len(groups))
     share, low, high, bottom, top = (p * odds / (p * odds + 1 - p) for p in (share, *_wilson(share, size), *ends))
-    colour, marker = alike.style
-    axes.fill_between(mean, bottom, top, color=colour, alpha=0.13, linewidth=0, zorder=2)
+    axes.fill_between(mean, bottom, top, color=one.colour, alpha=0.13, linewidth=0, zorder=2)
     axes.errorbar(
         mean,
         share,
         yerr=np.clip([share - low, high - share], 0, None),
-        color=colour,
-        marker=marker,
+        color=one.colour,
+        marker=one.marker,
         markersize=6,
         markeredgecolor="white",
         linewidth=1.2,
         elinewidth=0.9,
         capsize=2,
-        label=alike.label,
+        label=one.label,
         zorder=3,
     )
     return max(float(mean.max()), float(high.max()))

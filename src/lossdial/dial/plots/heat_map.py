@@ -1,6 +1,7 @@
 """Any metric over λ, without taking noise for structure."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.transforms import ScaledTranslation
 
+from lossdial.base.errors import InputError
 from lossdial.dial.calibration import AUTO, calibrated, calibrations
 from lossdial.dial.checks import BoolArray, FloatArray
 from lossdial.dial.metrics.metric import CountMetric, Metric
@@ -32,30 +34,55 @@ def heat_map_figure(
     resamples: int = 300,
     seed: int = 0,
 ) -> Figure:
-    """Any metric over λ: a coloured grid where two of its dimensions vary, a line where one does.
+    """Draw any metric over λ, without taking noise for structure.
 
-    Grey and hatched is what these samples cannot tell from the best λ: `within_noise`. A figure at a threshold is its
-    best over thresholds, unless one is given; a figure of the probabilities is after calibration. With more than two
-    varying dimensions the last two are drawn, the others at the value of the best λ.
+    Parameters
+    ----------
+    surface : Surface
+        The labels and scores, `dial.surface`.
+    metric : str or Metric
+        What to draw. A figure at a threshold is its best over thresholds, unless one is given.
+    points : sequence of OperatingPoint
+        Operating points to mark.
+    threshold : float, optional
+        The threshold of a figure that needs one.
+    calibration : str, optional
+        How each λ is calibrated for a figure of the probabilities; None for not at all.
+    resamples, seed : int
+        The resamples by which noise is told from structure.
+
+    Returns
+    -------
+    Figure
+        A coloured grid where two dimensions of λ vary, a line where one does. With more, the last two are drawn, the
+        others at the value of the best λ. Grey and hatched is what these samples cannot tell from the best λ.
+
+    Examples
+    --------
+    >>> from lossdial.dial import Dial
+    >>> scores = [[-1.0, 0.0], [0.5, 0.2], [1.0, 0.1]] * 30
+    >>> dial = Dial([0, 0, 1] * 30, scores, [{"tau": 0.0}, {"tau": 1.0}])
+    >>> heat_map_figure(dial.surface, "auc").axes[0].get_xlabel()
+    'tau'
     """
-    found, label = _what(as_metric(metric), threshold, calibration)
-    seen = calibrated(surface, calibrations(surface, calibration)) if found.of_probabilities else surface
-    values = seen.metric(found, threshold)
-    alike = within_noise(seen, found, values, threshold, resamples, seed)
-    top = int(np.argmax(values) if found.greater_is_better else np.argmin(values))
+    drawn, label = _what(as_metric(metric), threshold, calibration)
+    seen = calibrated(surface, calibrations(surface, calibration)) if drawn.of_probabilities else surface
+    values = seen.metric(drawn, threshold)
+    alike = within_noise(seen, drawn, values, threshold, resamples, seed)
+    top = int(np.argmax(drawn.sign * values))
     names = [name for name in surface.lams[0] if len({lam[name] for lam in surface.lams}) > 1]
-    figure, axes = canvas(f"{label} over λ ({'more' if found.greater_is_better else 'less'} is better)")
+    figure, (axes,) = canvas(f"{label} over λ ({'more' if drawn.greater_is_better else 'less'} is better)")
     if len(names) < 2:
         name = names[0] if names else next(iter(surface.lams[0]), "λ")
         _line(axes, np.array([lam.get(name, 0.0) for lam in surface.lams]), values, top, alike)
         axes.set(xlabel=name, ylabel=label)
-        legend(figure, axes)
+        legend(figure, [axes])
         return figure
     x, y = names[-2:]
     rest, lam = names[:-2], surface.lams[top]
-    keep = [k for k, other in enumerate(surface.lams) if all(other[n] == lam[n] for n in rest)]
-    places = np.array([[surface.lams[k][x], surface.lams[k][y]] for k in keep])
-    image = _colour(axes, places, values[keep], alike[keep], found)
+    kept = [k for k, other in enumerate(surface.lams) if all(other[n] == lam[n] for n in rest)]
+    places = np.array([[surface.lams[k][x], surface.lams[k][y]] for k in kept])
+    image = _colour(axes, places, values[kept], alike[kept], drawn)
     figure.colorbar(image, ax=axes, label=label)
     axes.plot(lam[x], lam[y], "*", color="white", markeredgecolor=INK, markersize=19, zorder=5)
     axes.plot([], [], "*", color="white", markeredgecolor=INK, markersize=11, label=_best_label(values[top]))
@@ -65,7 +92,7 @@ def heat_map_figure(
     others = f" ({', '.join(f'{n} = {lam[n]:g}' for n in rest)})" if rest else ""
     axes.set(xlabel=f"{x}{others}", ylabel=y)
     axes.grid(False)
-    legend(figure, axes, [*handles, noise])
+    legend(figure, [axes], [*handles, noise])
     return figure
 
 
@@ -81,7 +108,7 @@ def within_noise(
 
     Differences are taken on resamples that all λ share, with intervals that hold for every pair at once.
     """
-    top = int(np.argmax(values) if metric.greater_is_better else np.argmin(values))
+    top = int(np.argmax(metric.sign * values))
     drawn = bootstrap(surface, [metric], resample(surface.samples, resamples, seed), threshold)[metric.name]
     deviation, reach = difference_from_best(drawn, top, surface.samples.effective[0])
     return np.asarray(np.abs(values - values[top]) <= reach * deviation)
@@ -93,9 +120,12 @@ def _what(metric: Metric, threshold: float | None, calibration: str | None) -> t
         if threshold is not None:
             return metric, f"{spell(metric.name)} at margin {threshold:g}"
         if metric.name in _TRIVIAL:
-            raise ValueError(
-                f"{metric.name} needs a threshold to be drawn over λ: at its best threshold every λ is perfect. "
-                f"Give threshold, or draw {_TRIVIAL[metric.name]!r}."
+            remedy = f"Give {{threshold}}, or draw {_TRIVIAL[metric.name]!r}."
+            raise InputError(
+                "metric",
+                "must differ between λ: at its best threshold every λ is perfect",
+                got=metric.name,
+                remedy=remedy,
             )
         return best(metric), f"{spell(metric.name)} (best over thresholds)"
     if metric.of_probabilities and calibration is not None:
@@ -124,23 +154,15 @@ def _noise_label(alike: BoolArray) -> str:
 
 
 def _mark_points(figure: Figure, axes: Axes, points: Sequence[OperatingPoint], x: str, y: str) -> None:
-    for point, (colour, marker) in styled(points):
-        if x not in point.lam or y not in point.lam:
+    for one in styled(points):
+        lam = one.point.lam
+        if x not in lam or y not in lam:
             continue
         # Points that share a λ stand side by side.
-        peers = [p.name for p in points if p.lam == point.lam]
-        nudge = ScaledTranslation((peers.index(point.name) - (len(peers) - 1) / 2) / 6, 0.0, figure.dpi_scale_trans)
-        axes.plot(
-            point.lam[x],
-            point.lam[y],
-            marker,
-            color=colour,
-            markersize=9,
-            markeredgecolor="white",
-            label=point.name,
-            transform=axes.transData + nudge,
-            zorder=6,
-        )
+        peers = [point.name for point in points if point.lam == lam]
+        nudge = ScaledTranslation((peers.index(one.label) - (len(peers) - 1) / 2) / 6, 0.0, figure.dpi_scale_trans)
+        style: dict[str, Any] = {"color": one.colour, "markersize": 9, "markeredgecolor": "white", "zorder": 6}
+        axes.plot(lam[x], lam[y], one.marker, **style, label=one.label, transform=axes.transData + nudge)
 
 
 def _colour(axes: Axes, places: FloatArray, values: FloatArray, alike: BoolArray, metric: Metric) -> ScalarMappable:
@@ -160,11 +182,8 @@ def _colour(axes: Axes, places: FloatArray, values: FloatArray, alike: BoolArray
     image = axes.pcolormesh(across, up, grid, cmap=colours, edgecolor="white", linewidth=0.4)
     for i, j in zip(column[alike], row[alike], strict=True):
         size = across[i + 1] - across[i], up[j + 1] - up[j]
-        axes.add_patch(
-            Rectangle(
-                (across[i], up[j]), *size, facecolor=_NOISE, edgecolor=GREY, hatch="////", linewidth=0.0, zorder=2
-            )
-        )
+        style: dict[str, Any] = {"facecolor": _NOISE, "edgecolor": GREY, "hatch": "////", "linewidth": 0.0, "zorder": 2}
+        axes.add_patch(Rectangle((across[i], up[j]), *size, **style))
     return image
 
 

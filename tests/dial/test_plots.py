@@ -133,7 +133,7 @@ def test_decision_curve_is_net_benefit_of_the_calibrated_probabilities(surface, 
     everyone = lines(axes)["act on everyone"][:, 1]
     odds = probabilities / (1 - probabilities)
     np.testing.assert_allclose(everyone, surface.prevalence - (1 - surface.prevalence) * odds)
-    with pytest.raises(ValueError, match="probabilities of the decision curve"):
+    with pytest.raises(ValueError, match="probabilities must lie"):
         decision_curve_figure(surface, points, np.array([0.0, 0.5]))
 
 
@@ -185,7 +185,7 @@ def test_a_figure_at_no_threshold_is_its_best_over_thresholds_and_says_so(surfac
     np.testing.assert_allclose(axes.collections[0].get_array().reshape(3, 2), surface.metric("max_f1").reshape(2, 3).T)
     assert axes.get_title(loc="left").startswith("F1 (best over thresholds) over λ")
     assert render(heat_map_figure(surface, "f1", threshold=0.5)).get_title(loc="left").startswith("F1 at margin 0.5")
-    with pytest.raises(ValueError, match=r"recall needs a threshold .*every λ is perfect"):
+    with pytest.raises(ValueError, match="every λ is perfect"):
         heat_map_figure(surface, "recall")
 
 
