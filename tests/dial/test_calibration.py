@@ -346,7 +346,7 @@ def test_wrong_input_is_named(y, score, kind, argument):
         ({"kind": "temperature", "temperature": float("nan")}, "temperature"),
         ({"kind": "spline"}, "spline"),
         ({"kind": "isotonic", "margins": [1.0, 0.0], "probabilities": [0.1, 0.2]}, "ascending"),
-        ({"kind": "isotonic", "margins": [0.0, 1.0], "probabilities": [0.1]}, "equally many"),
+        ({"kind": "isotonic", "margins": [0.0, 1.0], "probabilities": [0.1]}, "as many as"),
     ],
 )
 def test_json_that_was_altered_is_named(data, fragment):

@@ -11,7 +11,7 @@ label changes. An `Isotonic` of an earlier version may have flat stretches.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, cast
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
-from lossdial.base.codec import Reader
+from lossdial.base.codec import decode, to_json
 from lossdial.base.errors import InputError
 from lossdial.dial.checks import BoolArray, FloatArray, as_labels
 from lossdial.dial.metrics.registry import LOG_LOSS
@@ -32,6 +32,9 @@ class Temperature:
 
     kind: ClassVar[str] = "temperature"
     temperature: float
+
+    def __post_init__(self) -> None:
+        _require_positive(temperature=self.temperature)
 
     def apply(self, margin: ArrayLike) -> FloatArray:
         return np.asarray(margin, dtype=np.float64) / self.temperature
@@ -48,6 +51,9 @@ class Platt:
     slope: float
     intercept: float
 
+    def __post_init__(self) -> None:
+        _require_positive(slope=self.slope)
+
     def apply(self, margin: ArrayLike) -> FloatArray:
         return self.slope * np.asarray(margin, dtype=np.float64) + self.intercept
 
@@ -63,6 +69,9 @@ class Beta:
     a: float
     b: float
     c: float
+
+    def __post_init__(self) -> None:
+        _require_positive(a=self.a, b=self.b)
 
     def apply(self, margin: ArrayLike) -> FloatArray:
         s = np.asarray(margin, dtype=np.float64)
@@ -85,6 +94,13 @@ class Isotonic:
     margins: tuple[float, ...]
     probabilities: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        ascending = all(a <= b for side in (self.margins, self.probabilities) for a, b in pairwise(side))
+        inside = all(0 < p < 1 for p in self.probabilities)
+        if not self.margins or len(self.margins) != len(self.probabilities) or not ascending or not inside:
+            problem = "must be as many as the probabilities, both ascending, the latter between 0 and 1"
+            raise InputError("margins", problem, got=(len(self.margins), len(self.probabilities)))
+
     def apply(self, margin: ArrayLike) -> FloatArray:
         p = np.interp(np.asarray(margin, dtype=np.float64), self.margins, self.probabilities)
         return np.asarray(np.log(p) - np.log1p(-p))
@@ -97,6 +113,12 @@ class Isotonic:
             return -math.inf if index == 0 else math.inf
         (x0, x1), (p0, p1) = self.margins[index - 1 : index + 1], self.probabilities[index - 1 : index + 1]
         return x0 + (x1 - x0) * (probability - p0) / (p1 - p0)
+
+
+def _require_positive(**values: float) -> None:
+    for name, value in values.items():
+        if not value > 0:
+            raise InputError(name, "must be greater than 0", got=value)
 
 
 Calibration = Temperature | Platt | Beta | Isotonic
@@ -115,29 +137,13 @@ def require_kind(kind: str | None, legal: tuple[str | None, ...] = (None, AUTO, 
 
 def calibration_to_json(calibration: Calibration) -> dict[str, Any]:
     """A dict of JSON's own types, from which `calibration_from_json` rebuilds the same value."""
-    fields = {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(calibration).items()}
-    return {"kind": calibration.kind, **fields}
+    return {"kind": calibration.kind, **to_json(calibration, tagged=False)}
 
 
 def calibration_from_json(data: Any, where: str = "calibration") -> Calibration:
     """The calibration that `calibration_to_json` wrote."""
-    read = Reader(data, where)
-    kind = read.text("kind")
-    require_kind(kind, KINDS)
-    if kind == "temperature":
-        return Temperature(read.positive("temperature"))
-    if kind == "platt":
-        return Platt(read.positive("slope"), read.finite("intercept"))
-    if kind == "beta":
-        return Beta(read.positive("a"), read.positive("b"), read.finite("c"))
-    margins, probabilities = read.numbers("margins"), read.numbers("probabilities")
-    ascending = all(a <= b for side in (margins, probabilities) for a, b in pairwise(side))
-    if not margins or len(margins) != len(probabilities) or not ascending or not all(0 < p < 1 for p in probabilities):
-        raise ValueError(
-            f"{where}: 'margins' and 'probabilities' must be equally many, ascending, the latter between 0 and 1; "
-            f"got {len(margins)} and {len(probabilities)}."
-        )
-    return Isotonic(margins, probabilities)
+    known = {kind.kind: kind for kind in (Temperature, Platt, Beta, Isotonic)}
+    return cast(Calibration, decode(object, data, where, known))
 
 
 _STRIP_BYTES = 2**20

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.base.codec import Reader, as_number, encode_float
+from lossdial.base.codec import Reader, encode_float
+from lossdial.base.errors import InputError
 from lossdial.dial.calibration import (
     AUTO,
     Calibration,
@@ -173,25 +174,30 @@ class Envelope:
 
     @classmethod
     def from_json(cls, data: Any, where: str = "envelope") -> "Envelope":
-        """The envelope that `to_json` wrote; a key that is missing or holds what it cannot is a ValueError."""
+        """The envelope that `to_json` wrote; an error names the key that is missing or wrong."""
         read = Reader(data, where)
-        vertices, halves, effective = read.items("vertices"), read.items("halves"), read.numbers("effective")
-        if len(vertices) < 2:
-            raise ValueError(f"{where}: 'vertices' must hold at least two corners; got {len(vertices)}.")
-        if len(effective) != 2 or not all(0 < n < math.inf for n in effective):
-            raise ValueError(f"{where}: 'effective' must hold two numbers above 0; got {list(effective)}.")
-        if halves and where != "envelope":
-            raise ValueError(f"{where}: 'halves' must be empty: a half has no halves.")
+        vertices, halves = read.parts("vertices"), read.items("halves")
+        effective = read.read("effective", tuple[float, float])
+        held_out = np.array(read.read("held_out", tuple[tuple[float, float], ...])).reshape(-1, 2)
         prevalence = read.finite("prevalence")
-        if not 0 < prevalence < 1:
-            raise ValueError(f"{where}: 'prevalence' must lie strictly between 0 and 1; got {prevalence}.")
+        whole = where == "envelope"
+        for key, legal, problem in (
+            ("vertices", len(vertices) >= 2, "must hold at least two corners"),
+            ("effective", min(effective) > 0, "must hold two numbers above 0"),
+            ("halves", whole or not halves, "must be empty: a half has no halves"),
+            ("prevalence", 0 < prevalence < 1, "must lie strictly between 0 and 1"),
+            ("held_out", len(held_out) == (0 if whole else len(vertices)), "must hold the rates of each corner"),
+            ("held_out", ((held_out >= 0) & (held_out <= 1)).all(), "must hold rates in [0, 1]"),
+        ):
+            if not legal:
+                raise InputError("", f"{where}: {key!r} {problem}", got=read.get(key))
         return cls(
-            vertices=tuple(_vertex_from_json(v, f"{where}: vertex {k}") for k, v in enumerate(vertices)),
+            vertices=tuple(map(_vertex_from_json, vertices)),
             n_positive=read.count("n_positive"),
             n_negative=read.count("n_negative"),
-            effective=(effective[0], effective[1]),
+            effective=effective,
             prevalence=prevalence,
-            held_out=_rates_from_json(read, 0 if where == "envelope" else len(vertices)),
+            held_out=held_out,
             halves=tuple(cls.from_json(half, f"{where}: half {k}") for k, half in enumerate(halves)),
         )
 
@@ -256,26 +262,13 @@ def _vertex_to_json(vertex: Vertex) -> dict[str, Any]:
     }
 
 
-def _vertex_from_json(data: Any, where: str) -> Vertex:
-    read = Reader(data, where)
+def _vertex_from_json(read: Reader) -> Vertex:
     rates = read.finite("fpr"), read.finite("tpr")
-    for key, rate in zip(("fpr", "tpr"), rates, strict=True):
-        if not 0 <= rate <= 1:
-            raise ValueError(f"{where}: {key!r} must lie in [0, 1]; got {rate}.")
+    if not all(0 <= rate <= 1 for rate in rates):
+        raise InputError("", f"{read.where}: 'fpr' and 'tpr' must lie in [0, 1]", got=rates)
     data = read.get("calibration")
-    calibration = None if data is None else calibration_from_json(data, f"{where}: 'calibration'")
+    calibration = None if data is None else calibration_from_json(data, f"{read.where}: 'calibration'")
     return Vertex(*rates, read.count("index"), read.finite_by_name("lam"), read.number("threshold"), calibration)
-
-
-def _rates_from_json(read: Reader, length: int) -> FloatArray:
-    rows = read.items("held_out")
-    where = f"{read.where}: 'held_out'"
-    if len(rows) != length or not all(isinstance(row, list) and len(row) == 2 for row in rows):
-        raise ValueError(f"{where} must be {length} pairs of FPR and TPR; got {len(rows)} entries.")
-    rates = np.array([[as_number(value, where) for value in row] for row in rows], dtype=np.float64).reshape(-1, 2)
-    if not ((rates >= 0) & (rates <= 1)).all():
-        raise ValueError(f"{where} must hold rates in [0, 1].")
-    return rates
 
 
 def adapt(

@@ -163,7 +163,7 @@ def _box(axes: Axes, one: Styled, low: tuple[float, float], high: tuple[float, f
         "linewidth": 1.0,
         "zorder": 2,
     }
-    axes.add_patch(Rectangle(low, *size, **style, label=label))
+    axes.add_patch(Rectangle(low, *size, zorder=2, **style, label=label))
 
 
 def _curves(surface: Surface) -> Iterator[tuple[int, Counts]]:
