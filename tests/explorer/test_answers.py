@@ -17,11 +17,6 @@ from lossdial.explorer.figures import printed
 Open = Callable[..., Any]
 
 
-def rates_at(dial: Dial, column: int, threshold: float) -> tuple[float, float]:
-    accepted, labels = dial.surface.score(column) > threshold, dial.surface.labels
-    return float(accepted[labels].mean()), float(accepted[~labels].mean())
-
-
 @pytest.mark.parametrize("share", [None, 0.01, 0.6])
 def test_jumps_land_where_tuning_does(opened: Open, make_dial: Callable[..., Dial], share: float | None) -> None:
     dial = make_dial(decimals=3)
@@ -63,26 +58,6 @@ def test_a_jump_among_equals_lands_where_tuning_does(opened: Open) -> None:
             chosen = select(dial.surface, objective)
             assert chosen.index == wanted
             assert found.shown()[:2] == (chosen.index, chosen.threshold), button
-
-
-def test_no_point_that_another_dominates_is_best_within_my_alarms(opened: Open, make_dial: Callable[..., Dial]) -> None:
-    for seed in range(3):
-        dial = make_dial(n=120, positives=15, decimals=0, seed=seed)  # whole numbers: ties in and over λ
-        surface = dial.surface
-        found = opened(dial)
-        all_rates = {rates_at(dial, k, t) for k in range(surface.n_lams) for t in [*surface.score(k), math.inf]}
-        for alerts in (50, 150, 400):
-            found.page.fill("#budget", str(alerts))
-            found.page.click("#jump-budget")
-            found.settle()
-            column, threshold, _ = found.shown()
-            chosen = select(surface, Objective(maximize="recall", subject_to={"alert_rate": alerts / 1000}))
-            assert (column, threshold) == (chosen.index, chosen.threshold)
-            tpr, fpr = rates_at(dial, column, threshold)
-            share = surface.prevalence
-            legal = [(t, f) for t, f in all_rates if share * t + (1 - share) * f <= alerts / 1000 + 1e-9]
-            assert (tpr, -fpr) == max((t, -f) for t, f in legal)
-    assert found.errors == []
 
 
 def test_what_a_jump_says_is_in_pythons_figures(opened: Open, make_dial: Callable[..., Dial]) -> None:
@@ -137,20 +112,6 @@ def test_the_certified_point_is_pythons(
     (saved,) = read_points(tmp_path / "points.json")
     assert saved.threshold == point.threshold
     assert f"{saved.threshold_probability:.4g}" == f"{point.threshold_probability:.4g}"
-
-
-def test_a_certified_point_of_python_is_shown_where_it_is(opened: Open, make_dial: Callable[..., Dial]) -> None:
-    dial = make_dial(n=1600, positives=300, decimals=4)
-    floors = (0.8, 0.85, 0.9, 0.95)
-    for floor in floors:
-        dial.tune(maximize="precision", subject_to={"recall": floor}, confidence=0.95, name=f"at {floor}")
-    found = opened(dial)
-    for floor in floors:
-        point = dial.points[f"at {floor}"]
-        found.page.click(f'button[aria-label="Show at {floor}"]')
-        found.settle()
-        assert found.shown()[:2] == (dial.surface.column(point.lam), point.threshold)
-        found.check(dial)
 
 
 def test_what_cannot_be_certified_says_the_price(opened: Open, make_dial: Callable[..., Dial]) -> None:

@@ -21,7 +21,7 @@ from lossdial.base.errors import InputError
 from lossdial.data.schema import ArraySchema, ImageSchema
 from lossdial.dial.metrics.registry import sigmoid
 from lossdial.dial.monitor.prevalence import log_odds
-from lossdial.export import ExportError, model_card
+from lossdial.export import Exported, ExportError, model_card
 from lossdial.export.comparison import made_up
 from lossdial.models import MLP, CifarResNet, FixedFeatures, FrozenEncoder, PathConfig
 from lossdial.models.heads import FiLMConfig, PlainConfig, PolynomialConfig
@@ -75,26 +75,30 @@ def test_a_table_with_text_dates_and_gaps(table: LCTClassifier, exported: Path, 
     agree(table.bundle_, OnnxModel(exported), rows(10_000, 7).drop(columns="state"))
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        FiLMConfig(members=3),
-        FiLMConfig(widths=(8,)),
-        FiLMConfig(widths=(8, 4), members=3),
-        PolynomialConfig(),
-        PolynomialConfig(degree=3, members=2),
-        PlainConfig(members=2),
-    ],
-    ids=str,
-)
+def exported_and_agreeing(bundle: Bundle, path: Path, n: int = 10_000, some: int = 500) -> Exported:
+    """Export a model, its thresholds centred on n made-up rows, and compare it with Python on these."""
+    X = made_up(bundle.predictor, n, seed=5)
+    bundle = centred(bundle, X)
+    exported = to_onnx(bundle, path)
+    agree(bundle, OnnxModel(path), X, some)
+    return exported
+
+
+HEADS = [
+    FiLMConfig(members=3),
+    FiLMConfig(widths=(8,)),
+    FiLMConfig(widths=(8, 4), members=3),
+    PolynomialConfig(),
+    PolynomialConfig(degree=3, members=2),
+    PlainConfig(members=2),
+]
+
+
+@pytest.mark.parametrize("head", HEADS, ids=str)
 def test_an_mlp_with_every_head(head: Any, bundle_of: Make, tmp_path: Path) -> None:
     backbone = MLP(6, (16, 8))
     backbone.standardize.scale.fill_(0.2)
-    bundle = bundle_of(backbone, head)
-    X = made_up(bundle.predictor, 10_000, seed=5)
-    bundle = centred(bundle, X)
-    to_onnx(bundle, tmp_path / "m.onnx")
-    agree(bundle, OnnxModel(tmp_path / "m.onnx"), X)
+    exported_and_agreeing(bundle_of(backbone, head), tmp_path / "m.onnx")
 
 
 def test_a_path_between_solutions_with_members(bundle_of: Make, tmp_path: Path) -> None:
@@ -102,11 +106,7 @@ def test_a_path_between_solutions_with_members(bundle_of: Make, tmp_path: Path) 
     head = PATH.build(6, 3)
     nn.init.normal_(head.weights)
     nn.init.normal_(head.biases)
-    bundle = bundle_of(FixedFeatures(6), head, ArraySchema((6,)), space)
-    X = made_up(bundle.predictor, 10_000, seed=5)
-    bundle = centred(bundle, X)
-    to_onnx(bundle, tmp_path / "m.onnx")
-    agree(bundle, OnnxModel(tmp_path / "m.onnx"), X)
+    exported_and_agreeing(bundle_of(FixedFeatures(6), head, ArraySchema((6,)), space), tmp_path / "m.onnx")
 
 
 def test_an_exact_head_that_was_solved(tmp_path: Path) -> None:
@@ -121,11 +121,7 @@ def test_an_exact_head_that_was_solved(tmp_path: Path) -> None:
 
 def test_a_residual_network_on_pixels(bundle_of: Make, tmp_path: Path) -> None:
     bundle = bundle_of(CifarResNet(8, 4), schema=ImageSchema(3, 8, 8))
-    X = made_up(bundle.predictor, 10_000, seed=5)
-    bundle = centred(bundle, X)
-    made = to_onnx(bundle, tmp_path / "m.onnx")
-    assert made.check.batches == (1, 2, 1000)
-    agree(bundle, OnnxModel(tmp_path / "m.onnx"), X, some=100)
+    assert exported_and_agreeing(bundle, tmp_path / "m.onnx", some=100).check.batches == (1, 2, 1000)
 
 
 def test_a_network_of_timm(bundle_of: Make, tmp_path: Path) -> None:
@@ -134,17 +130,12 @@ def test_a_network_of_timm(bundle_of: Make, tmp_path: Path) -> None:
 
     torch.manual_seed(0)
     bundle = bundle_of(TimmBackbone("test_resnet.r160_in1k"), schema=ImageSchema(3, 32, 32))
-    X = made_up(bundle.predictor, 500, seed=5)  # benchmarks/onnx.py has 10,000
-    bundle = centred(bundle, X)
-    to_onnx(bundle, tmp_path / "m.onnx")
-    agree(bundle, OnnxModel(tmp_path / "m.onnx"), X, some=20)
+    exported_and_agreeing(bundle, tmp_path / "m.onnx", 500, 20)  # the benchmark has 10,000
 
 
 def test_a_frozen_encoder_is_in_the_graph(bundle_of: Make, tmp_path: Path) -> None:
     bundle = bundle_of(FrozenEncoder(CifarResNet(8, 4)), schema=ImageSchema(3, 8, 8, features=16))
-    bundle = centred(bundle, made_up(bundle.predictor, 300, seed=5))
-    to_onnx(bundle, tmp_path / "m.onnx")
-    agree(bundle, OnnxModel(tmp_path / "m.onnx"), made_up(bundle.predictor, 300, seed=5), some=50)
+    exported_and_agreeing(bundle, tmp_path / "m.onnx", 300, 50)
 
 
 def test_a_model_of_one_loss_has_no_lambda(bundle_of: Make, tmp_path: Path) -> None:
@@ -184,15 +175,7 @@ class Branching(Counting):
 
 
 def test_a_module_of_the_users_own(bundle_of: Make, tmp_path: Path) -> None:
-    bundle = bundle_of(Counting())
-    to_onnx(bundle, tmp_path / "m.onnx")
-    X = made_up(bundle.predictor, 300, seed=5)
-    bundle = centred(bundle, X)
-    model = OnnxModel(tmp_path / "m.onnx")
-    lam = bundle.points["default"].lam
-    assert_allclose(
-        model.decide(X, lam=lam).score, bundle.predictor.margins(bundle.predictor.features(X), lam), atol=1e-5
-    )
+    exported_and_agreeing(bundle_of(Counting()), tmp_path / "m.onnx", 300)
 
 
 @pytest.mark.parametrize(
