@@ -215,7 +215,7 @@ class Outer:
         (None, int | None, None),
         (Words(["yes"]), bool, True),
         ({"count": "4"}, Outer, Outer(4)),
-        ({"inner-part": {"rate": Words(["0.2"])}}, Outer | None, Outer(inner_part=Inner(0.2))),
+        ({"inner_part": {"rate": Words(["0.2"])}}, Outer | None, Outer(inner_part=Inner(0.2))),
         ({"inner_part": {"note": "x"}}, Outer, Outer(inner_part=Inner(0.5, "x"))),  # the rest stays as it was
         ({"shape": {"size": "5"}}, Outer, Outer(shape=Square(5.0))),
         ({"shape": Words(["ring"])}, Outer, Outer(shape=Ring())),
@@ -248,7 +248,7 @@ def test_text_becomes_what_the_signature_says(raw: Any, kind: Any, value: Any) -
         ({"coun": "4"}, Outer, "no option is called --x.coun; did you mean --x.count?"),
         ({"shape": Words(["oval"])}, Outer, "--x.shape must be one of square, ring; got 'oval'."),
         ({"shape": {"holes": "1"}}, Outer, "no option is called --x.shape.holes; --x.shape has size."),
-        ({"inner-part": {"rate": "0"}}, Outer, "--x.inner-part.rate must be greater than 0; got 0.0."),
+        ({"inner_part": {"rate": "0"}}, Outer, "--x.inner-part.rate must be greater than 0; got 0.0."),
     ],
 )
 def test_mistakes_name_the_option(raw: Any, kind: Any, message: str) -> None:
@@ -278,7 +278,7 @@ def test_what_is_printed_is_what_is_read() -> None:
 
     def as_text(part: Any) -> Any:
         if isinstance(part, dict):
-            return {k: as_text(v) for k, v in part.items()}
+            return {k.replace("-", "_"): as_text(v) for k, v in part.items()}
         return [as_text(v) for v in part] if isinstance(part, list) else str(part)
 
     assert convert(as_text(plain), Outer, "--x") == value

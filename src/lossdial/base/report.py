@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text as RichText
 
-__all__ = ["Block", "Items", "Pictures", "Report", "Section", "Sheet", "Text", "png_of", "write_report"]
+__all__ = ["Block", "Items", "Pictures", "Report", "Section", "Sheet", "Text", "png_of", "show", "write_report"]
 
 _GAP: Final = 2  # between columns
 _NARROWEST: Final = 14  # that a column of words may be folded to
@@ -196,6 +196,15 @@ class Report:
     def markdown(self) -> str:
         """The report as Markdown."""
         return "\n\n".join([f"# {self.title}", *(_markdown(block, 2) for block in self.blocks)]) + "\n"
+
+
+def show(*blocks: str | Sheet, style: str | None = None, errors: bool = False) -> None:
+    """Print lines and tables to the terminal, or to its stream of errors."""
+    from rich.console import Console
+
+    console = Console(stderr=errors, soft_wrap=True, highlight=False)
+    for block in blocks:
+        console.print(block, style=style, markup=False)
 
 
 def write_report(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossdial.base.errors import InputError, warn
+from lossdial.base.report import show
 from lossdial.cli.options import Columns
 
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ def explore(
     thumbnails
         With images: put small pictures of the worst false alarms and misses into the file.
     """
-    from rich.console import Console
-
     from lossdial import Bundle
     from lossdial.base.files import require_writable
 
@@ -53,8 +52,7 @@ def explore(
         raise InputError("out", "must end in .html", got=out)
     require_writable(Path(out))
     page_of(Bundle.load(run), run, data, columns, noun, thumbnails).write(out)
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(f"look at: {out} ({Path(out).stat().st_size / 1e6:.1f} MB)", markup=False)
+    show(f"look at: {out} ({Path(out).stat().st_size / 1e6:.1f} MB)")
 
 
 def export(
@@ -85,8 +83,6 @@ def export(
     path_column
         In a table of image files: the column with their paths. By default path.
     """
-    from rich.console import Console
-
     from lossdial import Bundle
     from lossdial.base.files import require_writable, write
     from lossdial.cli.inputs import point_of, read_inputs
@@ -99,7 +95,6 @@ def export(
         require_writable(Path(card))
     bundle = Bundle.load(run)
     point_of(bundle, run, point)
-    console = Console(soft_wrap=True, highlight=False)
     if onnx is not None:
         from lossdial.export import to_onnx
 
@@ -113,12 +108,12 @@ def export(
             f"inputs: {', '.join(exported.inputs)}",
             *(f"{name} is given as {holds}" for name, holds in exported.prepared),
         ]
-        console.print("\n".join(lines), markup=False)
+        show("\n".join(lines))
     if card is not None:
         from lossdial.export import model_card
 
         write(Path(card), model_card(bundle, Path(run).name, None if onnx is None else Path(onnx).name))
-        console.print(f"{card}: fill in what the model does not know, its license first", markup=False)
+        show(f"{card}: fill in what the model does not know, its license first")
 
 
 def serve(
@@ -168,7 +163,6 @@ def serve(
         Seconds for a body to arrive, and for its rows to be scored.
     """
     import fastapi  # noqa: F401 (a missing extra is reported before anything is loaded)
-    from rich.console import Console
 
     from lossdial.serve import Limits, Server
     from lossdial.serve import serve as run_server
@@ -185,8 +179,7 @@ def serve(
         limits,
         *other_points(points or []),
     )
-    console = Console(soft_wrap=True, highlight=False)
-    run_server(server, lambda line: console.print(line, markup=False))
+    run_server(server, show)
 
 
 def page_of(bundle: Bundle, run: str, data: str | None, columns: Columns, noun: str, thumbnails: bool = False) -> Page:

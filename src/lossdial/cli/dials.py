@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lossdial.base.errors import InputError, warn
 from lossdial.base.files import write
+from lossdial.base.report import show
 from lossdial.cli.inputs import column_of, numbers, read_inputs, require_data_for
 from lossdial.cli.options import Columns, ScoresOptions
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from lossdial import Bundle
     from lossdial.dial import Dial, OperatingPoint
 
-__all__ = ["ModelDial", "ScoresDial", "Unlabelled", "open_dial"]
+__all__ = ["ModelDial", "NewSamples", "ScoresDial", "open_dial"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +55,12 @@ class ModelDial:
             raise InputError(option, "names a column of {data}, which is not given", got=name)
         return column_of(self.table, name, option, str(self.data)).to_numpy()
 
-    def unlabelled(self, data: str, path_column: str | None, group: str | None) -> Unlabelled:
+    def unlabelled(self, data: str, path_column: str | None, group: str | None) -> NewSamples:
         """Samples without labels, scored at the λ of the default point, or of the best AUC where that λ is no more."""
         probe = self.dial.probe(self.bundle.points["default"])
         inputs = read_inputs(self.bundle, data, Columns(group=group, path_column=path_column), labelled=False)
         scores = self.bundle.predictor.margins(self.bundle.predictor.features(inputs.X), probe.lam)
-        return Unlabelled(probe, scores, inputs.groups, self.bundle.trained_on(inputs.X))
+        return NewSamples(probe, scores, inputs.groups, self.bundle.trained_on(inputs.X))
 
     def keep(self, point: OperatingPoint) -> str:
         """Save the point in the model; return a line that says where it is."""
@@ -69,8 +70,8 @@ class ModelDial:
 
 
 @dataclass(frozen=True, eq=False)
-class Unlabelled:
-    """Unlabelled samples: their scores (n,) at the λ of a point, their groups (n,), if any, and why they cannot certify
+class NewSamples:
+    """NewSamples samples: their scores (n,) at the λ of a point, their groups (n,), if any, and why they cannot certify
     where training has seen them."""
 
     point: OperatingPoint
@@ -129,17 +130,11 @@ class ScoresDial:
         margins = margin_of_probability(raw) if kind == "probability" else raw
         dial = Dial(y, margins, groups=groups, sample_weight=weights)
         _check_direction(dial, score)
+        why = "all lie in [0, 1]; --score-is margin says otherwise" if inside else "some lie outside [0, 1]"
+        why = why if options.score_is is None else "as --score-is says"
+        show(f"{score} is read as a {kind} of {target}={positive} ({why}).")
         others = sorted({str(label) for label in np.unique(labels[~y])})
         return cls(options, target, dial, (" or ".join(others), str(positive)), kind, table, raw, margins)
-
-    @property
-    def reading(self) -> str:
-        """How the scores are read, and why."""
-        why = "as --score-is says"
-        if self.options.score_is is None:
-            inside = self.score_is == "probability"
-            why = "all lie in [0, 1]; --score-is margin says otherwise" if inside else "some lie outside [0, 1]"
-        return f"{self.options.score} is read as a {self.score_is} of {self.target}={self.classes[1]} ({why})."
 
     def column(self, name: str | None, option: str) -> NDArray[Any] | None:
         """The column that an option names, (n,); None where it names none."""

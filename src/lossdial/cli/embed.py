@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lossdial.cli.options import Samples
+from lossdial.cli.options import ImageOptions, LabelOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +21,7 @@ __all__ = ["embed", "frozen_features", "read_images", "show_images"]
 
 
 def embed(
-    *, data: str, out: str, encoder: str = "efficientnet_lite0", weights: str | None = None, samples: Samples
+    *, data: str, out: str, encoder: str = "efficientnet_lite0", labels: LabelOptions, files: ImageOptions
 ) -> None:
     """Run a pretrained network once over images and keep its features.
 
@@ -36,8 +36,6 @@ def embed(
         The folder to write the features to, as float16 with their provenance.
     encoder
         efficientnet_lite0, whose weights come with the package, or the name of a timm network.
-    weights
-        A file with the weights of a timm network. By default they are fetched over the network.
     """
     from rich.console import Console
 
@@ -49,15 +47,16 @@ def embed(
     if encoder == "efficientnet_lite0":
         frozen = FrozenEncoder(EfficientNetLite0())
     else:
-        frozen = FrozenEncoder(TimmBackbone(encoder, pretrained=weights is None, weights=weights))
-    images = read_images(data, samples)
+        frozen = FrozenEncoder(TimmBackbone(encoder, pretrained=files.weights is None, weights=files.weights))
+    images = read_images(data, labels, files)
     show_images(images, images.split, folder)
     frozen_features(images, frozen, folder, Console(soft_wrap=True))
 
 
 def read_images(
     data: str,
-    samples: Samples,
+    labels: LabelOptions,
+    files: ImageOptions,
     group: str | None = None,
     beta: float | None = None,
     preset_size: int | None = None,
@@ -67,16 +66,16 @@ def read_images(
 
     return training_images(
         data,
-        target=samples.target,
-        positive=samples.positive,
-        path_column=samples.path_column,
+        target=labels.target,
+        positive=labels.positive,
+        path_column=files.path_column,
         group=group,
         beta=beta,
-        image_size=samples.image_size,
+        image_size=files.image_size,
         preset_size=preset_size,
-        share=samples.validation_fraction,
-        seed=samples.seed,
-        max_corrupt=samples.max_corrupt,
+        share=labels.validation_fraction,
+        seed=labels.seed,
+        max_corrupt=0.01 if files.max_corrupt is None else files.max_corrupt,
     )
 
 

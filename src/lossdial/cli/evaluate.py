@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lossdial.base.errors import InputError
 from lossdial.base.files import require_writable, write
-from lossdial.base.report import Sheet, write_report
+from lossdial.base.report import Sheet, show, write_report
 from lossdial.cli.options import Columns
 
 if TYPE_CHECKING:
@@ -58,8 +58,6 @@ def evaluate(
     cost_fp
         With --cost-fn: what a false alarm costs, a number or a column.
     """
-    from rich.console import Console
-
     from lossdial import Bundle
     from lossdial.cli.inputs import case_amounts, column_of, dial_at_points
     from lossdial.dial import as_metric, evaluate_points
@@ -104,18 +102,14 @@ def evaluate(
     title = f"{Path(run).name} on {data or 'samples held out in training'}"
     shown = [*_sheets(evaluations, counts, notes), *sheets]
     page = write_report(folder, title, verdict, shown, pictures)[0]
-    console = Console(soft_wrap=True, highlight=False)
-    for sheet in shown:
-        console.print(sheet)
-    for line in (verdict, *lines):
-        console.print(line, markup=False)
+    show(*shown, verdict, *lines)
     if report is not None:
         from lossdial.cli.card import Card, write_card
 
         card = Card(run, bundle, dial, evaluations, data, purpose, notes, verdict, sheets, lines)
         write_card(Path(report), card, {name: figure for name, figure in pictures.items() if name != "heat_map"})
-        console.print(f"for those who decide: {report}", markup=False)
-    console.print(f"look at: {page}", markup=False)
+        show(f"for those who decide: {report}")
+    show(f"look at: {page}")
 
 
 def certify(
@@ -135,8 +129,6 @@ def certify(
     confidence
         Each certificate holds with this probability.
     """
-    from rich.console import Console
-
     from lossdial import Bundle
     from lossdial.cli.inputs import dial_at_points, point_of
 
@@ -147,10 +139,8 @@ def certify(
     for after in certified:
         bundle = bundle.with_point(after)
     bundle.save(run)
-    console = Console(soft_wrap=True, highlight=False)
     for before, after in zip(chosen, certified, strict=True):
-        for line in _certified(before, after):
-            console.print(line, markup=False)
+        show(*_certified(before, after))
 
 
 def compare(run: str, other: str, /, *, data: str, columns: Columns) -> None:
@@ -166,8 +156,6 @@ def compare(run: str, other: str, /, *, data: str, columns: Columns) -> None:
         Labelled data that neither of the two has seen in training: a table, a folder with one folder of images per
         class, a table of image paths, or a data set by name.
     """
-    from rich.console import Console
-
     from lossdial import Bundle
     from lossdial.cli.inputs import read_inputs
     from lossdial.dial import OBJECTIVES
@@ -182,7 +170,7 @@ def compare(run: str, other: str, /, *, data: str, columns: Columns) -> None:
         inputs = read_inputs(bundle, data, columns, labelled=True)
         surfaces.append(bundle.dial(inputs.X, inputs.labels, groups=inputs.groups).surface)
     gain = verdict.compare(surfaces[0], surfaces[1], OBJECTIVES, Path(run).name, Path(other).name)
-    Console(soft_wrap=True, highlight=False).print(str(gain), markup=False)
+    show(str(gain))
 
 
 def _certified(before: OperatingPoint, after: OperatingPoint) -> Iterator[str]:

@@ -32,7 +32,10 @@ def parse(command: Command, words: Sequence[str]) -> Request:
         return Request({}, help=True, about=typed.about)
     raw: dict[str, Any] = {}
     for path in typed.configs:
-        _merge(raw, _settings(command, read_config(path), path))
+        settings = read_config(path)
+        for name in settings.keys() - command.options.keys():
+            raise InputError("", f"{path}: {_unknown(dashed(name), command).problem}")
+        _merge(raw, settings)
     _merge(raw, typed.raw)
     values = {name: _value(command.options[name], value) for name, value in raw.items()}
     missing = [o for o in command.options.values() if o.default is REQUIRED and o.name not in values]
@@ -93,7 +96,7 @@ class _Typed:
             if dot and not is_dataclass(without_none(option.kind)[0]):
                 instead = f"; write {option.flag} {rest.replace('-', '_')}=…" if option.is_several else ""
                 raise InputError("", f"no option is called --{name}{instead}")
-            path = [option.name, *rest.split(".")] if dot else [option.name]
+            path = [option.name, *(rest.replace("-", "_").split(".") if dot else [])]
             _put(self.raw, path, value if equals else _next(left, f"--{name}"))
 
     def _set_flag(self, name: str, option: Option | None, value: str | None) -> None:
@@ -144,7 +147,14 @@ def read_config(path: Path) -> dict[str, Any]:
         return {}
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise InputError("", f"{path} must be a mapping of options to values, as `--print-config` prints it")
-    return content
+    return _underscored(content)
+
+
+def _underscored(content: Any) -> Any:
+    """Settings under the names of the parameters: ``weight-decay`` is ``weight_decay``."""
+    if not isinstance(content, dict):
+        return content
+    return {str(key).replace("-", "_"): _underscored(value) for key, value in content.items()}
 
 
 def print_config(command: Command, values: Mapping[str, Any]) -> str:
@@ -157,15 +167,6 @@ def print_config(command: Command, values: Mapping[str, Any]) -> str:
     return text
 
 
-def _settings(command: Command, content: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """A file's settings under the names of the parameters."""
-    settings = {key.replace("-", "_"): value for key, value in content.items()}
-    for name in settings:
-        if name not in command.options:
-            raise InputError("", f"{path}: {_unknown(dashed(name), command).problem}")
-    return settings
-
-
 def _value(option: Option, raw: Any) -> Any:
     return convert(raw, option.kind, option.flag, None if option.default is REQUIRED else option.default)
 
@@ -173,14 +174,13 @@ def _value(option: Option, raw: Any) -> Any:
 def _merge(into: dict[str, Any], new: Mapping[str, Any]) -> None:
     """Later settings in place of earlier ones; those of an option with settings one by one."""
     for key, value in new.items():
-        same = next((k for k in into if dashed(k) == dashed(key)), key)
-        before = into.get(same)
+        before = into.get(key)
         if isinstance(value, dict) and isinstance(before, str):
-            before = into[same] = {"kind": before}
+            before = into[key] = {"kind": before}
         if isinstance(value, dict) and isinstance(before, dict):
             _merge(before, value)
         else:
-            into[same] = value
+            into[key] = value
 
 
 def _put(raw: dict[str, Any], path: list[str], text: str) -> None:

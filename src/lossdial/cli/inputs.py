@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lossdial.dial import OperatingPoint
 
 __all__ = [
-    "Inputs",
+    "ModelInputs",
     "case_amounts",
     "column_of",
     "dial_at_points",
@@ -30,7 +30,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
+class ModelInputs:
     """Rows for the predictor.
 
     table: what was read, a row for each sample; ``kept`` are the rows that X holds, and ``unreadable`` says why another
@@ -52,7 +52,7 @@ class Inputs:
         return self.y
 
 
-def read_inputs(bundle: Bundle, data: str, columns: Columns, labelled: bool | None) -> Inputs:
+def read_inputs(bundle: Bundle, data: str, columns: Columns, labelled: bool | None) -> ModelInputs:
     """Read ``data``, whatever it is, for a model of whatever kind.
 
     labelled: whether labels are needed; None takes them where there are any. A target that is named must be there.
@@ -70,7 +70,7 @@ def read_inputs(bundle: Bundle, data: str, columns: Columns, labelled: bool | No
     return _rows(bundle, rows, labelled)
 
 
-def _rows(bundle: Bundle, rows: NewRows, labelled: bool) -> Inputs:
+def _rows(bundle: Bundle, rows: NewRows, labelled: bool) -> ModelInputs:
     import numpy as np
 
     from lossdial.data.schema import TableSchema
@@ -90,7 +90,7 @@ def _rows(bundle: Bundle, rows: NewRows, labelled: bool) -> Inputs:
                 got=rows.source,
                 remedy="Train on the data frame to have text and gaps.",
             ) from error
-    return Inputs(X, y, rows.groups, rows.frame, np.arange(len(rows.frame)), {})
+    return ModelInputs(X, y, rows.groups, rows.frame, np.arange(len(rows.frame)), {})
 
 
 def require_target(bundle: Bundle, target: str | None, table: pd.DataFrame) -> str:
@@ -105,7 +105,7 @@ def require_target(bundle: Bundle, target: str | None, table: pd.DataFrame) -> s
     return name
 
 
-def _images(bundle: Bundle, schema: ImageSchema, data: str, columns: Columns, labelled: bool | None) -> Inputs:
+def _images(bundle: Bundle, schema: ImageSchema, data: str, columns: Columns, labelled: bool | None) -> ModelInputs:
     import numpy as np
 
     from lossdial.data.readers.decoding import WHITE
@@ -137,12 +137,12 @@ def _images(bundle: Bundle, schema: ImageSchema, data: str, columns: Columns, la
     y = np.array(bundle.predictor.classes)[images.labels((negative, positive))] if labelled else None
     gone = np.setdiff1d(np.arange(len(images.table)), images.kept)
     reasons = dict(zip(gone.tolist(), (reason for _, reason in images.corrupt), strict=True))
-    return Inputs(ImageRows(images.x, white=schema.white), y, images.groups, images.table, images.kept, reasons)
+    return ModelInputs(ImageRows(images.x, white=schema.white), y, images.groups, images.table, images.kept, reasons)
 
 
 def dial_at_points(
     bundle: Bundle, data: str | None, columns: Columns
-) -> tuple[Dial, list[OperatingPoint], Inputs | None]:
+) -> tuple[Dial, list[OperatingPoint], ModelInputs | None]:
     """The dial at the grid of λ and at those of the points; the points that it can judge; and what was read."""
     points = list(bundle.points.values())
     if data is not None:

@@ -154,9 +154,9 @@ def _show_warning(command: Command, fallback: Callable[..., None]) -> Callable[.
 
 
 def _say(text: str, style: str = "bold red") -> None:
-    from rich.console import Console
+    from lossdial.base.report import show
 
-    Console(stderr=True, soft_wrap=True, highlight=False).print(text, style=style, markup=False)
+    show(text, style=style, errors=True)
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:

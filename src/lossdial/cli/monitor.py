@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossdial.base.errors import InputError
+from lossdial.base.report import show
 from lossdial.cli.options import Columns
 
 if TYPE_CHECKING:
     from lossdial import Bundle
-    from lossdial.cli.inputs import Inputs
+    from lossdial.cli.inputs import ModelInputs
     from lossdial.dial import Monitor, OperatingPoint
 
 __all__ = ["monitor"]
@@ -56,8 +57,6 @@ def monitor(
     restart
         Begin anew, and forget what was seen.
     """
-    from rich.console import Console
-
     from lossdial import Bundle
     from lossdial.base.files import exclusive
     from lossdial.cli.inputs import point_of
@@ -81,13 +80,12 @@ def monitor(
         if data is not None:
             current = current.see(*_outcomes(bundle, chosen, data, columns, alerts_only, current))
         current.save(file)
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(f"{point}: {chosen.certificate if precision is None else chosen.description}", markup=False)
-    console.print(str(current), markup=False, style="bold red" if current.broken else None)
+    show(f"{point}: {chosen.certificate if precision is None else chosen.description}")
+    show(str(current), style="bold red" if current.broken else None)
     advice = "Show it the outcomes that come."
     if current.broken:
         advice = "Stop relying on it: label recent cases and tune anew."
-    console.print(f"kept in {file}. {advice}", markup=False)
+    show(f"kept in {file}. {advice}")
 
 
 def _outcomes(
@@ -110,7 +108,7 @@ def _outcomes(
     return scores[rows], y[rows]
 
 
-def _alerts_labelled(bundle: Bundle, inputs: Inputs, data: str, target: str | None, alerts: Any) -> Any:
+def _alerts_labelled(bundle: Bundle, inputs: ModelInputs, data: str, target: str | None, alerts: Any) -> Any:
     """Labels (n,) in {0, 1} of the alerts; those of other rows, which may be missing, are 0."""
     import numpy as np
 

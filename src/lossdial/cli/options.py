@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["MEANINGS", "Columns", "OptionGroup", "Samples", "ScoresOptions"]
+__all__ = ["MEANINGS", "Columns", "ImageOptions", "LabelOptions", "OptionGroup", "ScoresOptions", "TableOptions"]
 
 #: what an option means, unless the docstring of the command says it
 MEANINGS: Final = {
@@ -75,8 +75,8 @@ class ScoresOptions(OptionGroup):
 
 
 @dataclass(frozen=True)
-class Samples(OptionGroup):
-    """The samples to train on, and how they are split.
+class LabelOptions(OptionGroup):
+    """Labels, and the samples that are held out.
 
     Parameters
     ----------
@@ -84,12 +84,6 @@ class Samples(OptionGroup):
         The column of a table that holds the labels, or the classes of images.
     positive
         The label to look for. By default the rarer one.
-    path_column
-        The table names image files in this column, and their class in --target.
-    image_size
-        The side in pixels to which image files are resized.
-    max_corrupt
-        The share of image files that may be unreadable; they are named and left out.
     validation_fraction
         The share of the data that is held out from training. A data set by name brings its own test data.
     seed
@@ -98,8 +92,46 @@ class Samples(OptionGroup):
 
     target: str | None = None
     positive: str | None = None
-    path_column: str | None = None
-    image_size: int | None = None
-    max_corrupt: float = 0.01
     validation_fraction: float = 0.2
     seed: int = 0
+
+
+@dataclass(frozen=True)
+class TableOptions(OptionGroup):
+    """For tables alone.
+
+    Parameters
+    ----------
+    drop
+        Columns to leave out, such as identifiers: --drop ID,name.
+    validation
+        A table to validate and tune on. By default a share of the training table is held out.
+    hidden
+        Train a network with hidden layers of these widths, such as 64,64, in place of a solve.
+    """
+
+    drop: list[str] | None = None
+    validation: str | None = None
+    hidden: list[int] | None = None
+
+
+@dataclass(frozen=True)
+class ImageOptions(OptionGroup):
+    """For images alone.
+
+    Parameters
+    ----------
+    path_column
+        The table names image files in this column, and their class in --target.
+    image_size
+        The side in pixels to which image files are resized.
+    max_corrupt
+        The share of image files that may be unreadable; they are named and left out. By default 0.01.
+    weights
+        A file with the weights of the network. By default they are fetched over the network.
+    """
+
+    path_column: str | None = None
+    image_size: int | None = None
+    max_corrupt: float | None = None
+    weights: str | None = None

@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from lossdial.base.errors import InputError
-from lossdial.base.report import Sheet
+from lossdial.base.report import Sheet, show
 
 if TYPE_CHECKING:
     from lossdial import Bundle
@@ -49,36 +49,33 @@ def points(
     cost_fp
         With --prevalence: the cost of a false alarm.
     """
-    from rich.console import Console
-
     from lossdial import Bundle
     from lossdial.dial import NotCertified
 
-    console = Console(soft_wrap=True, highlight=False)
     bundle = Bundle.load(run)
     if import_ is not None:
         if delete:
             raise InputError("", "give one of {delete} and {import_}")
-        console.print(_import(run, bundle, import_), markup=False)
+        show(_import(run, bundle, import_))
         return
     if delete:
-        console.print(_delete(run, bundle, delete), markup=False)
+        show(_delete(run, bundle, delete))
         return
     if prevalence is None and (cost_fn is not None or cost_fp is not None):
         raise InputError("", "{cost_fn} and {cost_fp} go with {prevalence}")
     for point in bundle.points.values():
-        console.print(point_sheet(point, short=True))
+        show(point_sheet(point, short=True))
         if prevalence is not None and point.certificate is None:
-            console.print(f"{_UNCERTIFIED}: nothing holds for sure at another prevalence.", markup=False)
+            show(f"{_UNCERTIFIED}: nothing holds for sure at another prevalence.")
         elif prevalence is not None:
             try:
                 text = str(point.at(prevalence, cost_fn, cost_fp))
             except NotCertified as reason:  # a cap on alerts alone says nothing at another prevalence
                 text = str(reason)
-            console.print("\n".join(wrap(text, _WIDTH)), markup=False)
-        console.print()
+            show("\n".join(wrap(text, _WIDTH)))
+        show("")
     text = f"{len(bundle.points)} point(s) in {run}. Next: lossdial evaluate {run} --data … measures them all"
-    console.print(text, markup=False)
+    show(text)
 
 
 def _delete(run: str, bundle: Bundle, names: list[str]) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossdial.base.errors import InputError, warn
+from lossdial.base.report import show
 from lossdial.cli.options import Columns
 
 if TYPE_CHECKING:
@@ -50,7 +51,6 @@ def predict(
     """
     import numpy as np
     import pandas as pd
-    from rich.console import Console
 
     from lossdial import Bundle
     from lossdial.base.files import require_writable
@@ -89,9 +89,7 @@ def predict(
         scored = scored.assign(note=[inputs.unreadable.get(i, "") for i in range(len(scored))])
     _write(scored, target)
     unread = f", {len(inputs.unreadable):,} could not be read (see the column note)" if inputs.unreadable else ""
-    Console(soft_wrap=True, highlight=False).print(
-        f"{len(inputs.kept):,} scored at point {point!r}, {summary}{unread}; in {out}", markup=False
-    )
+    show(f"{len(inputs.kept):,} scored at point {point!r}, {summary}{unread}; in {out}")
 
 
 def _write(frame: pd.DataFrame, target: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from lossdial.base.errors import InputError
-from lossdial.cli.options import Samples
+from lossdial.cli.options import ImageOptions, LabelOptions, TableOptions
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,16 +29,12 @@ def train(
     *,
     data: str,
     out: str,
-    drop: list[str] | None = None,
     group: str | None = None,
-    validation: str | None = None,
     beta: float | None = None,
     method: _METHODS = "vs+lct",
     space: dict[str, list[float]] | None = None,
     preset: Literal["cpu", "frozen", "features", "paper"] = "cpu",
     features: str | None = None,
-    weights: str | None = None,
-    hidden: list[int] | None = None,
     head: Literal["film", "polynomial", "plain"] | None = None,
     head_widths: list[int] | None = None,
     film_scale: Literal["1+sigma", "sigma"] = "1+sigma",
@@ -50,7 +46,9 @@ def train(
     precision: str | None = None,
     no_evidence: bool = False,
     tensorboard: bool = False,
-    samples: Samples,
+    labels: LabelOptions,
+    table: TableOptions,
+    files: ImageOptions,
 ) -> None:
     """Train one model over a distribution of losses, on a table or on images.
 
@@ -64,12 +62,8 @@ def train(
         (`lossdial data list`), or a folder with one folder of images per class.
     out
         The folder to write.
-    drop
-        Columns to leave out, such as identifiers: --drop ID,name.
     group
         The column that says which rows belong together, such as a patient's: they stay on one side of every split.
-    validation
-        A table to validate and tune on. By default a share of the training table is held out.
     beta
         Keep so many negatives per positive, by leaving out training positives. By default the data set's own choice.
     method
@@ -86,10 +80,6 @@ def train(
         --recipe, --epochs, --batch-size, a method with SAM or at one λ, or a --space without a ridge.
     features
         With --preset frozen: the folder of features that `lossdial embed` wrote, or is to write. By default in --out.
-    weights
-        With --preset paper: a file with the ImageNet weights. By default they are fetched over the network.
-    hidden
-        For tables: train a network with hidden layers of these widths, such as 64,64, in place of a solve.
     head
         How the network is given λ: film, as in the paper; polynomial, with weights that are a polynomial of λ; or
         plain, not at all. By default film where λ varies.
@@ -129,8 +119,8 @@ def train(
         family,
         space=_space(family, "lct" in method, space),
         head=_head(head, head_widths, film_scale, members),
-        validation_fraction=samples.validation_fraction,
-        random_state=samples.seed,
+        validation_fraction=labels.validation_fraction,
+        random_state=labels.seed,
         run=Run(
             folder=folder,
             accelerator=accelerator,
@@ -139,12 +129,12 @@ def train(
         ),
     )
     _require_folding_head(space, head_widths)
-    if kind_of(data, samples.path_column) == "images":
-        _refuse(data, "images", {"drop": drop, "validation": validation, "hidden": hidden})
-        fitting = _images(data, samples, group, beta, preset, features, weights, folder, console)
+    if kind_of(data, files.path_column) == "images":
+        _refuse(vars(table), f"is for tables, and {data} is images; leave it out")
+        fitting = _images(data, labels, files, group, beta, preset, features, folder, console)
     else:
-        _refuse(data, "a table", {"image_size": samples.image_size, "features": features, "weights": weights})
-        fitting = _table(data, samples, group, beta, drop, validation, preset, hidden, console)
+        _refuse(vars(files) | {"features": features}, f"is for images, and {data} is a table; leave it out")
+        fitting = _table(data, labels, table, group, beta, preset, console)
     classifier.set_params(**fitting.parameters, run__precision=precision or fitting.precision)
     solves = "recipe__tol" in classifier.get_params()
     if recipe is not None or epochs is not None or batch_size is not None or sam or not solves:
@@ -172,12 +162,12 @@ class _Fitting:
 
 def _images(
     data: str,
-    samples: Samples,
+    labels: LabelOptions,
+    files: ImageOptions,
     group: str | None,
     beta: float | None,
     preset: str,
     features: str | None,
-    weights: str | None,
     folder: Path,
     console: Console,
 ) -> _Fitting:
@@ -190,23 +180,23 @@ def _images(
     from lossdial.models import FrozenEncoder
     from lossdial.training.recipe import IMAGES, Preset
 
-    named = None if samples.path_column is not None else named_set(data)
+    named = None if files.path_column is not None else named_set(data)
     if named is not None and named.kind == "table":
         raise InputError("data", "must name images", got=data, remedy=f"{data} is a table.")
     if named is None and preset not in IMAGES:
         raise InputError("preset", f"must be one of {', '.join(IMAGES)} for images", got=preset)
     plan: Preset = IMAGES[preset] if named is None else named.preset(preset)
-    images = read_images(data, samples, group, beta, plan.image_size)
+    images = read_images(data, labels, files, group, beta, plan.image_size)
     split = images.at_beta()
     show_images(images, split, folder)
-    network = plan.build(samples.seed, weights)
-    X, X_val = (ImageRows(x, None, images.white, samples.path_column) for x in (split.x_train, split.x_test))
+    network = plan.build(labels.seed, files.weights)
+    X, X_val = (ImageRows(x, None, images.white, files.path_column) for x in (split.x_train, split.x_test))
     if isinstance(network, FrozenEncoder):
         place = Path(features) if features is not None else folder / "features"
         train_features, test_features = frozen_features(images, network, place, console)
         X, X_val = replace(X, features=train_features[images.kept]), replace(X_val, features=test_features)
     names = np.array(split.class_names, dtype=object)
-    column = (samples.target or "label") if samples.path_column is not None else None
+    column = (labels.target or "label") if files.path_column is not None else None
     return _Fitting(
         X,
         pd.Series(names[split.y_train], name=column),
@@ -221,13 +211,11 @@ def _images(
 
 def _table(
     data: str,
-    samples: Samples,
+    labels: LabelOptions,
+    table: TableOptions,
     group: str | None,
     beta: float | None,
-    drop: list[str] | None,
-    validation: str | None,
     preset: str,
-    hidden: list[int] | None,
     console: Console,
 ) -> _Fitting:
     import pandas as pd
@@ -238,13 +226,13 @@ def _table(
 
     rows = training_rows(
         data,
-        target=samples.target,
-        drop=drop or (),
-        positive=samples.positive,
+        target=labels.target,
+        drop=table.drop or (),
+        positive=labels.positive,
         group=group,
-        validation=validation,
+        validation=table.validation,
         beta=beta,
-        seed=samples.seed,
+        seed=labels.seed,
     )
     if rows.split is not None:
         console.print(counts_table(rows.split))
@@ -253,22 +241,21 @@ def _table(
         f"{len(rows.y):,} rows, {rows.frame.shape[1]} columns; {count:,} rows are {rows.target}={rows.positive} "
         f"(1 in {len(rows.y) / max(count, 1):.0f})"
     )
-    if preset == "features" and hidden:
+    if preset == "features" and table.hidden:
         raise InputError("hidden", "is an option of a network; {preset=features} has none")
     parameters: dict[str, Any] = {"pos_label": rows.positive}
     parameters |= {"network": "features"} if preset == "features" else {}
-    parameters |= {"network__hidden": tuple(hidden)} if hidden else {}
+    parameters |= {"network__hidden": tuple(table.hidden)} if table.hidden else {}
     groups = {"groups": rows.groups, "groups_val": rows.groups_val}
     y = pd.Series(rows.y, name=rows.target)
     return _Fitting(rows.frame, y, rows.frame_val, rows.y_val, groups, Recipe(), parameters)
 
 
-def _refuse(data: str, kind: str, options: dict[str, Any]) -> None:
-    """Refuse an option that would have no effect."""
+def _refuse(options: dict[str, Any], problem: str) -> None:
+    """Refuse options that would have no effect."""
     for option, value in options.items():
         if value is not None:
-            where = "tables" if kind == "images" else "images"
-            raise InputError(option, f"is for {where}, and {data} is {kind}; leave it out", got=value)
+            raise InputError(option, problem, got=value)
 
 
 def _require_folding_head(space: dict[str, list[float]] | None, widths: list[int] | None) -> None:

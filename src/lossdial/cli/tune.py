@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from lossdial.base.errors import InputError, warn
+from lossdial.base.report import show
 from lossdial.cli.options import Columns, ScoresOptions
 
 if TYPE_CHECKING:
@@ -106,8 +107,6 @@ def adapt(
         Certify recall and FPR of the point on samples set aside: they hold with this probability. Without it, the point
         is not certified.
     """
-    from rich.console import Console
-
     from lossdial import Bundle
     from lossdial.cli.dials import ModelDial
     from lossdial.cli.points import point_sheet
@@ -115,14 +114,12 @@ def adapt(
     if (prevalence is None) == (unlabelled is None):
         raise InputError("", "give one of {prevalence} and {unlabelled}")
     _require_unlabelled(unlabelled, group_new)
-    console = Console(soft_wrap=True, highlight=False)
     costs: dict[str, Any] = {"cost_fn": cost_fn, "cost_fp": cost_fp, "name": name}
     bundle = Bundle.load(run)
     if prevalence is not None and data is None and confidence is None:  # the envelope is enough, without evidence too
         bundle = bundle.with_point(bundle.adapt(prevalence=prevalence, **costs))
         bundle.save(run)
-        console.print(point_sheet(bundle.points[name]))
-        console.print(f"kept in {run} as {name!r}.", markup=False)
+        show(point_sheet(bundle.points[name]), f"kept in {run} as {name!r}.")
         return
     source = ModelDial.of(run, data, _labelled(columns, data, unlabelled))
     if unlabelled is None:
@@ -134,8 +131,7 @@ def adapt(
         seen: dict[str, Any] = {"score_new": new.scores, "groups_new": new.groups, "point": new.point}
         point = source.dial.adapt(confidence=confidence, **costs, **seen)
         mixture = source.dial.fit_mixture(new.scores, new.point, new.groups)
-        console.print(f"prevalence in {unlabelled}: {mixture.share}", markup=False)
-        console.print(mixture.blind, markup=False)
+        show(f"prevalence in {unlabelled}: {mixture.share}", mixture.blind)
     _keep(source, point)
 
 
@@ -257,33 +253,20 @@ def sample_size(
     prevalence
         The share of positives at which to state the precision. By default that of the data.
     """
-    from rich.console import Console
-
     from lossdial.cli.dials import open_dial
 
     source = open_dial(run, data, columns, scores)
-    Console(soft_wrap=True, highlight=False).print(
-        str(source.dial.sample_size(recall, confidence, prevalence)), markup=False
-    )
+    show(str(source.dial.sample_size(recall, confidence, prevalence)))
 
 
 def _keep(source: ModelDial | ScoresDial, point: OperatingPoint, note: str = "", started: float | None = None) -> None:
     """Keep a point, and show it."""
-    from rich.console import Console
-
-    from lossdial.cli.dials import ScoresDial
     from lossdial.cli.points import point_sheet
 
-    console = Console(soft_wrap=True, highlight=False)
-    if isinstance(source, ScoresDial):
-        console.print(source.reading, markup=False)
     sheet = point_sheet(point)  # computes the figures, which are part of the time
     kept = source.keep(point)
-    console.print(sheet)
-    if note:
-        console.print(note, markup=False)
     seconds = "" if started is None else f"tuned in {1000 * (time.perf_counter() - started):.0f} ms; "
-    console.print(f"{seconds}{kept}", markup=False)
+    show(sheet, *([note] if note else []), f"{seconds}{kept}")
 
 
 def _require_unlabelled(unlabelled: str | None, group_new: str | None) -> None:

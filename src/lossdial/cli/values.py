@@ -175,8 +175,7 @@ def _pairs(raw: Any, inner: Any, flag: str) -> dict[str, Any]:
 
 def _build(raw: Any, kind: Any, flag: str, default: Any) -> Any:
     """A dataclass from its settings; a setting that is not given stays as in ``default``, or as the class has it."""
-    given = raw if isinstance(raw, dict) else {"kind": raw}
-    settings = {key.replace("-", "_"): value for key, value in given.items()}
+    settings = dict(raw) if isinstance(raw, dict) else {"kind": raw}
     chosen = _chosen(settings, kind, flag) or (type(default) if isinstance(default, kind) else kind)
     if inspect.isabstract(chosen):
         raise InputError(flag, f"needs its kind: {', '.join(concrete(kind))}")
