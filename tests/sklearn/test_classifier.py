@@ -1,11 +1,8 @@
-"""LCTClassifier: scikit-learn's own checks, and everything that fit promises."""
+"""LCTClassifier: scikit-learn's own checks, labels, any backbone, and what a trained model answers at any λ."""
 
-import json
-import os
 import pickle
 import warnings
-from contextlib import nullcontext
-from types import SimpleNamespace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,34 +10,36 @@ import pytest
 import torch
 from numpy.testing import assert_array_equal
 from PIL import Image
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits, make_classification
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.metrics import f1_score, precision_score, recall_score, roc_auc_score
+from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
-import lossdial.training.loop
 from lossdial import Constant, LCTClassifier, Linear, Space, VSLoss
-from lossdial.base.errors import InputError
-from lossdial.bundle import Bundle
 from lossdial.dial import Objective
-from lossdial.models import CifarResNet, FiLMConfig, FrozenEncoder
-from lossdial.training import Augment, Checkpoint, CheckpointError, Cosine, DivergedError, Flat, OptimizerConfig, Recipe
+from lossdial.models import CifarResNet, FiLMConfig, FrozenEncoder, PathHead, TableFeatures
+from lossdial.training import Augment, Cosine, DivergedError, Flat, OptimizerConfig, Recipe
 
 
 def expected_failures(_):
-    why = "a row of weight two and two rows fall into other mini-batches, and into another share held out"
+    why = "a row of weight two and two rows fall into other batches or folds, and into another share held out"
     return {f"check_sample_weight_equivalence_on_{kind}_data": why for kind in ("dense", "sparse")}
 
 
-@pytest.mark.filterwarnings("ignore:.*(looked for|as many).*:UserWarning")  # scikit-learn's data are balanced
+@pytest.mark.filterwarnings("ignore:.*(looked for|as many|copies).*:UserWarning")  # scikit-learn's data are balanced
 @parametrize_with_checks(
     [
+        LCTClassifier(random_state=0),
+        LCTClassifier(network="features", random_state=0),
+        LCTClassifier("focal", recipe="exact"),
         LCTClassifier(recipe=Recipe(epochs=10), random_state=0),
         LCTClassifier("focal", recipe=Recipe(10), random_state=0),
     ],
@@ -53,7 +52,7 @@ def test_scikit_learns_own_checks(estimator, check):
 def table(n=240, share=0.25, seed=0):
     rng = np.random.default_rng(seed)
     y = (rng.random(n) < share).astype(int)
-    return rng.standard_normal((n, 4)) + y[:, None], y
+    return (rng.standard_normal((n, 4)) + y[:, None]).astype(np.float32), y
 
 
 def quick(**changes):
@@ -68,19 +67,6 @@ def parameters(clf):
 
 def same(a, b):
     return all(torch.equal(p, q) for p, q in zip(parameters(a), parameters(b), strict=True))
-
-
-class Recorder(nn.Module):
-    """The identity, keeping the first column of all it is shown in training."""
-
-    def __init__(self):
-        super().__init__()
-        self.seen = []
-
-    def forward(self, x):
-        if self.training:
-            self.seen.append(x[:, 0].clone())
-        return x
 
 
 def test_it_learns():
@@ -190,87 +176,7 @@ def test_divergence():
         quick(recipe__optimizer__name="sgd", recipe__optimizer__lr=1e25, recipe__schedule=Flat()).fit(X, y)
 
 
-# the share held out
-
-
-@pytest.mark.parametrize("share", [0.2, 0.4])
-def test_held_out_rows_are_never_trained_on(share):
-    X, y = table()
-    X[:, 0] = np.arange(len(X))  # a row's number, which the recorder's features still hold
-    clf = quick(network=Recorder(), validation_fraction=share, recipe__optimizer__lr=1e-6).fit(X, y)
-    trained = set(torch.cat(clf.bundle_.predictor.model.backbone.seen).int().tolist())
-    held = np.array(sorted(set(range(len(X))) - trained))
-    assert len(held) == pytest.approx(share * len(X), abs=1)
-    assert y[held].mean() == pytest.approx(y.mean(), abs=0.01)  # stratified
-    dial = clf.dial()
-    assert_array_equal(dial.y, y[held])
-    k = 5
-    assert_array_equal(dial.surface.score(k), clf.decision_function(X[held], lam=dial.lams[k]))
-
-
-def test_validation_data_of_ones_own():
-    X, y = table()
-    X_val, y_val = table(100, seed=1)
-    X[:, 0] = np.arange(len(X))
-    clf = quick(network=Recorder(), recipe__optimizer__lr=1e-6).fit(X, y, X_val, y_val)
-    assert len(set(torch.cat(clf.bundle_.predictor.model.backbone.seen).int().tolist())) == len(
-        X
-    )  # nothing is held out
-    assert_array_equal(clf.bundle_.evidence.y, y_val)
-    assert_array_equal(clf.dial().surface.score(7), clf.decision_function(X_val, lam=clf.dial().lams[7]))
-    score = clf.decision_function(X_val)
-    assert clf.history_[-1]["auc"] == pytest.approx(roc_auc_score(y_val, score), abs=1e-6)
-
-
-def test_validation_labels_must_come_along():
-    X, y = table()
-    with pytest.raises(ValueError, match="X_val and y_val go together"):
-        quick().fit(X, y, X)
-    with pytest.raises(ValueError, match="y holds 7, which was not seen in training"):
-        quick().fit(X, y, X, np.full(len(y), 7))
-
-
-@pytest.mark.parametrize(("positives", "share"), [(4, 0.2), (60, 0.0)])
-def test_nothing_is_held_out_where_there_is_nothing_to_share(positives, share):
-    X, y = table(share=0)
-    y[:positives] = 1
-    few = f"{positives} positives among 240 rows: too few to hold any out at validation_fraction=0.2, so no figure"
-    with pytest.warns(UserWarning, match=few) if share else nullcontext():
-        clf = quick(validation_fraction=share, recipe__batch_size=240).fit(X, y)
-    assert clf.bundle_.evidence is None
-    assert "auc" not in clf.history_[0]
-    with pytest.raises(ValueError, match="there are no held-out data"):
-        clf.tune(maximize="f1")
-
-
-def test_a_single_positive_is_warned_of_in_a_line():
-    X, y = table(300, share=0)
-    y[7] = 1
-    with pytest.warns(UserWarning, match="1 positive among 300 rows: too few") as told:
-        quick(recipe__batch_size=300).fit(X, y)
-    (line,) = [str(each.message) for each in told if "hold any out" in str(each.message)]
-    assert "\n" not in line
-    assert line.endswith("To tune, give tune data of its own: tune(X, y, …).")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        quick(recipe__batch_size=300, validation_fraction=0).fit(X, y)  # as asked for
-
-
 # scikit-learn's company
-
-
-def test_data_frames():
-    X, y = table()
-    frame = pd.DataFrame(X, columns=["age", "dose", "weight", "height"])
-    frame["age"] = frame["age"].astype(np.float32)
-    labels = pd.Series(y).map({0: "well", 1: "ill"})
-    clf = quick(pos_label="ill").fit(frame, labels)
-    assert_array_equal(clf.feature_names_in_, frame.columns)
-    assert set(clf.predict(frame)) <= {"well", "ill"}
-    with pytest.raises(ValueError, match="feature names should match"):
-        clf.predict(frame[["dose", "age", "weight", "height"]])
-    with pytest.warns(UserWarning, match="does not have valid feature names"):
-        assert_array_equal(clf.predict(frame.to_numpy()), clf.predict(frame))
 
 
 def test_pipeline_clone_and_pickle():
@@ -282,15 +188,6 @@ def test_pipeline_clone_and_pickle():
     restored = pickle.loads(pickle.dumps(pipeline))
     assert_array_equal(restored.predict_proba(X), pipeline.predict_proba(X))
     assert pipeline.score(X, y) == (pipeline.predict(X) == y).mean()
-    assert clone(quick(network=Recorder())).get_params(False).keys() == quick().get_params(False).keys()
-
-
-def test_grid_search():
-    X, y = table()
-    grid = {"recipe__optimizer__lr": [1e-6, 0.03], "network__hidden": [(8,), (4, 4)]}
-    search = GridSearchCV(quick(), grid, cv=2, scoring="roc_auc").fit(X, y)
-    assert search.best_params_["recipe__optimizer__lr"] == 0.03
-    assert search.best_estimator_.predict(X).shape == (240,)
 
 
 def test_calibration():
@@ -364,6 +261,40 @@ def test_sequences_through_a_module_of_ones_own():
     assert clf.bundle_.predictor.model.n_features == 6
 
 
+def pictures(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    y = (np.arange(n) % 3 == 0).astype(int)
+    return (rng.integers(0, 150, (n, 3, 16, 16)) + 80 * y[:, None, None, None]).astype(np.uint8), y
+
+
+def test_a_frozen_encoder_takes_images_before_and_after_loading(tmp_path):
+    X, y = pictures()
+    torch.manual_seed(0)
+    clf = quick(network=FrozenEncoder(CifarResNet(8, 4))).fit(X, y)
+    calls = []
+    clf.bundle_.predictor.model.backbone.encoder.register_forward_hook(lambda *_: calls.append(None))
+    expected = clf.predict_proba(X)
+    assert len(calls) == 1
+    clf.save(tmp_path)
+    assert_array_equal(LCTClassifier.load(tmp_path).predict_proba(X), expected)
+    assert clf.history_[-1]["loss"] < clf.history_[0]["loss"]
+
+
+def test_files_of_images_are_brought_to_the_size_of_training(tmp_path):
+    X, y = pictures()
+    paths = []
+    for i, image in enumerate(X):
+        paths.append(tmp_path / f"{i}.png")
+        Image.fromarray(image.transpose(1, 2, 0)).save(paths[-1])
+    clf = quick(network=CifarResNet(8, 2)).fit(X, y)
+    assert_array_equal(clf.predict_proba(paths), clf.predict_proba(X))
+    with pytest.raises(ValueError, match=r"images must have shape \(n, 3, 16, 16\), as in training, or be paths"):
+        clf.predict(X[:, :, :8, :8])
+    from_files = quick(network=CifarResNet(8, 2)).fit(paths, y)
+    assert from_files.bundle_.predictor.schema.height == 64  # no size was asked for
+    assert from_files.predict(paths).shape == (60,)
+
+
 # settings that reach the training
 
 
@@ -408,174 +339,6 @@ def test_a_model_of_another_precision_predicts_in_float32(precision, tmp_path):
     assert clf.history_[-1]["auc"] == pytest.approx(quick().fit(X, y).history_[-1]["auc"], abs=0.1)
 
 
-# interrupted and called again
-
-
-class InterruptedLoss(VSLoss):
-    """Gives up at the given evaluation, as Ctrl-C would."""
-
-    evaluations: int = 0
-    deadline: int = -1
-
-    def per_sample(self, logits, y, lam):
-        self.evaluations += 1
-        if self.evaluations == self.deadline:
-            raise KeyboardInterrupt
-        return super().per_sample(logits, y, lam)
-
-
-@pytest.fixture
-def slow_clock(monkeypatch):
-    """Half a minute passes between any two looks at the clock: every step is saved."""
-    now = iter(range(0, 10**9, 31))
-    monkeypatch.setattr(lossdial.training.loop, "time", SimpleNamespace(monotonic=lambda: next(now)))
-
-
-@pytest.mark.usefixtures("slow_clock")
-@pytest.mark.parametrize("random_state", [0, "generator", None])
-def test_an_interrupted_fit_goes_on(tmp_path, random_state):
-    X, y = table()
-
-    def settings(deadline):
-        loss = InterruptedLoss(beta=3.0)
-        loss.deadline = deadline
-        # A generator in the state it had the first time, as a script run again would have.
-        rng = np.random.RandomState(0) if random_state == "generator" else random_state
-        return {"loss": loss, "random_state": rng, "run__folder": tmp_path, "recipe__ema_decay": 0.9}
-
-    with pytest.raises(KeyboardInterrupt):
-        quick(**settings(11)).fit(X, y)
-    arguments = settings(-1)
-    clf = quick(**arguments).fit(X, y)
-    assert arguments["loss"].evaluations == clf.bundle_.training.steps - 10  # ten steps were done before
-    assert not (tmp_path / "checkpoint.pt").exists()  # the finished model is there in its place
-    seed = clf.bundle_.training.identity["seed"]
-    whole = quick(**settings(-1) | {"run__folder": None, "random_state": seed})
-    assert same(clf, whole.fit(X, y))
-    assert [json.loads(line)["epoch"] for line in (tmp_path / "log.jsonl").read_text().splitlines()] == [1, 2, 3]
-    assert [row["loss"] for row in clf.history_] == [row["loss"] for row in whole.history_]
-
-
-def test_a_finished_run_gives_its_model_back(tmp_path):
-    X, y = table()
-    clf = quick(run__folder=tmp_path).fit(X, y)
-    again = quick(run__folder=tmp_path, run__progress=False).fit(X, y)  # what changes no weight may change
-    assert same(clf, again)
-    assert again.bundle_.training.seconds == clf.bundle_.training.seconds  # it was not trained again
-
-
-@pytest.mark.parametrize("unfinished", [False, True], ids=["finished", "interrupted"])
-def test_a_run_of_other_data_or_settings_is_refused(tmp_path, unfinished):
-    X, y = table()
-    quick(run__folder=tmp_path).fit(X, y)
-    if unfinished:  # as far as the folder tells
-        kept = Bundle.load(tmp_path)
-        (tmp_path / "bundle.json").unlink()
-        model = kept.predictor.model
-        checkpoint(model, dict(kept.training.identity)).save(tmp_path)
-    error = CheckpointError if unfinished else InputError
-    for changes, data, what in (
-        ({"recipe__optimizer__lr": 0.01}, (X, y), "recipe__optimizer__lr"),
-        ({}, (X + 1e-3, y), "data"),
-        ({}, (X, np.roll(y, 1)), "data"),
-        ({"random_state": 1}, (X, y), "seed"),
-    ):
-        with pytest.raises(error, match=rf"other settings \((different: )?{what}"):
-            quick(run__folder=tmp_path, **changes).fit(*data)
-
-
-def test_a_folder_in_cross_validation_is_refused_with_what_to_do(tmp_path):
-    X, y = table()
-    with pytest.raises(ValueError, match=r"In cross-validation .* give no Run\(folder\) there"):
-        cross_val_score(quick(run__folder=tmp_path), X, y, cv=2, error_score="raise")
-
-
-def checkpoint(model, identity):
-    return Checkpoint(0, 0, model.state_dict(), {}, None, {}, 0.0, 0.0, [], identity)
-
-
-def test_a_folder_in_use_is_refused_with_the_process_that_has_it(tmp_path):
-    from lossdial.base.files import claimed
-
-    X, y = table()
-    with claimed(tmp_path), pytest.raises(ValueError, match=f"process {os.getpid()} is working in"):
-        quick(run__folder=tmp_path).fit(X, y)
-
-
-# frames, groups, weights
-
-
-def frame(n=400, seed=0):
-    """Numbers, text, booleans, dates and gaps, all of which tell something of y."""
-    rng = np.random.default_rng(seed)
-    y = (rng.random(n) < 0.3).astype(int)
-    X = pd.DataFrame(
-        {
-            "age": rng.normal(50, 10, n) + 5 * y,
-            "town": np.where(rng.random(n) + 0.3 * y > 0.7, "Ulm", "Bern"),
-            "smoker": rng.random(n) + 0.2 * y > 0.5,
-            "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1000, n) + 200 * y, "D"),
-            "dose": np.where(rng.random(n) < 0.2, np.nan, rng.random(n) + y),
-        }
-    )
-    return X, y
-
-
-def test_a_data_frame_of_every_kind_before_and_after_loading(tmp_path):
-    X, y = frame()
-    clf = quick(recipe__epochs=10).fit(X, y)
-    X_new, y_new = frame(seed=1)
-    assert roc_auc_score(y_new, clf.decision_function(X_new)) > 0.85
-    clf.save(tmp_path)
-    assert_array_equal(LCTClassifier.load(tmp_path).predict_proba(X_new), clf.predict_proba(X_new))
-
-
-def test_columns_in_another_order_are_never_taken_for_each_other(tmp_path):
-    X, y = frame()
-    quick().fit(X, y).save(tmp_path)
-    loaded = LCTClassifier.load(tmp_path)
-    other = X[[*X.columns[::-1]]]
-    with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
-        loaded.predict(other)
-    features = loaded.bundle_.predictor.features(other)  # by name, below scikit-learn's face
-    assert torch.equal(features, loaded.bundle_.predictor.features(X))
-
-
-def test_the_encoder_sees_training_rows_only():
-    X, y = frame()
-    X["town"] = X["town"].where(np.arange(len(X)) % 40 != 0, [f"village {i}" for i in range(len(X))])
-    clf = quick().fit(X, y)
-    encoder = clf.bundle_.predictor.schema.encoder
-    predictor = clf.bundle_.predictor
-    margin = predictor.scores(predictor.features(X)).array()
-    trained = np.abs(margin[:, None] - clf.bundle_.evidence.scores).max(axis=2).min(axis=1) > 1e-4
-    assert 0.75 < trained.mean() < 0.85
-    towns = {name.removeprefix("town=") for name in encoder.get_feature_names_out() if name.startswith("town=")}
-    assert towns == set(X["town"][trained])
-
-
-def test_groups_stay_on_one_side():
-    X, y = table(300)
-    patients = np.repeat(np.arange(100), 3)
-    X[:, 0] = np.arange(300)
-    clf = quick(network=Recorder(), recipe__optimizer__lr=1e-6).fit(X, y, groups=patients)
-    trained = np.array(sorted(set(torch.cat(clf.bundle_.predictor.model.backbone.seen).int().tolist())))
-    held = np.setdiff1d(np.arange(300), trained)
-    assert len(held) > 40
-    assert not set(patients[trained]) & set(patients[held])
-    assert len(np.unique(clf.bundle_.evidence.groups)) == len(set(patients[held]))
-
-
-def test_copies_of_a_row_stay_on_one_side():
-    X, y = table(200)
-    X[:, 0] = np.arange(200)
-    twice = np.concatenate([X, X])
-    clf = quick(network=Recorder(), recipe__optimizer__lr=1e-6).fit(twice, np.concatenate([y, y]))
-    trained = set(torch.cat(clf.bundle_.predictor.model.backbone.seen).int().tolist())
-    assert len(trained) == pytest.approx(160, abs=2)  # the others were held out with both copies
-    assert len(clf.bundle_.evidence.y) == 2 * (200 - len(trained))
-
-
 def test_weights_count():
     X, y = table(400)
     weight = np.where(X[:, 0] > 0, 5.0, 0.1)
@@ -599,7 +362,7 @@ def test_an_aim_in_the_constructor_tunes_inside_fit_and_cross_validation():
 def test_an_aim_with_too_few_positives_held_out_is_a_warning(tmp_path):
     X, y = table(300, share=0.05)
     untuned = quick().fit(X, y)
-    with pytest.warns(UserWarning, match=r"the objective is not tuned for, .*the data to tune on have \d positives"):
+    with pytest.warns(UserWarning, match=r"the objective is not tuned for, .*y must have at least 5 positives"):
         clf = quick(objective=Objective(maximize="f1"), run__folder=tmp_path / "run").fit(X, y)
     assert clf.points["default"] == untuned.points["default"]
     assert np.array_equal(clf.predict(X), untuned.predict(X))
@@ -610,81 +373,53 @@ def test_an_aim_with_too_few_positives_held_out_is_a_warning(tmp_path):
         clf.tune(maximize="f1")
 
 
-def test_what_is_loaded_reports_the_parameters_it_was_trained_with(tmp_path):
-    X, y = table()
-    settings = {
-        "space": Space(gamma=Constant(0.1), tau=Linear(0, 2, 0.5)),
-        "head": FiLMConfig(widths=(5,), scale="sigma"),
-        "recipe": Recipe(2, batch_size=50, optimizer=OptimizerConfig("sgd", 0.01), schedule=Flat(warmup=1.0)),
-        "objective": Objective(maximize="f1"),
-        "validation_fraction": 0.3,
-        "random_state": 7,
-    }
-    LCTClassifier("vs", **settings).fit(X, y).save(tmp_path)
-    loaded = LCTClassifier.load(tmp_path)
-    for name, value in settings.items():
-        assert getattr(loaded, name) == value, name
-    assert repr(clone(loaded)) == repr(LCTClassifier("vs", **settings))
+# frames
 
 
-# images and frozen networks
-
-
-def pictures(n=60, seed=0):
+def frame(n=400, seed=0):
+    """Numbers, text, booleans, dates and gaps, all of which tell something of y."""
     rng = np.random.default_rng(seed)
-    y = (np.arange(n) % 3 == 0).astype(int)
-    return (rng.integers(0, 150, (n, 3, 16, 16)) + 80 * y[:, None, None, None]).astype(np.uint8), y
+    y = (rng.random(n) < 0.3).astype(int)
+    X = pd.DataFrame(
+        {
+            "age": rng.normal(50, 10, n) + 5 * y,
+            "town": np.where(rng.random(n) + 0.3 * y > 0.7, "Ulm", "Bern"),
+            "smoker": rng.random(n) + 0.2 * y > 0.5,
+            "since": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1000, n) + 200 * y, "D"),
+            "dose": np.where(rng.random(n) < 0.2, np.nan, rng.random(n) + y),
+        }
+    )
+    return X, y
 
 
-def test_a_frozen_encoder_takes_images_before_and_after_loading(tmp_path):
-    X, y = pictures()
-    torch.manual_seed(0)
-    clf = quick(network=FrozenEncoder(CifarResNet(8, 4))).fit(X, y)
-    calls = []
-    clf.bundle_.predictor.model.backbone.encoder.register_forward_hook(lambda *_: calls.append(None))
-    expected = clf.predict_proba(X)
-    assert len(calls) == 1
-    clf.save(tmp_path)
-    assert_array_equal(LCTClassifier.load(tmp_path).predict_proba(X), expected)
-    assert clf.history_[-1]["loss"] < clf.history_[0]["loss"]
+def test_a_data_frame_of_every_kind():
+    X, y = frame()
+    labels = pd.Series(y).map({0: "well", 1: "ill"})
+    clf = quick(recipe__epochs=10, pos_label="ill").fit(X, labels)
+    assert_array_equal(clf.feature_names_in_, X.columns)
+    X_new, y_new = frame(seed=1)
+    assert roc_auc_score(y_new, -clf.decision_function(X_new)) > 0.85
+    assert set(clf.predict(X_new)) <= {"well", "ill"}
+    other = X[[*X.columns[::-1]]]
+    with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
+        clf.predict(other)
+    features = clf.bundle_.predictor.features(other)  # by name, below scikit-learn's face
+    assert torch.equal(features, clf.bundle_.predictor.features(X))
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        assert_array_equal(clf.predict_proba(X.to_numpy(dtype=object)), clf.predict_proba(X))
 
 
-def test_files_of_images_are_brought_to_the_size_of_training(tmp_path):
-    X, y = pictures()
-    paths = []
-    for i, image in enumerate(X):
-        paths.append(tmp_path / f"{i}.png")
-        Image.fromarray(image.transpose(1, 2, 0)).save(paths[-1])
-    clf = quick(network=CifarResNet(8, 2)).fit(X, y)
-    assert_array_equal(clf.predict_proba(paths), clf.predict_proba(X))
-    with pytest.raises(ValueError, match=r"images must have shape \(n, 3, 16, 16\), as in training, or be paths"):
-        clf.predict(X[:, :, :8, :8])
-    from_files = quick(network=CifarResNet(8, 2)).fit(paths, y)
-    assert from_files.bundle_.predictor.schema.height == 64  # no size was asked for
-    assert from_files.predict(paths).shape == (60,)
-
-
-def test_a_pickled_estimator_carries_no_features():
-    X, y = table(2000)
+def test_the_encoder_sees_training_rows_only():
+    X, y = frame()
+    X["town"] = X["town"].where(np.arange(len(X)) % 40 != 0, [f"village {i}" for i in range(len(X))])
     clf = quick().fit(X, y)
-    X_val, y_val = table(2000, seed=1)
-    before = len(pickle.dumps(clf))
-    clf.tune(X_val, y_val, maximize="f1")
-    assert len(pickle.dumps(clf)) < before + 20_000
-
-
-def test_nested_names_reach_what_is_left_to_its_default():
-    clf = LCTClassifier().set_params(head__members=2, objective__maximize="f1", recipe__epochs=3)
-    assert (clf.head, clf.objective, clf.recipe) == (FiLMConfig(members=2), Objective(maximize="f1"), Recipe(3))
-    with pytest.raises(ValueError, match=r"recipe must be 'exact', an Exact\(…\) or a Recipe\(…\); got 5"):
-        LCTClassifier(recipe=5).fit(*table())
-
-
-def test_what_is_loaded_can_be_trained_and_cross_validated_elsewhere(tmp_path):
-    X, y = table()
-    quick(run__folder=tmp_path / "run").fit(X, y)
-    loaded = LCTClassifier.load(tmp_path / "run")
-    assert cross_val_score(loaded, X, y, cv=2, scoring="roc_auc").min() > 0.6
+    encoder = clf.bundle_.predictor.schema.encoder
+    predictor = clf.bundle_.predictor
+    margin = predictor.scores(predictor.features(X)).array()
+    trained = np.abs(margin[:, None] - clf.bundle_.evidence.scores).max(axis=2).min(axis=1) > 1e-4
+    assert 0.75 < trained.mean() < 0.85
+    towns = {name.removeprefix("town=") for name in encoder.get_feature_names_out() if name.startswith("town=")}
+    assert towns == set(X["town"][trained])
 
 
 def test_validation_rows_are_matched_by_name():
@@ -694,13 +429,6 @@ def test_validation_rows_are_matched_by_name():
     assert_array_equal(clf.dial().surface.score(3), clf.dial(X_val, y_val).surface.score(3))
     with pytest.raises(ValueError, match="X_val lacks the column 'town'; "):
         quick().fit(X, y, X_val.drop(columns="town"), y_val)
-
-
-def test_a_frame_s_columns_as_an_array():
-    X, y = frame()
-    clf = quick().fit(X, y)
-    with pytest.warns(UserWarning, match="does not have valid feature names"):
-        assert_array_equal(clf.predict_proba(X.to_numpy(dtype=object)), clf.predict_proba(X))
 
 
 def test_gaps_in_a_frame_are_welcome_where_training_had_a_frame():
@@ -720,3 +448,270 @@ def test_columns_of_one_name_are_refused_with_what_to_do():
     for ask in (lambda: quick().fit(twice, y), lambda: clf.predict(twice)):
         with pytest.raises(ValueError, match=r"X has columns of the same name: \['a'\]. Rename them, or keep"):
             ask()
+
+
+# what a trained model answers
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return quick(recipe__epochs=4).fit(*table(600))
+
+
+@pytest.fixture
+def clf(fitted):
+    """A copy to tune: the points live in the bundle, which is replaced, never changed."""
+    return LCTClassifier.from_bundle(fitted.bundle_)
+
+
+X_VAL, Y_VAL = table(500, seed=1)
+
+LAMS = [{"gamma": 0.0, "tau": 0.0}, {"gamma": 0.3, "tau": 3.0}, {"gamma": 0.12, "tau": 1.7}]
+
+
+@pytest.mark.parametrize("lam", LAMS, ids=str)
+@pytest.mark.parametrize("arguments", [{}, {"head": FiLMConfig(widths=(6,))}], ids=["folded", "blocks"])
+def test_scores_are_those_of_the_whole_network(lam, arguments):
+    """Against the full forward pass, which neither folds nor caches anything."""
+    clf = quick(**arguments).fit(*table(600))
+    model = clf.bundle_.predictor.model.eval()
+    with torch.no_grad():
+        logits = model(torch.from_numpy(X_VAL), model.space.point(**lam)).numpy()
+    margin = logits[:, 1] - logits[:, 0]
+    np.testing.assert_allclose(clf.decision_function(X_VAL, lam=lam), margin, atol=1e-5)
+    probability = clf.predict_proba(X_VAL, lam=lam)
+    np.testing.assert_allclose(probability[:, 1], expit(margin), atol=1e-5)
+    np.testing.assert_allclose(probability.sum(1), 1, rtol=1e-12)
+
+
+def test_lambda_outside_the_trained_range_is_warned_of_by_how_much(fitted):
+    with pytest.warns(UserWarning, match=r"outside the trained range: tau by 0\.5 \(trained on \[0, 3\]\)"):
+        fitted.predict_proba(X_VAL, lam={"gamma": 0.1, "tau": 3.5})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted.predict_proba(X_VAL, lam={"gamma": 0.3, "tau": 3.0})  # the ends belong to it
+
+
+def test_a_lambda_that_the_loss_lacks(fitted):
+    with pytest.raises(ValueError, match="lam has no 'phi'; this space has gamma, tau"):
+        fitted.predict_proba(X_VAL, lam={"gamma": 0.1, "tau": 1.0, "phi": 2.0})
+    with pytest.raises(ValueError, match="lam needs a value for tau"):
+        fitted.decision_function(X_VAL, lam={"gamma": 0.1})
+
+
+def test_a_row_scores_the_same_alone_as_in_company(fitted):
+    whole = fitted.decision_function(X_VAL, lam=LAMS[2])
+    for i in (0, 17, 499):
+        assert fitted.decision_function(X_VAL[i : i + 1], lam=LAMS[2])[0] == whole[i]
+    assert_array_equal(
+        np.concatenate([fitted.decision_function(part, lam=LAMS[2]) for part in np.split(X_VAL, 20)]), whole
+    )
+
+
+def test_before_training():
+    for method in ("predict", "predict_proba", "decision_function", "dial"):
+        with pytest.raises(NotFittedError):
+            getattr(LCTClassifier(), method)(X_VAL)
+    with pytest.raises(NotFittedError):
+        LCTClassifier().save("nowhere")
+
+
+def test_the_untuned_point_is_cross_entropys(fitted):
+    point = fitted.points["default"]
+    assert point.lam == {"gamma": 0.0, "tau": 0.0}
+    assert point.threshold == 0
+    assert_array_equal(fitted.decision_function(X_VAL), fitted.decision_function(X_VAL, lam=LAMS[0]))
+
+
+def test_of_equally_good_lambda_the_dial_takes_the_one_nearest_to_cross_entropy(fitted):
+    plain = {"gamma": 0.0, "tau": 0.0}
+    for dial in (fitted.dial(), fitted.dial(X_VAL, Y_VAL)):
+        assert dial.lams[dial.surface.by_plainness[0]] == dial.surface.plain == plain
+    assert fitted.bundle_.envelope.vertices[0].lam == plain
+
+
+def test_tuning_finds_the_best_of_all_lambda_and_thresholds(clf):
+    lams = clf.bundle_.predictor.model.space.grid(gamma=[0.0, 0.1, 0.3], tau=[0.0, 1.5, 3.0])
+    point = clf.keep(clf.dial(X_VAL, Y_VAL, lams=lams).tune(maximize="f1"))
+    naive = {}
+    for lam in lams:
+        score = clf.decision_function(X_VAL, lam=lam)
+        accepted = score[None, :] >= score[:, None]  # at every threshold, one a row
+        hits = (accepted & (Y_VAL == 1)).sum(1)
+        naive[tuple(lam.as_dict().values())] = float(np.max(2 * hits / (accepted.sum(1) + Y_VAL.sum())))
+    assert f1_score(Y_VAL, clf.predict(X_VAL)) == pytest.approx(max(naive.values()))
+    assert naive[tuple(point.lam.values())] == pytest.approx(max(naive.values()))
+    assert_array_equal(clf.predict(X_VAL) == 1, clf.decision_function(X_VAL) > 0)
+
+
+def test_a_floor_on_recall(clf):
+    clf.tune(X_VAL, Y_VAL, maximize="precision", subject_to={"recall": 0.9}, name="screening")
+    predicted = clf.predict(X_VAL, point="screening")
+    assert recall_score(Y_VAL, predicted) >= 0.9
+    assert precision_score(Y_VAL, predicted) > Y_VAL.mean()
+    assert clf.points.keys() == {"default", "screening"}
+    with pytest.raises(ValueError, match="must name an operating point; there are 'default', 'screening'"):
+        clf.predict(X_VAL, point="triage")
+
+
+@pytest.mark.filterwarnings("ignore:only .* positives to tune on")
+def test_without_data_tuning_uses_the_share_held_out(clf, fitted):
+    holdout = fitted.bundle_.evidence
+    point = clf.tune(maximize="balanced_accuracy")
+    assert (point.n_positive, point.n_negative) == (int(holdout.y.sum()), int((1 - holdout.y).sum()))
+    assert point.n_positive + point.n_negative == 120  # a fifth
+    assert point == LCTClassifier.from_bundle(fitted.bundle_).tune(maximize="balanced_accuracy")
+    # Other scores under the same labels choose otherwise: it is these that were read.
+    other = replace(fitted.bundle_, evidence=replace(holdout, scores=holdout.scores[::-1]))
+    assert LCTClassifier.from_bundle(other).tune(maximize="balanced_accuracy") != point
+
+
+def test_tuning_on_the_training_data_is_warned_of(clf):
+    X, y = table(600)
+    with pytest.warns(UserWarning, match=r"about 4\d\d of these 600 samples \((79|80|81)%\) were trained on"):
+        clf.tune(X, y, maximize="f1")
+    with pytest.warns(UserWarning, match="trained on"):  # whatever they are held in
+        clf.tune(X.astype(np.float64).tolist(), y.tolist(), maximize="f1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf.tune(X_VAL, Y_VAL, maximize="f1")
+
+
+def test_wrong_calls(clf):
+    with pytest.raises(ValueError, match="X and y go together"):
+        clf.tune(X_VAL, maximize="f1")
+    with pytest.raises(ValueError, match="y holds 3, which was not seen in training"):
+        clf.tune(X_VAL, np.full(500, 3), maximize="f1")
+    with pytest.raises(ValueError, match="X has 2 features, but LCTClassifier is expecting 4"):
+        clf.tune(X_VAL[:, :2], Y_VAL, maximize="f1")
+    few = np.zeros(500, int)
+    few[:4] = 1
+    with pytest.raises(ValueError, match="there are 4"):
+        clf.tune(X_VAL, few, maximize="f1")
+    with pytest.raises(ValueError, match="X is NaN in 8 of 8 cells; an array must hold numbers only"):
+        clf.predict(np.full((2, 4), np.nan))
+    with pytest.raises(ValueError, match=r"X is infinite, or too large for float32, in 8 of 8 cells"):
+        clf.predict(np.full((2, 4), np.inf))
+
+
+def test_features_asked_about_twice_are_computed_once_and_never_confused():
+    X, y = table(600)
+    clf = quick(recipe__epochs=1).fit(X, y)
+    calls = []
+    clf.bundle_.predictor.model.backbone.register_forward_hook(lambda *_: calls.append(None))
+    first = clf.dial(X_VAL, Y_VAL)
+    assert calls
+    calls.clear()
+    again = clf.dial(X_VAL, Y_VAL)
+    assert not calls
+    assert_array_equal(first.surface.score_rows(0, 3), again.surface.score_rows(0, 3))
+    for seed in range(4):  # models come and go, and addresses come again
+        clf.set_params(random_state=seed).fit(X, y)
+        dial = clf.dial(X_VAL, Y_VAL)
+        assert_array_equal(dial.surface.score(5), clf.decision_function(X_VAL, lam=dial.lams[5]))
+
+
+def test_a_bundle_is_never_changed_by_tuning(fitted, clf):
+    before = dict(fitted.bundle_.points)
+    clf.tune(X_VAL, Y_VAL, maximize="f1", name="other")
+    assert dict(fitted.bundle_.points) == before
+
+
+@pytest.mark.parametrize("positive", [0, 1])
+def test_a_tuned_point_speaks_of_the_positive_class(positive):
+    """Recall of the class looked for, whichever side of classes_ it stands on."""
+    X, y = table(600)
+    labels = np.array(["a", "b"])
+    clf = quick(pos_label=labels[positive]).fit(X, labels[np.where(y == 1, positive, 1 - positive)])
+    y_val = labels[np.where(Y_VAL == 1, positive, 1 - positive)]
+    clf.tune(X_VAL, y_val, maximize="precision", subject_to={"recall": 0.9})
+    predicted = clf.predict(X_VAL)
+    assert recall_score(y_val, predicted, pos_label=labels[positive]) >= 0.9
+    assert_array_equal(predicted == "b", clf.decision_function(X_VAL) > 0)
+
+
+def test_a_pickled_estimator_carries_no_features():
+    X, y = table(2000)
+    clf = quick().fit(X, y)
+    X_val, y_val = table(2000, seed=1)
+    before = len(pickle.dumps(clf))
+    clf.tune(X_val, y_val, maximize="f1")
+    assert len(pickle.dumps(clf)) < before + 20_000
+
+
+# the default on tables
+
+
+def mixed(n=900, seed=0):
+    """Two columns that tell the class together only, one of text, one with gaps."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, 3))
+    kind = rng.choice(["a", "b", "c"], n)
+    odds = 3.5 * ((x[:, 0] > 0) ^ (x[:, 1] > 0)) + (kind == "b") - 3.5
+    frame = pd.DataFrame(x, columns=["u", "v", "w"]).assign(kind=kind)
+    frame.loc[rng.random(n) < 0.1, "w"] = np.nan
+    return frame, (rng.random(n) < 1 / (1 + np.exp(-odds))).astype(int)
+
+
+@pytest.fixture(scope="module")
+def by_default():
+    return LCTClassifier(random_state=0).fit(*mixed())
+
+
+def test_features_of_trees_and_an_exact_head_are_the_default(by_default):
+    model = by_default.bundle_.predictor.model
+    assert isinstance(model.backbone, TableFeatures)
+    assert isinstance(model.head, PathHead)
+    assert model.space.free == ("ridge",)
+    assert model.backbone.sizes["trees"] == 200
+    assert by_default.get_params()["network__trees"] == 200
+
+
+def test_a_row_scores_alone_as_among_others(by_default):
+    frame, _ = mixed(150, seed=1)
+    together = by_default.decision_function(frame)
+    alone = np.concatenate([by_default.decision_function(frame.iloc[[i]]) for i in range(len(frame))])
+    np.testing.assert_array_equal(together, alone)
+
+
+def test_groups_stay_in_one_fold():
+    """Each patient four times over, with noise that hardly differs, and labels that are noise."""
+    rng = np.random.default_rng(0)
+    patient = np.repeat(np.arange(150), 4)
+    X = rng.standard_normal((150, 3))[patient] + 1e-4 * rng.standard_normal((600, 3))
+    y = (rng.random(150) < 0.3).astype(int)[patient]
+    held = {
+        name: LCTClassifier(random_state=0).fit(X, y, groups=groups).bundle_.predictor.model
+        for name, groups in (("known", patient), ("unknown", None))
+    }
+    strength = {
+        name: model.fold(model.space.stack([{"gamma": 0, "tau": 0, "ridge": 0}]))[0][0, 0, -4:].sum().item()
+        for name, model in held.items()
+    }
+    assert strength["unknown"] > strength["known"] + 0.02  # trees that know a patient's other rows are believed
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"head": "film"}, {"recipe": Recipe(epochs=1)}, {"space": Space(gamma=Constant(0), tau=Constant(1))}],
+    ids=str,
+)
+def test_what_only_training_has_a_use_for_is_refused_beside_it(settings):
+    X, y = mixed(200)
+    with pytest.raises(ValueError, match=r"learned from labelled rows.*network='mlp'"):
+        LCTClassifier(network="table", **settings).fit(X, y)
+
+
+def test_columns_that_tell_nothing_beside_one_that_does():
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 5 == 0
+    X = np.stack([np.zeros(200), y + 0.3 * rng.standard_normal(200), np.full(200, 7.0)], 1)
+    clf = LCTClassifier(random_state=0).fit(X, y)
+    assert clf.score(X, y) > 0.9
+    assert torch.isfinite(clf.bundle_.predictor.features(X.astype(np.float32))).all()
+
+
+def test_values_far_outside_of_training_stay_finite(by_default):
+    frame, _ = mixed(20, seed=1)
+    frame["u"] = [1e30, -1e30] * 10
+    assert np.isfinite(by_default.decision_function(frame)).all()

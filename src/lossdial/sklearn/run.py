@@ -6,7 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +27,7 @@ from lossdial.dial.metrics.registry import AUC
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss, imbalance
 from lossdial.models import ConditionalClassifier, FrozenEncoder, HeadConfig, NetworkConfig, TableConfig, build_model
 from lossdial.sklearn.rows import LabelledRows, TrainingData
-from lossdial.spaces import Lam, Space
+from lossdial.spaces import Space
 from lossdial.training import (
     Checkpoint,
     Exact,
@@ -42,6 +42,7 @@ from lossdial.training import (
 
 __all__ = ["Plan", "Run", "default_recipe", "finished", "require_solvable", "seed_of", "solvable"]
 
+_UNTUNED: Final = "untuned: the λ nearest to cross entropy"
 _TABLE_TOL: Final = 1e-5  # of a solve on a table's features: a smaller one changes no figure, and takes twice as long
 
 
@@ -155,19 +156,68 @@ class Learned:
 
 
 @dataclass(frozen=True, eq=False)
-class Learner:
-    """What makes a model of encoded rows."""
+class Plan:
+    """What decides the model that a run makes, besides its data."""
 
-    loss: ConditionalLoss
-    space: Space
+    loss: Any
+    space: Any
     network: NetworkConfig | nn.Module
     head: HeadConfig | str | None
+    recipe: Recipe | Exact
+    validation_fraction: float
     seed: int
     run: Run
     identity: Mapping[str, Any]
+    #: the estimator's own, in JSON's types
+    parameters: Mapping[str, Any]
 
-    def learn(self, recipe: Recipe | Exact, rows: LabelledRows, held_out: LabelledRows | None) -> Learned:
+    def bundle(self, data: TrainingData) -> Bundle:
+        """The trained model, with all that is known of it."""
+        rows, held_out = data.split(self.validation_fraction, self.seed)
+        size = features = None
+        if isinstance(self.network, nn.Module):
+            size = getattr(self.network, "image_size", None)
+        if isinstance(self.network, FrozenEncoder):
+            features = self.network.n_features
+            rows = rows.embedded(self.network, self.run.progress)
+            held_out = None if held_out is None else held_out.embedded(self.network, self.run.progress)
+        schema = schema_of(rows.X, size, features)
+        held_out = None if held_out is None else held_out.encoded(schema)
+        plan = self._resolved(rows)
+        loss, learned = plan.loss, plan._learned(rows.encoded(schema), held_out)
+        predictor = Predictor(schema, learned.model, data.classes)
+        known = _Known.of(predictor, loss, held_out)
+        history = learned.history
+        if isinstance(self.recipe, Exact) and known.auc is not None:  # it has no epochs to validate after
+            history = ({**history[-1], "auc": known.auc},)
+        return Bundle(
+            predictor=predictor,
+            training=Training(
+                loss=loss.recipe(),
+                prevalence=float(np.average(rows.labels, weights=rows.weight)),
+                seconds=round(learned.seconds, 3),
+                steps=learned.steps,
+                history=history,
+                parameters=self.parameters,
+                identity=self.identity,
+                target=data.target,
+            ),
+            points={"default": known.point},
+            envelope=known.envelope,
+            evidence=known.evidence if self.run.evidence else None,
+            seen=Sketch.of(schema.numbers(rows.X)) if self.run.evidence else None,
+        )
+
+    def _resolved(self, rows: LabelledRows) -> Plan:
+        """The same with a loss, whose β these rows give, and with a space."""
+        loss = _loss(self.loss, rows)
+        space = _space(loss, self.recipe) if self.space is None else self.space
+        loss.check_space(space)
+        return replace(self, loss=loss, space=space)
+
+    def _learned(self, rows: LabelledRows, held_out: LabelledRows | None) -> Learned:
         """The model of encoded rows; held-out rows only give the figures of each epoch."""
+        recipe = self.recipe
         return self._solved(recipe, rows) if isinstance(recipe, Exact) else self._trained(recipe, rows, held_out)
 
     def _trained(self, recipe: Recipe, rows: LabelledRows, held_out: LabelledRows | None) -> Learned:
@@ -230,65 +280,9 @@ class Learner:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """What decides the model that a run makes, besides its data."""
-
-    loss: Any
-    space: Space | None
-    network: NetworkConfig | nn.Module
-    head: HeadConfig | str | None
-    recipe: Recipe | Exact
-    validation_fraction: float
-    seed: int
-    run: Run
-    identity: Mapping[str, Any]
-    #: the estimator's own, in JSON's types
-    parameters: Mapping[str, Any]
-
-    def bundle(self, data: TrainingData) -> Bundle:
-        """The trained model, with all that is known of it."""
-        rows, held_out = data.split(self.validation_fraction, self.seed)
-        size = features = None
-        if isinstance(self.network, nn.Module):
-            size = getattr(self.network, "image_size", None)
-        if isinstance(self.network, FrozenEncoder):
-            features = self.network.n_features
-            rows = rows.embedded(self.network, self.run.progress)
-            held_out = None if held_out is None else held_out.embedded(self.network, self.run.progress)
-        schema = schema_of(rows.X, size, features)
-        held_out = None if held_out is None else held_out.encoded(schema)
-        loss = _loss(self.loss, rows)
-        space = _space(loss, self.recipe) if self.space is None else self.space
-        loss.check_space(space)
-        learner = Learner(loss, space, self.network, self.head, self.seed, self.run, self.identity)
-        learned = learner.learn(self.recipe, rows.encoded(schema), held_out)
-        predictor = Predictor(schema, learned.model, data.classes)
-        known = _Known.of(predictor, loss, held_out)
-        history = learned.history
-        if isinstance(self.recipe, Exact) and known.auc is not None:  # it has no epochs to validate after
-            history = ({**history[-1], "auc": known.auc},)
-        return Bundle(
-            predictor=predictor,
-            training=Training(
-                loss=loss.recipe(),
-                prevalence=float(np.average(rows.labels, weights=rows.weight)),
-                seconds=round(learned.seconds, 3),
-                steps=learned.steps,
-                history=history,
-                parameters=self.parameters,
-                identity=self.identity,
-                target=data.target,
-            ),
-            points={"default": known.point},
-            envelope=known.envelope,
-            evidence=known.evidence if self.run.evidence else None,
-            seen=Sketch.of(schema.numbers(rows.X)) if self.run.evidence else None,
-        )
-
-
-@dataclass(frozen=True, eq=False)
 class _Known:
-    """What held-out rows say of a trained model: the untuned point, and what is kept for later questions."""
+    """What held-out rows say of a trained model: the point that predict uses until somebody chooses, at p > ½ and the λ
+    whose probabilities are the most honest; and what is kept for later questions."""
 
     point: OperatingPoint
     envelope: Envelope | None = None
@@ -299,31 +293,23 @@ class _Known:
     def of(cls, predictor: Predictor, loss: ConditionalLoss, rows: LabelledRows | None) -> _Known:
         """Nothing but the point where too few rows were held out."""
         plain = predictor.space.nearest(loss.neutral)
+        untuned = OperatingPoint("default", plain.as_dict(), 0.0, _UNTUNED, metrics={}, n_positive=0, n_negative=0)
         if rows is None or len(np.unique(rows.labels)) < 2:
-            return cls(_untuned(plain))
+            return cls(untuned)
         features = predictor.model.embed(rows.X)
         scores = predictor.scores(features)
         groups = None if rows.groups is None else np.unique(rows.groups, return_inverse=True)[1]
         evidence = Evidence(rows.labels.astype(np.uint8), scores.array(), scores.lams, groups, rows.weight)
         if evidence.silence is not None:
-            return cls(_untuned(plain), evidence=evidence)
+            return cls(untuned, evidence=evidence)
         lam = standing_lam(predictor.model, loss, features, rows.labels, rows.weight)
         margins = predictor.margins(features, lam)
-        point = _untuned(lam, sketches(rows.labels, margins) if "ridge" in predictor.space.free else "")
+        point = replace(untuned, lam=lam.as_dict())
+        if "ridge" in predictor.space.free:  # these rows chose it, so they cannot certify this point
+            why = f"{_UNTUNED}, the ridge at the least held-out log loss"
+            point = replace(point, description=why, chosen_on=sketches(rows.labels, margins))
         envelope = evidence.dial(plain.as_dict()).envelope()
         return cls(point, envelope, evidence, float(AUC(rows.labels, margins)))
-
-
-def _untuned(lam: Lam, ridge_chosen_on: str = "") -> OperatingPoint:
-    """What predict uses until somebody chooses: p > ½ at the λ whose probabilities are the most honest.
-
-    ridge_chosen_on: sketches of the held-out rows, where they chose a ridge: those rows cannot certify this point.
-    """
-    why = "untuned: the λ nearest to cross entropy"
-    why += ", the ridge at the least held-out log loss" if ridge_chosen_on else ""
-    return OperatingPoint(
-        "default", lam.as_dict(), 0.0, why, metrics={}, n_positive=0, n_negative=0, chosen_on=ridge_chosen_on
-    )
 
 
 def _loss(loss: Any, rows: LabelledRows) -> ConditionalLoss:

@@ -210,7 +210,7 @@ def test_costs_per_case_move_the_threshold_of_each(fitted):
     probability = fitted.predict_proba(new, point="mine")[:, 0]
     np.testing.assert_array_equal(told == "ill", probability * amounts > (1 - probability))
     for wrong, message in (
-        ({"cost_fn": amounts}, "needs both cost_fn and cost_fp"),
+        ({"cost_fn": amounts}, "cost_fp is needed for a threshold per case"),
         ({"cost_fn": -amounts, "cost_fp": 1.0}, "finite and 0 or more"),
         ({"cost_fn": amounts[:3], "cost_fp": 1.0}, "one per case"),
     ):

@@ -1,8 +1,9 @@
-"""What a user of scikit-learn hands over: frames of other libraries, sparse matrices, labels in a column or as text."""
+"""Frames of other libraries, sparse matrices, labels in a column or as text; and which of the rows are held out."""
 
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import torch
 from lightgbm import LGBMClassifier
 from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import DataConversionWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from torch import nn
 
 from lossdial import Dial, DialedClassifier, LCTClassifier, Recipe
 from lossdial.cli import main
@@ -158,3 +162,93 @@ def test_nothing_is_said_of_valid_feature_names(columns: Any) -> None:
             clf.predict_proba(X)
             if columns == range(2) and isinstance(clf, LCTClassifier):
                 clf.predict(NUMBERS.to_numpy())
+
+
+# held out
+
+
+def table(n: int = 240, share: float = 0.25, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < share).astype(int)
+    return rng.standard_normal((n, 4)) + y[:, None], y
+
+
+def quick(**changes: Any) -> LCTClassifier:
+    small = {"recipe__epochs": 3, "recipe__batch_size": 32, "random_state": 0, "recipe__optimizer__lr": 1e-6}
+    return LCTClassifier().set_params(**small | changes)
+
+
+class Recorder(nn.Module):
+    """The identity, keeping the first column of all it is shown in training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[torch.Tensor] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.training:
+            self.seen.append(x[:, 0].clone())
+        return x
+
+
+def trained_rows(clf: LCTClassifier) -> np.ndarray:
+    """The rows that the recorder was shown, whose numbers are the first column."""
+    return np.unique(torch.cat(clf.bundle_.predictor.model.backbone.seen).int().numpy())
+
+
+@pytest.mark.parametrize("share", [0.2, 0.4])
+def test_held_out_rows_are_never_trained_on(share: float) -> None:
+    X, y = table()
+    X[:, 0] = np.arange(len(X))  # a row's number, which the recorder's features still hold
+    clf = quick(network=Recorder(), validation_fraction=share).fit(X, y)
+    held = np.setdiff1d(np.arange(len(X)), trained_rows(clf))
+    assert len(held) == pytest.approx(share * len(X), abs=1)
+    assert y[held].mean() == pytest.approx(y.mean(), abs=0.01)  # stratified
+    dial = clf.dial()
+    assert_array_equal(dial.y, y[held])
+    k = 5
+    assert_array_equal(dial.surface.score(k), clf.decision_function(X[held], lam=dial.lams[k]))
+
+
+def test_validation_data_of_ones_own() -> None:
+    X, y = table()
+    X_val, y_val = table(100, seed=1)
+    X[:, 0] = np.arange(len(X))
+    clf = quick(network=Recorder()).fit(X, y, X_val, y_val)
+    assert len(trained_rows(clf)) == len(X)  # nothing is held out
+    assert_array_equal(clf.bundle_.evidence.y, y_val)
+    assert_array_equal(clf.dial().surface.score(7), clf.decision_function(X_val, lam=clf.dial().lams[7]))
+    score = clf.decision_function(X_val)
+    assert clf.history_[-1]["auc"] == pytest.approx(roc_auc_score(y_val, score), abs=1e-6)
+    with pytest.raises(ValueError, match="X_val and y_val go together"):
+        quick().fit(X, y, X)
+    with pytest.raises(ValueError, match="y holds 7, which was not seen in training"):
+        quick().fit(X, y, X, np.full(len(y), 7))
+
+
+@pytest.mark.parametrize(("positives", "share"), [(4, 0.2), (60, 0.0)])
+def test_nothing_is_held_out_where_there_is_nothing_to_share(positives: int, share: float) -> None:
+    X, y = table(share=0)
+    y[:positives] = 1
+    few = f"{positives} positives among 240 rows: too few to hold any out at validation_fraction=0.2, so no figure"
+    with pytest.warns(UserWarning, match=few) if share else nullcontext():
+        clf = quick(validation_fraction=share, recipe__batch_size=240).fit(X, y)
+    assert clf.bundle_.evidence is None
+    assert "auc" not in clf.history_[0]
+    with pytest.raises(ValueError, match="there are no held-out data"):
+        clf.tune(maximize="f1")
+
+
+def test_groups_and_copies_of_a_row_stay_on_one_side() -> None:
+    X, y = table(300)
+    patients = np.repeat(np.arange(100), 3)
+    X[:, 0] = np.arange(300)
+    clf = quick(network=Recorder()).fit(X, y, groups=patients)
+    held = np.setdiff1d(np.arange(300), trained_rows(clf))
+    assert len(held) > 40
+    assert not set(patients[trained_rows(clf)]) & set(patients[held])
+    assert len(np.unique(clf.bundle_.evidence.groups)) == len(set(patients[held]))
+    copied = quick(network=Recorder()).fit(np.concatenate([X, X]), np.concatenate([y, y]))
+    trained = trained_rows(copied)
+    assert len(trained) == pytest.approx(240, abs=2)  # the others were held out with both copies
+    assert len(copied.bundle_.evidence.y) == 2 * (300 - len(trained))
