@@ -144,6 +144,8 @@ def dial_at_points(
     bundle: Bundle, data: str | None, columns: Columns
 ) -> tuple[Dial, list[OperatingPoint], ModelInputs | None]:
     """The dial at the grid of λ and at those of the points; the points that it can judge; and what was read."""
+    from lossdial.dial.surface import column_of
+
     points = list(bundle.points.values())
     if data is not None:
         inputs = read_inputs(bundle, data, columns, labelled=True)
@@ -151,11 +153,11 @@ def dial_at_points(
         return dial, points, inputs
     require_data_for(columns)
     dial = bundle.held_out()
-    known = [dict(lam) for lam in dial.lams]
+    judged = [point for point in points if column_of(dial.lams, point.lam) is not None]
     for point in points:
-        if dict(point.lam) not in known:
+        if point not in judged:
             warn(f"{point.name} is left out: of the held-out samples no scores at its λ are kept. Give {{data}}.")
-    return dial, [point for point in points if dict(point.lam) in known], None
+    return dial, judged, None
 
 
 def require_data_for(columns: Columns) -> None:

@@ -14,7 +14,7 @@ from lossdial.dial.calibration import AUTO, calibrated, calibration_to_json, cal
 from lossdial.dial.checks import FEW_POSITIVES, BoolArray, FloatArray, require_finite
 from lossdial.dial.dial import Dial
 from lossdial.dial.points import OperatingPoint
-from lossdial.dial.surface import Samples, Surface, by_plainness
+from lossdial.dial.surface import Samples, Surface, by_plainness, column_of
 from lossdial.explorer import images
 from lossdial.explorer.columns import Split, scores_by_lam, split, write_columns
 from lossdial.explorer.encoding import Streams
@@ -123,10 +123,10 @@ def unlabelled_payload(scores: Unlabelled, points: Sequence[OperatingPoint]) -> 
         if point.lower is not None:
             problem = f"hold the referral band {point.name!r}, which is shown by class"
             raise InputError("points", problem, remedy="Leave it out, or give a Dial.")
-        if dict(point.lam) not in lams:
+        column = column_of(lams, point.lam)
+        if column is None:
             problem = f"hold {point.name!r}, whose λ = {dict(point.lam)} is not among the scores' λ"
             raise InputError("points", problem)
-        column = lams.index(dict(point.lam))
         alerts = float(np.count_nonzero(point.predict(np.asarray(scores.scores)[:, column])))
         entries.append({"point": point.to_json(), "column": column, "tp": 0.0, "fp": alerts, "certificate": ""})
     return {

@@ -53,40 +53,29 @@ def test_equal_amounts_save_nothing():
     assert "no measurable difference" in str(found)
 
 
-def test_the_paired_interval_covers_the_saving_in_300_draws():
-    # The truth is that of the two half-chosen rules on fresh cases. Measured 0.93; 4 standard deviations are 0.06.
-    rng = np.random.default_rng(2)
-    covered = 0
-    for trial in range(300):
-        y, margin, amount = world(rng, 600)
-        found = case_costs(y, margin, amount, 5.0, seed=trial)
-        fresh_y, fresh, fresh_amount = world(rng, 20_000)
-        truth = _truth(y, margin, amount, trial, fresh_y, fresh, fresh_amount)
-        covered += found.saving.low <= truth <= found.saving.high
-    assert covered / 300 > 0.87
-
-
-HEAVY = {
+LAWS = {
+    "lognormal, σ 1": lambda rng, n: 20 * rng.lognormal(0, 1.0, n),
     "lognormal, σ 1.5": lambda rng, n: 20 * rng.lognormal(0, 1.5, n),
     "Pareto, 2.5": lambda rng, n: 20 * (1 + rng.pareto(2.5, n)),
 }
 
 
-@pytest.mark.parametrize("law", HEAVY)
-def test_the_paired_interval_covers_where_costs_have_heavy_tails(law):
-    # 50 positives: 3 standard deviations of 200 draws at 0.95 are 0.046. Without the rows not seen 0.83 and 0.86.
+@pytest.mark.parametrize("law", LAWS)
+def test_the_paired_interval_covers_whatever_the_law_of_costs(law):
+    # The truth is that of the two half-chosen rules on fresh cases. 50 positives: 3 standard deviations of 200 draws at
+    # 0.95 are 0.046. Without the rows not seen the heavy tails have 0.83 and 0.86.
     rng = np.random.default_rng(3)
 
     def drawn(n):
         y = rng.random(n) < 0.1
-        return y, rng.standard_normal(n) + 2 * y - np.log(9), HEAVY[law](rng, n)
+        return y, rng.standard_normal(n) + 2 * y - np.log(9), LAWS[law](rng, n)
 
     fresh = drawn(50_000)
     covered = 0
     for trial in range(200):
         rows = drawn(500)
-        found = case_costs(*rows, 5.0, seed=trial).saving
-        covered += found.low <= _truth(*rows, trial, *fresh) <= found.high
+        saving = case_costs(*rows, 5.0, seed=trial).saving
+        covered += saving.low <= _truth(*rows, trial, *fresh) <= saving.high
     assert covered / 200 > 0.95 - 0.046
 
 

@@ -77,7 +77,7 @@ def test_bounds_may_be_none_and_are_ones_own():
 )
 def test_what_was_altered_is_named(change, fragment):
     data = Objective(maximize="precision", subject_to={"recall": 0.9}).to_json() | change
-    with pytest.raises(ValueError, match=f"aim.*{fragment}"):
+    with pytest.raises(ValueError, match=f"objective.*{fragment}"):
         Objective.from_json(data)
-    with pytest.raises(ValueError, match=r"aim.*'minimize'"):
+    with pytest.raises(ValueError, match=r"objective.*'minimize'"):
         Objective.from_json({"maximize": "f1"})

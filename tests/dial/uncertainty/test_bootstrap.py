@@ -137,12 +137,3 @@ def test_the_size_of_blocks_changes_nothing(monkeypatch, grouped):
         # Products of another shape round in another way.
         tolerance = 1e-6 if name in ("brier", "calibration_error@15") else 0
         np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=tolerance)
-
-
-def test_float64_scores_are_ranked_as_they_are():
-    low = 0.1
-    surface = Surface([0, 1], np.array([[low], [np.nextafter(low, 1)]]), [{"t": 0.0}])
-    drawn = resample(surface.samples, size=3)
-    assert bootstrap(surface, ["auc", "recall"], drawn, low)["auc"].tolist() == [[1.0] * 3]
-    assert bootstrap(surface, ["recall"], drawn, low)["recall"].tolist() == [[1.0] * 3]
-    assert bootstrap(surface, ["fpr"], drawn, low)["fpr"].tolist() == [[0.0] * 3]

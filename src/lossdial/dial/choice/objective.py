@@ -78,7 +78,7 @@ class Objective:
                 raise InputError("subject_to", problem, got=bound.value)
 
     @property
-    def _wanted(self) -> MetricLike:
+    def _optimised(self) -> MetricLike:
         return self.maximize if self.maximize is not None else self.minimize or ""
 
     @property
@@ -91,16 +91,16 @@ class Objective:
 
     def metric(self, prevalence: float) -> Metric:
         """What is optimised, at the data's own prevalence where the objective names none."""
-        wanted = self._wanted
+        optimised = self._optimised
         if self._is_cost:
             if self.cost_fn is None or self.cost_fp is None:
                 argument = "cost_fn" if self.cost_fn is None else "cost_fp"
                 remedy = "Give both costs, for instance {cost_fn=500} and {cost_fp=1}."
                 raise InputError(argument, "is needed by {minimize=expected_cost}", remedy=remedy)
             return expected_cost(self.cost_fn, self.cost_fp, prevalence if self.prevalence is None else self.prevalence)
-        if isinstance(wanted, str | Metric):
-            return as_metric(wanted, self._verb)
-        return _from_function(wanted, self.minimize is None)
+        if isinstance(optimised, str | Metric):
+            return as_metric(optimised, self._verb)
+        return _from_function(optimised, self.minimize is None)
 
     def bounds(self) -> tuple[MetricBound, ...]:
         """The bounds of `subject_to`."""
@@ -118,8 +118,12 @@ class Objective:
         return metric.at_prevalence(self.prevalence)
 
     def __str__(self) -> str:
-        wanted = self._wanted
-        name = wanted if isinstance(wanted, str) else getattr(wanted, "name", getattr(wanted, "__name__", "function"))
+        optimised = self._optimised
+        name = (
+            optimised
+            if isinstance(optimised, str)
+            else getattr(optimised, "name", getattr(optimised, "__name__", "function"))
+        )
         text = f"{'maximise' if self.minimize is None else 'minimise'} {name}"
         if self._is_cost:
             text += f" (cost_fn {self.cost_fn:g}, cost_fp {self.cost_fp:g})"
@@ -130,14 +134,14 @@ class Objective:
 
     def to_json(self) -> dict[str, Any] | None:
         """A dict of JSON's own types, from which `from_json` rebuilds it; None where it has a function of one's own."""
-        wanted = self._wanted
-        if not isinstance(wanted, str):
-            wanted = next((name for name in known_metrics() if as_metric(name) is wanted), "")
-        if not wanted:
+        optimised = self._optimised
+        if not isinstance(optimised, str):
+            optimised = next((name for name in known_metrics() if as_metric(name) is optimised), "")
+        if not optimised:
             return None
         return {
-            "maximize": wanted if self.minimize is None else None,
-            "minimize": wanted if self.minimize is not None else None,
+            "maximize": optimised if self.minimize is None else None,
+            "minimize": optimised if self.minimize is not None else None,
             "subject_to": dict(self.subject_to),
             "cost_fn": self.cost_fn,
             "cost_fp": self.cost_fp,
@@ -145,7 +149,7 @@ class Objective:
         }
 
     @classmethod
-    def from_json(cls, data: Any, where: str = "aim") -> "Objective":
+    def from_json(cls, data: Any, where: str = "objective") -> "Objective":
         """The objective that `to_json` wrote."""
         read = Reader(data, where)
         maximize, minimize = (None if read.get(key) is None else read.text(key) for key in ("maximize", "minimize"))
