@@ -17,6 +17,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
+from lossdial.base.codec import Reader, decode, to_json, whole
+from lossdial.base.errors import InputError
 from lossdial.data.encoder.table import TableCoder, as_pandas
 from lossdial.data.leaks import row_digests, row_numbers
 from lossdial.data.readers.decoding import WHITE, Decoded, decode_bytes, decode_images, machine_memory
@@ -103,10 +105,8 @@ class TableSchema(Schema):
             array = np.asarray(X)
             names = self.encoder.feature_names_in_
             if array.ndim != 2 or array.shape[1] != len(names):
-                raise ValueError(
-                    f"X must be a data frame with the columns seen in training, or an array of {len(names)} columns in "
-                    f"their order; got {type(X).__name__} of shape {array.shape}."
-                )
+                problem = f"must be a data frame with the columns of training, or an array of its {len(names)} columns"
+                raise InputError("X", problem, got=array.shape)
             X = pd.DataFrame(array, columns=names)
         return self.encoder.transform(X)
 
@@ -130,14 +130,16 @@ class ArraySchema(Schema):
     def encode(self, X: Any) -> NDArray[np.float32]:
         array = np.asarray(as_dense(X), dtype=np.float32)
         if array.shape[1:] != self.shape:
-            raise ValueError(
-                f"X must have shape (n, {', '.join(map(str, self.shape))}), as in training; got {array.shape}."
-            )
+            problem = f"must have shape (n, {', '.join(map(str, self.shape))}), as in training"
+            raise InputError("X", problem, got=array.shape)
         require_finite(array)
         return np.ascontiguousarray(array)
 
+    def __post_init__(self) -> None:
+        _require_sizes(self.shape, "shape")
+
     def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "shape": list(self.shape)}
+        return {"kind": self.kind, **to_json(self, tagged=False)}
 
 
 @dataclass(frozen=True)
@@ -165,18 +167,13 @@ class ImageSchema(Schema):
             return np.ascontiguousarray(array, dtype=np.float32)
         if array.ndim != 4 or array.shape[1:] != (self.channels, self.height, self.width):
             also = f", or features (n, {self.features})" if self.features is not None else ""
-            raise ValueError(
-                f"images must have shape (n, {self.channels}, {self.height}, {self.width}), as in training, or be "
-                f"paths of files{also}; got shape {array.shape}."
-            )
+            shape = f"(n, {self.channels}, {self.height}, {self.width})"
+            problem = f"images must have shape {shape}, as in training, or be paths of files{also}"
+            raise InputError("", problem, got=array.shape)
         return np.ascontiguousarray(array, dtype=None if array.dtype == np.uint8 else np.float32)
 
     def readable(self, X: Any) -> Any:
         return self.read(list(X), max_corrupt=0.0).x if are_paths(X) else X
-
-    def numbers(self, X: Any) -> NDArray[np.float64]:
-        """A number for each row, (n,), by which a sketch knows rows of the training: see ``row_numbers``."""
-        return row_numbers(self._identifying(X))
 
     def _identifying(self, X: Any) -> NDArray[Any]:
         return X.images if isinstance(X, ImageRows) else self.encode(X)
@@ -193,15 +190,18 @@ class ImageSchema(Schema):
 
     def _require_square(self) -> None:
         if self.channels != 3 or self.height != self.width:
-            raise ValueError(
+            problem = (
                 f"files are read as square images of three channels; this network takes {self.channels} of "
-                f"{self.height} × {self.width} px. Pass arrays."
+                f"{self.height} × {self.width} px"
             )
+            raise InputError("", problem, remedy="Pass arrays.")
+
+    def __post_init__(self) -> None:
+        _require_sizes((self.channels, self.height, self.width, self.features, self.white), "sizes")
 
     def to_json(self) -> dict[str, Any]:
-        sizes = {"channels": self.channels, "height": self.height, "width": self.width}
-        known = {} if self.path_column is None else {"path_column": self.path_column}
-        return {"kind": self.kind, **sizes, "features": self.features, "white": self.white, **known}
+        fields = {"kind": self.kind, **to_json(self, tagged=False)}
+        return {key: value for key, value in fields.items() if (key, value) != ("path_column", None)}
 
 
 def as_dense(X: Any) -> Any:
@@ -210,10 +210,12 @@ def as_dense(X: Any) -> Any:
         return X
     needed, memory = X.shape[0] * X.shape[1] * 4, machine_memory()
     if needed > memory / 2:
-        raise ValueError(
-            f"X is a sparse matrix of shape {X.shape}; as an array it takes {needed / 1e9:.1f} GB, more than half of "
-            f"the {memory / 1e9:.1f} GB of this machine. Keep fewer columns (SelectKBest, TruncatedSVD), or dial a "
-            "classifier that takes it as it is: DialedClassifier(LogisticRegression())."
+        raise InputError(
+            "X",
+            f"is a sparse matrix of shape {X.shape}; as an array it takes {needed / 1e9:.1f} GB, more than half of the "
+            f"{memory / 1e9:.1f} GB of this machine",
+            remedy="Keep fewer columns (SelectKBest, TruncatedSVD), or dial a classifier that takes it as it is: "
+            "DialedClassifier(LogisticRegression()).",
         )
     return X.astype(np.float32).toarray()
 
@@ -222,16 +224,16 @@ def require_finite(array: NDArray[Any]) -> None:
     """Refuse rows (n, …) that are no number everywhere: only a data frame's columns learn what to make of a gap."""
     if np.isfinite(array).all():
         return
-    gaps, whole = int(np.isnan(array).sum()), f"{array.size:,} cells"
+    gaps = int(np.isnan(array).sum())
     if not gaps:
         count = int(np.isinf(array).sum())
-        raise ValueError(
-            f"X is infinite, or too large for {array.dtype}, in {count:,} of {whole}; remove these rows, or cap them."
-        )
+        problem = f"is infinite, or too large for {array.dtype}, in {count:,} of {array.size:,} cells"
+        raise InputError("X", problem, remedy="Remove these rows, or cap them.")
     remedy = (
         "Gaps are welcome in a data frame: fit and predict on pd.DataFrame(X)." if array.ndim == 2 else "Fill them."
     )
-    raise ValueError(f"X is NaN in {gaps:,} of {whole}; an array must hold numbers only. {remedy}")
+    problem = f"is NaN in {gaps:,} of {array.size:,} cells; an array must hold numbers only"
+    raise InputError("X", problem, remedy=remedy)
 
 
 def are_paths(X: Any) -> bool:
@@ -268,28 +270,18 @@ def schema_of(X: Any, image_size: int | None = None, features: int | None = None
 
 
 def schema_from_json(data: Mapping[str, Any]) -> Schema:
-    """The schema that ``to_json`` described; a ValueError names what is wrong with it."""
-    kind = data.get("kind")
-    try:
-        if kind == "table":
-            return TableSchema(TableCoder.from_json(data["encoder"]))
-        if kind == "array":
-            return ArraySchema(tuple(_whole(size, "shape") for size in data["shape"]))
-        if kind == "images":
-            channels, height, width = (_whole(data[name], name) for name in ("channels", "height", "width"))
-            features, white = (
-                None if data[name] is None else _whole(data[name], name) for name in ("features", "white")
-            )
-            column = data.get("path_column")
-            if not isinstance(column, str | None):
-                raise ValueError(f"path_column in the schema of the inputs must be a name; got {column!r}.")
-            return ImageSchema(channels, height, width, features, white, column)
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"the schema of the inputs is damaged: {error!r}.") from error
-    raise ValueError(f"the schema of the inputs has kind {kind!r}; table, array and images are known.")
+    """The schema that ``to_json`` described; an InputError names what is wrong with it."""
+    read = Reader(data, "schema of the inputs")
+    kinds = {ArraySchema.kind: ArraySchema, ImageSchema.kind: ImageSchema}
+    kind = read.text("kind")
+    if kind == TableSchema.kind:
+        return TableSchema(TableCoder.from_json(read.mapping("encoder")))
+    if kind not in kinds:
+        raise InputError("", f"{read.where}: 'kind' must be table, array or images", got=kind)
+    schema: Schema = decode(kinds[kind], {key: value for key, value in read.data.items() if key != "kind"}, read.where)
+    return schema
 
 
-def _whole(value: Any, name: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} in the schema of the inputs must be a positive whole number; got {value!r}.")
-    return value
+def _require_sizes(sizes: tuple[int | None, ...], name: str) -> None:
+    if not all(size is None or whole(size) for size in sizes):
+        raise InputError(name, "must be positive whole numbers", got=sizes)

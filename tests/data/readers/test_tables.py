@@ -276,3 +276,15 @@ def test_marks_in_quotes_separate_nothing() -> None:
     frame = read_csv(b'"a;b;c","d ""e"", f;g;h",i\n1,"x;y,z",\n', "it")
     assert list(frame) == ["a;b;c", 'd "e", f;g;h', "i"]
     assert frame.iloc[0, 1] == "x;y,z"
+
+
+def test_blank_lines_before_the_header_and_after_the_last_row(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(b"\r\n  \r\na;b\r\n1;\r\n \r\n")
+    assert list(read_table(tmp_path / "t.csv")) == ["a", "b"]
+
+
+def test_a_body_of_blanks_takes_no_time() -> None:
+    started = time.process_time()
+    with pytest.raises(ValueError, match="the body is empty"):
+        read_csv(b" " * 10_000_000, "the body")
+    assert time.process_time() - started < 2
