@@ -6,7 +6,7 @@ from scipy.stats import norm
 from lossdial.dial import NotCertified, Objective, Surface
 from lossdial.dial.certificates.certificate import precision_at
 from lossdial.dial.certificates.choice import certified_choice
-from lossdial.dial.certificates.subgroups import at_recall_in_every_part, by_subgroup
+from lossdial.dial.certificates.subgroups import at_recall_in_every_subgroup, by_subgroup
 from lossdial.dial.choice.selection import select
 
 SIZES, LAMS, NOISES = (60, 120, 500), (1, 20, 121), (0.3, 2.0)
@@ -50,7 +50,7 @@ def spanning(index: int) -> bool:
     y = (groups < 150).astype(np.int64)
     by = np.where(bad, part[groups], 1 - part[groups])
     score = rng.standard_normal(y.size) + y * np.where(bad, 1.5, 3.5)
-    cut, certificate = at_recall_in_every_part(y, score, by, 0.8, 0.95, groups, index)
+    cut, certificate = at_recall_in_every_subgroup(y, score, by, 0.8, 0.95, groups, index)
     share = 0.5 * (norm.sf(cut - 1.5) + norm.sf(cut - 3.5))
     whole = 0.9 * norm.sf(cut - 1.5) + 0.1 * norm.sf(cut - 3.5)
     truth = {"recall": whole, "recall in 0": share, "recall in 1": share, "fpr": norm.sf(cut)}
@@ -63,7 +63,7 @@ def near_copies(index: int) -> bool:
     groups = np.repeat(np.arange(120), 4)
     y = (groups < 60).astype(np.int64)
     score = rng.standard_normal(120)[groups] + 0.05 * rng.standard_normal(480)
-    recall = by_subgroup(y, score, float(np.sqrt(1.0025) * norm.isf(0.8)), np.zeros(480), groups).parts[0].recall
+    recall = by_subgroup(y, score, float(np.sqrt(1.0025) * norm.isf(0.8)), np.zeros(480), groups).subgroups[0].recall
     return recall is None or not recall.low <= 0.8 <= recall.high
 
 

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 from lossdial import DialedClassifier
 from lossdial.dial import Dial, NotCertified
 from lossdial.dial.certificates.certificate import at_threshold
-from lossdial.dial.certificates.evidence import sample
+from lossdial.dial.certificates.evidence import certifying_scores
 
 CONFIDENCE = 0.95
 Labelled = tuple[NDArray[np.int64], Floats]
@@ -69,7 +69,7 @@ def chosen(levels: int, index: int) -> Iterator[tuple[str, str, float]]:
     column = lams.index(dict(point.lam))
     rows = {what: change(y, x) for what, change in CHANGES.items()} | {FRESH: draw()}
     for what, (labels, values) in rows.items():
-        known = at_threshold(sample(labels, values[:, column]), point.threshold, CONFIDENCE)
+        known = at_threshold(certifying_scores(labels, values[:, column]), point.threshold, CONFIDENCE)
         wrong = recall < known.recall - 1e-12 or fpr > known.fpr + 1e-12
         yield from _told(what, wrong, partial(dial(labels, values).certify, point))
 
@@ -89,7 +89,7 @@ def trained(index: int) -> Iterator[tuple[str, str, float]]:
     recall, fpr = positive[y_new == 1].mean(), positive[y_new == 0].mean()
     rows = {what: change(y, x) for what, change in CHANGES.items()} | {FRESH: draw(800)}
     for what, (labels, values) in rows.items():
-        known = at_threshold(sample(labels, clf.predict_proba(values)[:, 1]), 0.5, CONFIDENCE)
+        known = at_threshold(certifying_scores(labels, clf.predict_proba(values)[:, 1]), 0.5, CONFIDENCE)
         wrong = recall < known.recall or fpr > known.fpr
         yield from _told(what, wrong, partial(clf.certify, values, labels))
 

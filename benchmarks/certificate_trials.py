@@ -12,12 +12,12 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from lossdial.dial import Dial, Monitor, NotCertified, Objective, OperatingPoint, Surface
-from lossdial.dial.certificates.alerts import cap_alerts
+from lossdial.dial.certificates.alerts import alerts_together, busy_day, cap_alerts
 from lossdial.dial.certificates.certificate import npv_at, precision_at
 from lossdial.dial.choice.selection import crossfit, select
 from lossdial.dial.choice.verdict import verdict
 from lossdial.dial.monitor.monitor import SequentialTest
-from lossdial.dial.monitor.shift import mixture_fit
+from lossdial.dial.monitor.prevalence import fit_mixture
 
 CONFIDENCE = 0.95
 
@@ -96,8 +96,8 @@ def _cap_holds(law: Law, rows: Rows, index: int) -> bool:
     cases = np.isin(
         names, np.concatenate([rng.permutation(ill)[:n_positive], rng.permutation(well)[: 400 - n_positive]])
     )
-    found = cap_alerts(rows.scores[cases, 0], rate=0.3, confidence=CONFIDENCE, groups=names[cases], seed=index)
-    recall, fpr = law.rates(found.threshold)
+    threshold, _ = cap_alerts(rows.scores[cases, 0], 0.3, CONFIDENCE, names[cases], seed=index)
+    recall, fpr = law.rates(threshold)
     return share * recall + (1 - share) * fpr <= 0.3 + 1e-12
 
 
@@ -156,7 +156,7 @@ def shift_refused(share: float, moved: float, spread: float, index: int) -> bool
     y = np.repeat([1, 0], [100, 1000])
     known = rng.standard_normal(1100) + 2 * y
     new = spread * rng.standard_normal(1000) + 2 * (rng.random(1000) < share) + moved
-    return not mixture_fit(new, y, known).fits
+    return not fit_mixture(new, y, known).fits
 
 
 @lru_cache
@@ -172,7 +172,7 @@ def estimated(shape: str, share: float, index: int) -> Counter[str]:
     rng = np.random.default_rng([31, list(SHAPES).index(shape), int(1000 * share), index])
     y, draw = np.repeat([True, False], [200, 2000]), SHAPES[shape]
     score, new = draw(rng, y), draw(rng, rng.random(2000) < share)
-    fit = mixture_fit(new, y, score)
+    fit = fit_mixture(new, y, score)
     point = Dial(y, score).tune(maximize="precision", subject_to={"recall": 0.8}, confidence=CONFIDENCE)
     recall, fpr = (float(np.mean(side > point.threshold)) for side in _law(shape))
     return Counter(
@@ -190,7 +190,7 @@ def estimated_in_groups(sicker: bool, n_new: int, index: int) -> Counter[str]:
     n_ill = int(rng.binomial(n_new, 0.1))
     known, new = patients(rng, 100, 600, sicker), patients(rng, n_ill, n_new - n_ill, sicker)
     share = 0.65 / (0.65 + 0.9 * 2) if sicker else 0.1
-    fit = mixture_fit(new.scores[:, 0], known.y, known.scores[:, 0], groups=known.groups, groups_new=new.groups)
+    fit = fit_mixture(new.scores[:, 0], known.y, known.scores[:, 0], groups=known.groups, groups_new=new.groups)
     return Counter(
         missed=not fit.share.low <= share <= fit.share.high,
         declined=not fit.fits,
@@ -205,7 +205,7 @@ def capped(sicker: bool, index: int) -> bool:
     n_ill = int(rng.binomial(400, 0.1))
     rows = patients(rng, n_ill, 400 - n_ill, sicker)
     share = 0.65 / (0.65 + 0.9 * 2) if sicker else 0.1
-    cut = cap_alerts(rows.scores[:, 0], 0.1, confidence=CONFIDENCE, groups=rows.groups, seed=index).threshold
+    cut, _ = cap_alerts(rows.scores[:, 0], 0.1, CONFIDENCE, rows.groups, seed=index)
     return bool(share * norm.sf(cut - 2) + (1 - share) * norm.sf(cut) > 0.1)
 
 
@@ -215,14 +215,17 @@ def busy(spread: float, in_groups: bool, index: int) -> bool:
     volume = np.round(1000 * np.exp(spread * rng.standard_normal(61) - spread**2 / 2))
     rows = patients(rng, 150, 1500, sicker=True)
     score, groups = (rows.scores[:, 0], rows.groups) if in_groups else (rng.standard_normal(2000), None)
-    found = cap_alerts(score, 0.05, volume=volume[:-1], groups=groups)
+    threshold, _ = cap_alerts(score, 0.05, groups=groups)
+    names = None if groups is None else np.unique(groups, return_inverse=True)[1]
+    together = 1.0 if names is None else alerts_together(names, score > threshold)
+    most = busy_day(0.05, volume[:-1], together=together)
     if not in_groups:
-        return bool(rng.poisson(0.05 * volume[-1]) > found.busy_day)
+        return bool(rng.poisson(0.05 * volume[-1]) > most)
     # A day of patients at the threshold that flags 5 % of rows, ill and well ones by Poisson's law.
     cut = float(brentq(lambda at: RATIO * norm.sf(at - 2) + (1 - RATIO) * norm.sf(at) - 0.05, -5, 9))
     mean = volume[-1] / (0.1 * 6.5 + 0.9 * 2)
     today = patients(rng, int(rng.poisson(0.1 * mean)), int(rng.poisson(0.9 * mean)) + 1, sicker=True)
-    return bool(np.count_nonzero(today.scores > cut) > found.busy_day)
+    return bool(np.count_nonzero(today.scores > cut) > most)
 
 
 RATIO = 0.65 / (0.65 + 0.9 * 2)

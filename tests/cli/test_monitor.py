@@ -17,7 +17,7 @@ def test_the_state_is_kept_and_the_verdict_printed(own: Path, tables: Path, tmp_
     same = refusal(*monitor, "--data", tables / "val.csv")
     assert "these 2000 rows chose this point or made its certificate" in same.line
     assert "not refuted" in output(*monitor, "--data", tables / "week.csv")
-    state = Monitor.load(own / "watch" / "screening.json")
+    state = Monitor.load(Monitor.file(own, "screening"))
     assert sum(test.n for test in state.tests.values()) == 300
     again = refusal(*monitor, "--data", tables / "week.csv")
     assert "these very 300 outcomes have been seen already" in again.line

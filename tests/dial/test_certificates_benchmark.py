@@ -13,7 +13,7 @@ HERE = Path(__file__).resolve().parents[2] / "benchmarks" / "certificates.py"
 
 
 @pytest.mark.parametrize("only", ["law: 20 positives"])
-def test_a_few_draws_give_rows_and_a_page_and_it_goes_on_where_it_stopped(tmp_path, only):
+def test_a_few_draws_give_rows_and_a_page_and_it_continues_where_it_stopped(tmp_path, only):
     rows, page = tmp_path / "rows.jsonl", tmp_path / "page.md"
 
     def run(draws):

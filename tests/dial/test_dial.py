@@ -13,12 +13,12 @@ from sklearn.naive_bayes import GaussianNB
 import lossdial.dial
 from lossdial.base.errors import InputError
 from lossdial.dial import Dial, Objective
-from lossdial.dial.certificates.promises import told
+from lossdial.dial.certificates.points import with_chances
 from lossdial.dial.choice.envelope import adapt, envelope
 from lossdial.dial.choice.selection import choose
 from lossdial.dial.choice.verdict import verdict
 from lossdial.dial.metrics.registry import AUC, BRIER, F1, RECALL
-from lossdial.dial.monitor.shift import estimate_prevalence
+from lossdial.dial.monitor.prevalence import fit_mixture
 from lossdial.spaces import Linear, Space
 
 
@@ -134,14 +134,19 @@ def test_it_asks_what_the_room_answers():
     y, scores, lams = make(m=3)
     dial, objective = Dial(y, scores, lams), Objective(maximize="balanced_accuracy", subject_to={"recall": 0.5})
     point = dial.tune(maximize="balanced_accuracy", subject_to={"recall": 0.5})
-    assert point == dial.tune(objective=objective) == told(dial.surface, objective, choose(dial.surface, objective))
+    assert (
+        point
+        == dial.tune(objective=objective)
+        == with_chances(dial.surface, objective, choose(dial.surface, objective))
+    )
     assert str(dial.verdict()) == str(verdict(dial.surface))
     assert dial.envelope().to_json() == envelope(dial.surface).to_json()
     new = scores[::3, lams.index(point.lam)]
-    expected = estimate_prevalence(new, y, scores[:, lams.index(point.lam)])
+    expected = fit_mixture(new, y, scores[:, lams.index(point.lam)]).share
     assert dial.estimate_prevalence(new) == expected
-    with pytest.raises(ValueError, match="give aim, or maximize"):
+    with pytest.raises(InputError) as raised:
         dial.tune(objective=objective, maximize="f1")
+    assert raised.value.argument == "objective"
     with pytest.raises(ValueError, match="exactly one of the two"):
         dial.tune()
     with pytest.raises(ValueError, match=r"must name an operating point; .*default"):

@@ -257,6 +257,11 @@ def encode_float(value: float) -> float | str:
     return float(value) if math.isfinite(value) else repr(float(value))
 
 
+def with_lists(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The `dict_factory` of :func:`dataclasses.asdict` for JSON, which has lists in place of tuples."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in items}
+
+
 def whole(value: object, least: int = 1) -> bool:
     """Whether a value is an integer of at least so much; True and 2.0 are none."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= least

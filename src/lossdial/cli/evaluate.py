@@ -200,7 +200,7 @@ def _subgroups(dial: Dial, point: OperatingPoint, subgroups: ArrayLike, by: str)
             part.counts,
             *("–" if e is None else str(e) for e in (part.recall, part.fpr, part.precision, part.alert_rate)),
         )
-        for part in measured.parts
+        for part in measured.subgroups
     ]
     gaps = ("–" if gap is None else str(gap) for gap in (measured.recall_gap, measured.fpr_gap))
     columns = (by, "rows", "recall", "fpr", "precision", "alert rate")

@@ -69,7 +69,7 @@ def monitor(
     file.parent.mkdir(parents=True, exist_ok=True)
     with exclusive(file.parent):
         current = fresh if restart or not file.exists() else Monitor.load(file)
-        if not current.goes_on(fresh):
+        if not current.continues(fresh):
             raise InputError(
                 "state",
                 f"monitors something else: point {point!r} was tuned anew since, or other options were given",

@@ -201,17 +201,17 @@ def cap_alerts(
         not certified without it.
     """
     from lossdial.cli.dials import ModelDial, open_dial
-    from lossdial.dial.certificates.alerts import daily, rate_of
+    from lossdial.dial.certificates.alerts import alert_rate_of, spell_daily
     from lossdial.dial.certificates.evidence import require_fresh
 
     _require_unlabelled(unlabelled, group_new)
     days: Any = volume[0] if len(volume) == 1 else volume
-    rate = rate_of(None, per_day, days)
+    rate = alert_rate_of(None, per_day, days)
     source = open_dial(run, data, _labelled(columns, data, unlabelled), scores)
     if unlabelled is None:
         bounds = {"alert_rate": rate}
         point = source.dial.tune(maximize="recall", subject_to=bounds, confidence=confidence, name=name)
-        _keep(source, point, note=f"{daily(rate, days)}.")
+        _keep(source, point, note=f"{spell_daily(rate, days)}.")
         return
     if not isinstance(source, ModelDial):
         raise InputError("unlabelled", "goes with RUN; with {scores} the cap is certified on all its rows")

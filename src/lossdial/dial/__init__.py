@@ -18,7 +18,7 @@ from lossdial.dial.evaluation import Evaluation, evaluate_points
 from lossdial.dial.metrics.metric import Metric
 from lossdial.dial.metrics.registry import PAPER_METRICS, as_metric, known_metrics
 from lossdial.dial.monitor.monitor import Monitor
-from lossdial.dial.monitor.shift import Declined
+from lossdial.dial.monitor.prevalence import Declined
 from lossdial.dial.points import Estimate, OperatingPoint
 from lossdial.dial.surface import Surface
 

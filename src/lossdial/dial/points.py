@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from lossdial.base.codec import Reader, as_number, encode_float
 from lossdial.base.errors import InputError
 from lossdial.dial.calibration import Calibration, calibration_from_json, calibration_to_json
-from lossdial.dial.certificates.certificate import Certificate, Share, Travelled, travel
+from lossdial.dial.certificates.certificate import Certificate, CertifiedElsewhere, Share, at_prevalence
 from lossdial.dial.certificates.evidence import NotCertified
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.choice.objective import Objective
@@ -120,9 +120,15 @@ class OperatingPoint:
             self._workload,
             f"NOT MET where it was not chosen: {', '.join(self.missed)}" if self.missed else "",
             f"NOT MET: {self.note}" if not self.feasible else "",
-            str(self.certificate) if self.certificate is not None else self.holding,
+            str(self.certificate) if self.certificate is not None else self._chances,
         ]
         return f"{self.name}: {'; '.join(part for part in parts if part)}"
+
+    @property
+    def _chances(self) -> str:
+        """How likely the bounds hold without a certificate."""
+        likely = self.holding and self.holding != "not certified"
+        return f"{self.holding} (confidence=0.95 makes sure)" if likely else self.holding
 
     @property
     def _workload(self) -> str:
@@ -200,14 +206,28 @@ class OperatingPoint:
 
     def at(
         self, prevalence: float | Estimate | Share, cost_fn: float | None = None, cost_fp: float | None = None
-    ) -> Travelled:
-        """What the certificate promises where a share `prevalence` is positive: precision, NPV, alert rate, cost."""
+    ) -> CertifiedElsewhere:
+        """What the certificate implies at another prevalence.
+
+        Parameters
+        ----------
+        prevalence : float, Estimate or Share
+            The share of positives there. The uncertainty of an estimate, or of a counted share, adds to the risk.
+        cost_fn, cost_fp : float, optional
+            The costs of a miss and of a false alarm, for a cap on the cost per case.
+
+        Returns
+        -------
+        CertifiedElsewhere
+            Bounds on precision, NPV, alert rate and cost that hold jointly.
+        """
         if self.certificate is None:
             raise NotCertified(
+                "",
                 f"point {self.name!r} is not certified, so nothing holds for sure at another prevalence; tune with "
-                "confidence=0.95, or dial.certify(point) on fresh data."
+                "{confidence=0.95}, or dial.certify(point) on fresh data.",
             )
-        return travel(self.certificate, prevalence, cost_fn, cost_fp)
+        return at_prevalence(self.certificate, prevalence, cost_fn, cost_fp)
 
     @property
     def spent(self) -> frozenset[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lossdial.dial.calibration import Calibration
-from lossdial.dial.certificates.choice import parts
+from lossdial.dial.certificates.choice import choosing_and_certifying
 from lossdial.dial.certificates.evidence import NotCertified, one_of_each
 from lossdial.dial.checks import BoolArray, FloatArray
 from lossdial.dial.surface import Samples, Surface
@@ -67,9 +67,9 @@ def split(samples: Samples, n_lams: int, seed: int = 0) -> Split:
 
 def _choosing(samples: Samples, seed: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
     try:
-        return parts(samples.labels, samples.groups, FLOOR, CONFIDENCE, seed)[0]
+        return choosing_and_certifying(samples.labels, samples.groups, FLOOR, CONFIDENCE, seed)[0]
     except NotCertified:  # too few for that floor; halves may still do for a lower one
-        return parts(samples.labels, samples.groups, None, CONFIDENCE, seed)[0]
+        return choosing_and_certifying(samples.labels, samples.groups, None, CONFIDENCE, seed)[0]
 
 
 def scores_by_lam(surface: Surface) -> Iterator[FloatArray]:

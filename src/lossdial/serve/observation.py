@@ -42,14 +42,14 @@ class Monitors:
         with self._lock:
             if self._run is None:
                 before = self._in_memory.get(name)
-                monitor = (before if before is not None and before.goes_on(fresh) else fresh).see(scores, outcomes)
+                monitor = (before if before is not None and before.continues(fresh) else fresh).see(scores, outcomes)
                 self._in_memory[name] = monitor
                 return monitor
             file = Monitor.file(self._run, name)
             file.parent.mkdir(exist_ok=True)
             with exclusive(file.parent):  # the command may write there, too
                 before = Monitor.load(file) if file.exists() else fresh
-                if not before.goes_on(fresh):
+                if not before.continues(fresh):
                     raise Refused(
                         409,
                         f"{file.parent.name}/{file.name} in the model's folder monitors something else: point {name!r} "
@@ -70,7 +70,7 @@ class Monitors:
             if self._run is not None:
                 file = Monitor.file(self._run, name)
                 monitor = Monitor.load(file) if file.exists() else None
-            if monitor is not None and monitor.goes_on(Monitor.of(point)):
+            if monitor is not None and monitor.continues(Monitor.of(point)):
                 monitors[name] = monitor
         return monitors
 

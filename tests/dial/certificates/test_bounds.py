@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta, binom
 
-from lossdial.dial.certificates.bounds import chance, floor_of, lower_band, lower_share, needed, rank_for, upper_share
+from lossdial.dial.certificates.bounds import floor_of, lower_band, lower_share, needed, p_value, rank_for, upper_share
 
 
 @given(st.integers(1, 600), st.floats(0.5, 0.995), st.floats(0.001, 0.3))
@@ -80,7 +80,7 @@ def test_the_chance_of_a_broken_figure_is_at_most_what_it_says(n, m, slope, reca
     # Exact: all counts, weighed by their probability where the FPR lies right on the edge.
     kept, raised = np.arange(n + 1), np.arange(m + 1)
     weight = np.outer(binom.pmf(kept, n, recall), binom.pmf(raised, m, slope * recall))
-    value = np.array([[chance(int(k), n, int(r), m, lambda x: slope * x, paired) for r in raised] for k in kept])
+    value = np.array([[p_value(int(k), n, int(r), m, lambda x: slope * x, paired) for r in raised] for k in kept])
     for risk in (0.01, 0.05, 0.2):
         assert weight[value <= risk].sum() <= risk
     assert weight[value <= 0.2].sum() > 0  # it is no excuse to say 1 always

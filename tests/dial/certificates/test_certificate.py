@@ -7,8 +7,21 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from lossdial.dial.certificates.bounds import rank_for
-from lossdial.dial.certificates.certificate import Certificate, at_chosen, at_fpr, at_recall, at_threshold, bands
-from lossdial.dial.certificates.evidence import NotCertified, sample
+from lossdial.dial.certificates.certificate import (
+    Bound,
+    Certificate,
+    Share,
+    at_chosen,
+    at_fpr,
+    at_prevalence,
+    at_recall,
+    at_threshold,
+    npv_at,
+    precision_at,
+    rate_bands,
+)
+from lossdial.dial.certificates.evidence import NotCertified, certifying_scores
+from lossdial.dial.points import Estimate
 
 
 def binormal(rng, n_positive=120, n_negative=400, distance=1.5):
@@ -30,7 +43,7 @@ def broken_share(draw, certify, trials=600):
 
 def smooth(rng):
     y, score = binormal(rng)
-    return sample(y, score), lambda t: (norm.sf(t - 1.5), norm.sf(t))
+    return certifying_scores(y, score), lambda t: (norm.sf(t - 1.5), norm.sf(t))
 
 
 def tied(rng):
@@ -39,7 +52,7 @@ def tied(rng):
     p, q = (levels + 1) / 55, (10 - levels) / 55
     y = np.repeat([1, 0], [120, 400])
     score = np.where(y, rng.choice(levels, y.size, p=p), rng.choice(levels, y.size, p=q))
-    return sample(y, score), lambda t: (p[levels > t].sum(), q[levels > t].sum())
+    return certifying_scores(y, score), lambda t: (p[levels > t].sum(), q[levels > t].sum())
 
 
 # Each of 600 draws breaks with probability 0.05 at most; 0.05 + 4 standard deviations is 0.0856: one failure in 30,000.
@@ -61,7 +74,7 @@ def test_a_threshold_chosen_on_the_very_rows_needs_the_bands(draw):
     def greedy(rows):
         # The threshold whose naive bounds look most wrong is what bands must survive.
         cuts = np.unique(np.concatenate([rows.positive, rows.negative]))
-        recall, fpr = bands(rows, cuts, 0.95)
+        recall, fpr = rate_bands(rows, cuts, 0.95)
         best = float(cuts[np.argmax(recall - fpr)])
         return best, at_chosen(rows, best, 0.95)
 
@@ -79,22 +92,22 @@ def test_recall_alone_spends_the_whole_risk():
 def test_the_threshold_sits_one_float_below_the_order_statistic(kind):
     y, score = binormal(np.random.default_rng(3))
     score = score.astype(kind)
-    threshold, certificate = at_recall(sample(y, score), 0.95, 0.95)
+    threshold, certificate = at_recall(certifying_scores(y, score), 0.95, 0.95)
     rank = rank_for(120, 0.95, 0.025)
     order = np.sort(score[y == 1])[rank - 1]
     assert order > kind(threshold) == np.nextafter(order, kind(-np.inf))
     assert certificate.bounds[0].hits == 120 - rank + 1
-    cap, _ = at_fpr(sample(y, score), 0.1, 0.95)
+    cap, _ = at_fpr(certifying_scores(y, score), 0.1, 0.95)
     assert cap in score[y == 0]  # rejected itself: score > cap
 
 
 def test_ties_fall_on_the_safe_side():
     y = np.repeat([1, 0], [60, 60])
     score = np.repeat([1.0, 0.0, 1.0, 0.0], [59, 1, 30, 30])
-    threshold, certificate = at_recall(sample(y, score), 0.9, 0.95, cap=False)
+    threshold, certificate = at_recall(certifying_scores(y, score), 0.9, 0.95, cap=False)
     assert 0 < threshold < 1
     assert certificate.bounds[0].hits == 59
-    cap, certificate = at_fpr(sample(y, score), 0.4, 0.95)
+    cap, certificate = at_fpr(certifying_scores(y, score), 0.4, 0.95)
     assert cap == 1.0
     assert certificate.bounds[0].hits == 0
 
@@ -103,7 +116,7 @@ def test_ties_fall_on_the_safe_side():
 @settings(max_examples=20, deadline=None)
 def test_json_gives_the_same_certificate(seed):
     y, score = binormal(np.random.default_rng(seed))
-    _, certificate = at_recall(sample(y, score), 0.9, 0.95)
+    _, certificate = at_recall(certifying_scores(y, score), 0.9, 0.95)
     assert Certificate.from_json(json.loads(json.dumps(certificate.to_json()))) == certificate
     assert "recall >= 0.9" in str(certificate)
     assert "120 positives and 400 negatives" in str(certificate)
@@ -113,18 +126,18 @@ def test_between_59_and_72_positives_the_cap_gets_what_recall_leaves():
     rng = np.random.default_rng(0)
     for n in (59, 65, 72):
         y, score = binormal(rng, n_positive=n)
-        _, certificate = at_recall(sample(y, score), 0.95, 0.95)
+        _, certificate = at_recall(certifying_scores(y, score), 0.95, 0.95)
         assert sum(bound.risk for bound in certificate.bounds) == pytest.approx(0.05)
         assert certificate.fpr < 1
     y, score = binormal(rng, n_positive=58)
     with pytest.raises(NotCertified, match=r"you have 58 .* takes 59 .*recall >= 0\.949 can be certified now"):
-        at_recall(sample(y, score), 0.95, 0.95)
+        at_recall(certifying_scores(y, score), 0.95, 0.95)
 
 
 @pytest.mark.parametrize("confidence", [0.0, 1.0, 95, -1])
 def test_confidence_is_a_share(confidence):
     rows, _ = smooth(np.random.default_rng(0))
-    for certify in (at_recall, at_fpr, at_threshold, bands):
+    for certify in (at_recall, at_fpr, at_threshold, rate_bands):
         with pytest.raises(ValueError, match="confidence must lie strictly between 0 and 1"):
             certify(rows, 0.5, confidence)
 
@@ -137,3 +150,63 @@ def test_a_floor_of_one_and_a_cap_of_none_are_refused():
         at_fpr(rows, 0.0, 0.95)
     with pytest.raises(NotCertified, match=r"400 certifying negatives; fpr <= 0\.001 .* takes 2995"):
         at_fpr(rows, 0.001, 0.95)
+
+
+share = st.floats(0.001, 0.999)
+
+
+def certificate(recall=0.9, fpr=0.1):
+    bounds = (Bound("recall", recall, True, 95, 100, 0.025), Bound("fpr", fpr, False, 80, 1000, 0.025))
+    return Certificate(bounds, 0.95, 100, 1000, "0" * 64)
+
+
+@given(share, share, share, share, share)
+def test_whatever_keeps_both_bounds_keeps_what_follows(recall, fpr, prevalence, better, fewer):
+    elsewhere = at_prevalence(certificate(recall, fpr), prevalence, cost_fn=50, cost_fp=1)
+    true_recall, true_fpr = recall + (1 - recall) * better, fpr * fewer
+    hits, alarms = prevalence * true_recall, (1 - prevalence) * true_fpr
+    assert hits / (hits + alarms) >= elsewhere.precision - 1e-12
+    clear, missed = (1 - prevalence) * (1 - true_fpr), prevalence * (1 - true_recall)
+    assert clear / (clear + missed) >= elsewhere.npv - 1e-12
+    assert elsewhere.alert_rate[0] - 1e-12 <= hits + alarms <= elsewhere.alert_rate[1] + 1e-12
+    assert 50 * missed + alarms <= elsewhere.cost + 1e-9
+    assert elsewhere.confidence == 0.95
+
+
+def test_closed_form_at_two_in_a_thousand():
+    elsewhere = at_prevalence(certificate(), 0.002)
+    assert elsewhere.precision == pytest.approx(0.0018 / (0.0018 + 0.0998))
+    assert elsewhere.npv == pytest.approx(0.8982 / (0.8982 + 0.0002))
+    assert "precision >= 0.01772" in str(elsewhere)
+    assert "cost" not in str(elsewhere)
+
+
+def test_an_estimated_prevalence_adds_its_risk_and_takes_the_bad_end():
+    elsewhere = at_prevalence(certificate(), Estimate(0.02, 0.01, 0.04), cost_fn=1, cost_fp=1)
+    assert elsewhere.confidence == pytest.approx(0.90)
+    assert elsewhere.precision == precision_at(0.9, 0.1, 0.01)
+    assert elsewhere.npv == npv_at(0.9, 0.1, 0.04)
+    counted = at_prevalence(certificate(), Share(20, 1000, risk=0.01))
+    assert counted.confidence == pytest.approx(0.94)
+    assert counted.prevalence[0] < 0.02 < counted.prevalence[1]
+
+
+def test_the_ends_are_legal():
+    assert precision_at(0.0, 0.0, 0.5) == 0
+    assert npv_at(1.0, 1.0, 0.5) == 0
+    assert at_prevalence(certificate(), Share(0, 50)).precision == 0
+
+
+def test_what_does_not_travel_is_refused():
+    alone = Certificate(certificate().bounds[:1], 0.95, 100, 1000, "0" * 64)
+    with pytest.raises(NotCertified, match=r"fpr; this certificate has none on fpr, only on recall\.$"):
+        at_prevalence(alone, 0.1)
+    with pytest.raises(ValueError, match="prevalence must lie strictly"):
+        at_prevalence(certificate(), 1.5)
+    with pytest.raises(ValueError, match="Give both"):
+        at_prevalence(certificate(), 0.1, cost_fn=1)
+    with pytest.raises(ValueError, match="hits must be between 0 and n"):
+        Share(5, 3)
+    with pytest.raises(NotCertified, match="no confidence is left"):
+        at_prevalence(Certificate(certificate().bounds, 0.04, 1, 1, ""), Estimate(0.1, 0.05, 0.2))
+    assert np.isfinite(at_prevalence(certificate(), 1e-9).npv)

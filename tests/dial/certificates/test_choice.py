@@ -4,7 +4,7 @@ from scipy.stats import norm
 
 from lossdial.dial import Objective, Surface
 from lossdial.dial.certificates.certificate import npv_at, precision_at
-from lossdial.dial.certificates.choice import certified_choice, parts
+from lossdial.dial.certificates.choice import certified_choice, choosing_and_certifying
 from lossdial.dial.certificates.evidence import NotCertified, digest_of, sketches
 
 FLOOR = Objective(maximize="precision", subject_to={"recall": 0.95})
@@ -90,7 +90,7 @@ def test_the_better_column_is_found():
 def test_groups_stay_whole():
     labels = np.tile([True, False, False], 60)
     groups = np.repeat(np.arange(60), 3)
-    choosing, certifying = parts(labels, groups, None, 0.95)
+    choosing, certifying = choosing_and_certifying(labels, groups, None, 0.95)
     assert not np.intersect1d(groups[choosing], groups[certifying]).size
     assert choosing.size + certifying.size == labels.size
     score = np.random.default_rng(0).standard_normal(180) + 2 * labels
@@ -223,7 +223,7 @@ def test_whether_all_lams_are_certified_does_not_depend_on_what_certifies():
     found = certified_choice(surface, floor, 0.95)
     assert found.certificate.n_positive == surface.n_positive
     assert "All 21 λ are certified at once" in found.certificate.note
-    choosing, _ = parts(surface.labels, None, 0.9, 0.95)
+    choosing, _ = choosing_and_certifying(surface.labels, None, 0.9, 0.95)
     other = np.array(surface.scores)
     spared = np.setdiff1d(np.arange(surface.labels.size), choosing[~surface.labels[choosing]])
     other[spared] = np.random.default_rng(1).standard_normal((spared.size, 1)) + 2 * surface.y[spared, None]

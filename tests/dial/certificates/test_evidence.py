@@ -10,9 +10,9 @@ from lossdial.dial.certificates.evidence import (
     NotCertified,
     Sketch,
     are_known,
+    certifying_scores,
     digest_of,
     one_of_each,
-    sample,
     sketches,
 )
 
@@ -49,7 +49,7 @@ def test_recall_over_patients_holds_and_over_rows_would_not():
         score = np.r_[score, rng.standard_normal(300)]
         groups = np.r_[patients, 1000 + np.arange(300)]
         for turn, given in enumerate((groups, None)):
-            threshold, _ = at_recall(sample(y, score, given), 0.95, 0.95)
+            threshold, _ = at_recall(certifying_scores(y, score, given), 0.95, 0.95)
             broken[turn] += norm.sf(threshold - 1.5) < 0.95
     assert broken[0] / 400 < 0.05 + 4 * np.sqrt(0.05 / 400)  # one failure in 30,000
     assert broken[1] / 400 > 0.15
@@ -59,14 +59,14 @@ def test_patients_with_rows_of_both_classes_are_noticed_and_the_cap_then_holds_w
     rng = np.random.default_rng(0)
     y = np.tile([1, 0, 0], 100)
     score = rng.standard_normal(300) + y
-    apart = sample(y, score, np.where(y == 1, np.arange(300), 1000 + np.arange(300)))
-    mixed = sample(y, score, np.repeat(np.arange(100), 3))
+    apart = certifying_scores(y, score, np.where(y == 1, np.arange(300), 1000 + np.arange(300)))
+    mixed = certifying_scores(y, score, np.repeat(np.arange(100), 3))
     assert mixed.paired
     assert not apart.paired
     assert (mixed.positive.size, mixed.negative.size) == (100, 100)
     assert mixed.unit == "group"
     assert "over groups (one row of each, drawn at random)" in str(at_recall(mixed, 0.9, 0.95)[1])
-    only = sample(y[y == 0].repeat(1).tolist() + [1] * 100, np.r_[score[y == 0], score[y == 1]])
+    only = certifying_scores(y[y == 0].repeat(1).tolist() + [1] * 100, np.r_[score[y == 0], score[y == 1]])
     assert at_recall(mixed, 0.9, 0.95)[1].fpr > at_recall(only, 0.9, 0.95)[1].fpr - 0.2
 
 
@@ -84,11 +84,11 @@ def test_patients_with_rows_of_both_classes_are_noticed_and_the_cap_then_holds_w
 )
 def test_what_cannot_certify_is_refused_with_the_reason(arguments, message):
     with pytest.raises(ValueError, match=message):
-        sample(*arguments)
+        certifying_scores(*arguments)
 
 
 def test_equal_weights_are_no_weights():
-    assert sample([0, 1], [1.0, 2.0], sample_weight=[3.0, 3.0]).positive.tolist() == [2.0]
+    assert certifying_scores([0, 1], [1.0, 2.0], sample_weight=[3.0, 3.0]).positive.tolist() == [2.0]
     assert issubclass(NotCertified, ValueError)
 
 
@@ -154,7 +154,7 @@ def test_a_law_that_moves_makes_no_copies():
 
 def test_a_damaged_sketch_is_named():
     for text in ("", "x", "0x1p0:all:@", "0x1p0:all:AAAA"):
-        with pytest.raises(ValueError, match=r"a sketch of rows is damaged .*; tune the point again"):
+        with pytest.raises(ValueError, match=r"a sketch of rows is damaged .*. Tune the point again"):
             Sketch.from_text(text)
 
 
@@ -178,13 +178,13 @@ def test_copies_without_groups_are_warned_of_and_ties_are_not(law):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(100):
-            sample(y, LAWS[law](rng, 600))
+            certifying_scores(y, LAWS[law](rng, 600))
     twice, score = np.repeat(y, 2), np.repeat(LAWS[law](rng, 600), 2)
     if law != "30 levels":  # of which every one comes often
-        with pytest.warns(UserWarning, match=r"\d+ of \d+ (posi|nega)tives have a score that comes 2 times exactly"):
-            sample(twice, score)
+        with pytest.warns(UserWarning, match=r"\d+ of \d+ (posi|nega)tives have a score that occurs 2 times exactly"):
+            certifying_scores(twice, score)
         with pytest.warns(UserWarning, match="Give groups, or keep one row of each"):
-            sample(twice[:-100], score[:-100])
+            certifying_scores(twice[:-100], score[:-100])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        sample(twice, score, groups=np.repeat(np.arange(600), 2))
+        certifying_scores(twice, score, groups=np.repeat(np.arange(600), 2))

@@ -7,8 +7,8 @@ from scipy.stats import norm
 
 from lossdial.base.errors import InputError
 from lossdial.dial import Dial, OperatingPoint, evaluate_points
-from lossdial.dial.certificates.certificate import bands
-from lossdial.dial.certificates.evidence import NotCertified, sample
+from lossdial.dial.certificates.certificate import rate_bands
+from lossdial.dial.certificates.evidence import NotCertified, certifying_scores
 from lossdial.dial.certificates.referral import referral_figures, two_cuts
 
 WANTED = {"npv": 0.97, "precision": 0.6, "prevalence": 0.1}
@@ -28,7 +28,7 @@ def triage():
 def draw(rng, n_positive=300, n_negative=2000, distance=2.5, levels=None):
     y = np.repeat([1, 0], [n_positive, n_negative])
     score = rng.standard_normal(y.size) + distance * y
-    return sample(y, score if levels is None else np.round(score * levels) / levels)
+    return certifying_scores(y, score if levels is None else np.round(score * levels) / levels)
 
 
 def truth(lower, threshold, prevalence, distance=2.5):
@@ -61,7 +61,7 @@ def test_the_band_is_the_smallest_of_all_pairs():
     def legal(t, kind):
         if np.isinf(t):
             return t < 0 if kind == "clear" else t > 0
-        recall, fpr = (float(v[0]) for v in bands(rows, [t], 0.8))
+        recall, fpr = (float(v[0]) for v in rate_bands(rows, [t], 0.8))
         if kind == "clear":
             return 0.7 * (1 - fpr) >= 0.85 * (0.7 * (1 - fpr) + 0.3 * (1 - recall)) and fpr < 1
         return 0.3 * recall >= 0.6 * (0.3 * recall + 0.7 * fpr) and recall > 0
@@ -146,8 +146,8 @@ def test_figures_are_those_of_a_count_restated_at_the_point_s_prevalence(triage)
     assert figures["missed"].value == pytest.approx(missed)
     hit, alarm = (actions[y == 1] == "act").mean(), (actions[y == 0] == "act").mean()
     assert figures["precision"].value == pytest.approx(0.1 * hit / (0.1 * hit + 0.9 * alarm))
-    assert [floor.metric for floor in evaluation.floors] == ["npv", "precision"]
-    assert evaluation.floors_met
+    assert [check.bound.metric.name for check in evaluation.bounds] == ["npv", "precision"]
+    assert evaluation.bounds_met
 
 
 def test_intervals_cover_the_true_workload(triage):

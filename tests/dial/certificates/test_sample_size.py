@@ -3,27 +3,27 @@ import pytest
 
 from lossdial.dial.certificates.bounds import shared_rank
 from lossdial.dial.certificates.certificate import at_recall
-from lossdial.dial.certificates.evidence import sample
+from lossdial.dial.certificates.evidence import certifying_scores
 from lossdial.dial.certificates.sample_size import precision_curve, reserved, sample_size
 
 
 def test_what_is_needed_what_is_there_and_what_it_reaches():
-    found = sample_size(0.95, 0.95, have=31)
-    assert (found.alone, found.have, found.affordable) == (59, 31, False)
+    found = sample_size(0.95, 0.95, available=31)
+    assert (found.needed, found.available, found.enough) == (59, 31, False)
     assert found.reachable == pytest.approx(0.05 ** (1 / 31))
     assert "you have 31 certifying positives" in str(found)
     assert "takes 59" in str(found)
     assert "recall >= 0.907 can be certified now" in str(found)
-    assert sample_size(0.95, 0.95, have=59).affordable
-    assert not sample_size(0.95, 0.95, have=60, choosing=True).affordable
-    assert sample_size(0.95, 0.95, have=69, choosing=True).affordable
+    assert sample_size(0.95, 0.95, available=59).enough
+    assert not sample_size(0.95, 0.95, available=60, choosing=True).enough
+    assert sample_size(0.95, 0.95, available=69, choosing=True).enough
 
 
 def test_more_positives_cost_less_precision():
     rng = np.random.default_rng(0)
     y = np.repeat([1, 0], [500, 5000])
     score = rng.standard_normal(5500) + 2 * y
-    offers = sample_size(0.95, 0.95, precision_at=precision_curve(y, score)).offers
+    offers = sample_size(0.95, 0.95, precision_at=precision_curve(y, score)).expectations
     assert [offer.positives for offer in offers[:2]] == [59, 94]
     recalls, precisions = [o.recall for o in offers], [o.precision for o in offers]
     assert recalls == sorted(recalls, reverse=True)
@@ -32,13 +32,13 @@ def test_more_positives_cost_less_precision():
 
 
 def test_the_expected_recall_is_what_certified_thresholds_have():
-    offer = sample_size(0.9, 0.95, misses=(2,)).offers[0]
+    offer = sample_size(0.9, 0.95, misses=(2,)).expectations[0]
     rng = np.random.default_rng(1)
     truths = []
     for _ in range(2000):
         y = np.r_[np.ones(offer.positives), np.zeros(20)]
         score = np.r_[rng.random(offer.positives), rng.random(20)]
-        truths.append(1 - at_recall(sample(y, score), 0.9, 0.95)[0])
+        truths.append(1 - at_recall(certifying_scores(y, score), 0.9, 0.95)[0])
     # A Beta law of standard deviation 0.017: the mean of 2,000 is within 0.0016 but once in 30,000 runs.
     assert np.mean(truths) == pytest.approx(offer.recall, abs=0.0016)
 
@@ -65,5 +65,5 @@ def test_wrong_input_is_named():
         sample_size(1.0)
     with pytest.raises(ValueError, match="confidence must"):
         sample_size(0.9, 1.0)
-    with pytest.raises(ValueError, match="have must be 0 or more"):
-        sample_size(0.9, have=-1)
+    with pytest.raises(ValueError, match="available must be 0 or more"):
+        sample_size(0.9, available=-1)

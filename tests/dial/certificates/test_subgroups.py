@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import norm
 
 from lossdial.dial.certificates.certificate import at_recall
-from lossdial.dial.certificates.evidence import NotCertified, sample
-from lossdial.dial.certificates.subgroups import at_recall_in_every_part, by_subgroup
+from lossdial.dial.certificates.evidence import NotCertified, certifying_scores
+from lossdial.dial.certificates.subgroups import at_recall_in_every_subgroup, by_subgroup
 
 
 def draw(rng, distances=(1.0, 2.0, 2.0), n_positive=80):
@@ -21,7 +21,7 @@ def test_the_floor_holds_in_every_part_at_once(distances):
     broken = 0
     for trial in range(500):
         y, score, by = draw(np.random.default_rng([1, trial]), distances)
-        threshold, certificate = at_recall_in_every_part(y, score, by, 0.9, 0.95)
+        threshold, certificate = at_recall_in_every_subgroup(y, score, by, 0.9, 0.95)
         worst = min(norm.sf(threshold - d) for d in distances)
         broken += worst < 0.9 or norm.sf(threshold) > certificate.fpr
     assert broken / 500 < 0.089
@@ -29,8 +29,8 @@ def test_the_floor_holds_in_every_part_at_once(distances):
 
 def test_a_floor_over_all_would_leave_the_worst_part_out():
     y, score, by = draw(np.random.default_rng(0), (0.5, 3.0, 3.0))
-    over_all, _ = at_recall(sample(y, score), 0.9, 0.95)
-    in_each, certificate = at_recall_in_every_part(y, score, by, 0.9, 0.95)
+    over_all, _ = at_recall(certifying_scores(y, score), 0.9, 0.95)
+    in_each, certificate = at_recall_in_every_subgroup(y, score, by, 0.9, 0.95)
     assert norm.sf(over_all - 0.5) < 0.9 < norm.sf(in_each - 0.5)
     assert [bound.metric for bound in certificate.bounds] == [
         "recall",
@@ -39,14 +39,14 @@ def test_a_floor_over_all_would_leave_the_worst_part_out():
         "recall in 2",
         "fpr",
     ]
-    assert "each of 3 parts at once" in str(certificate)
+    assert "each of 3 subgroups at once" in str(certificate)
 
 
 def test_the_report_counts_by_hand():
     y = np.array([1, 1, 0, 0, 1, 1, 0, 0])
     score = np.array([1.0, 0, 1, 0, 1, 1, 0, 0])
     found = by_subgroup(y, score, 0.5, ["a"] * 4 + ["b"] * 4)
-    a, b = found.parts
+    a, b = found.subgroups
     assert (a.name, a.recall.value, a.fpr.value, a.precision.value, a.alert_rate.value) == ("a", 0.5, 0.5, 0.5, 0.5)
     assert (b.recall.value, b.fpr.value, b.precision.value) == (1.0, 0.0, 1.0)
     assert found.recall_gap.value == 0.5
@@ -64,14 +64,14 @@ def test_a_wide_gap_is_seen_and_none_is_not_claimed():
 def test_parts_without_positives():
     y, score = np.array([1, 0, 0, 0]), np.array([2.0, 1.0, 0.0, 3.0])
     report = by_subgroup(y, score, 0.5, ["a", "a", "b", None])
-    assert [part.recall is None for part in report.parts] == [True, False, True]
+    assert [part.recall is None for part in report.subgroups] == [True, False, True]
     assert report.recall_gap is None
     assert "recall –" in str(report)
-    with pytest.raises(NotCertified, match="part 'b' has no positives"):
-        at_recall_in_every_part(np.tile(y, 60), np.tile(score, 60), ["a", "a", "b", "a"] * 60, 0.9, 0.95)
+    with pytest.raises(NotCertified, match="subgroup 'b' has no positives"):
+        at_recall_in_every_subgroup(np.tile(y, 60), np.tile(score, 60), ["a", "a", "b", "a"] * 60, 0.9, 0.95)
     y, score, by = draw(np.random.default_rng(0), n_positive=20)
-    with pytest.raises(NotCertified, match="part 0: you have 20 certifying positives"):
-        at_recall_in_every_part(y, score, by, 0.9, 0.95)
+    with pytest.raises(NotCertified, match="subgroup 0: you have 20 certifying positives"):
+        at_recall_in_every_subgroup(y, score, by, 0.9, 0.95)
     with pytest.raises(ValueError, match="by must have shape"):
         by_subgroup([0, 1], [1.0, 2.0], 0.5, [1])
 
@@ -83,12 +83,12 @@ def test_the_floor_that_a_refusal_offers_is_accepted(few):
     by = np.repeat(["H", "L", "rest"], [n + 100 for n in (*few, 200)])
     score = rng.standard_normal(y.size) + y
     with pytest.raises(NotCertified) as refused:
-        at_recall_in_every_part(y, score, by, 0.95, 0.95)
+        at_recall_in_every_subgroup(y, score, by, 0.95, 0.95)
     offered = float(re.search(r"recall >= ([0-9.]+) can be certified now", str(refused.value))[1])
-    _, certificate = at_recall_in_every_part(y, score, by, offered, 0.95)
+    _, certificate = at_recall_in_every_subgroup(y, score, by, offered, 0.95)
     assert certificate.recall == offered > 0.6
     with pytest.raises(NotCertified):
-        at_recall_in_every_part(y, score, by, offered + 0.002, 0.95)
+        at_recall_in_every_subgroup(y, score, by, offered + 0.002, 0.95)
 
 
 def patients(rng, n, likeness):
@@ -107,7 +107,7 @@ def test_the_intervals_of_parts_count_groups(likeness, n, recall):
         score, groups = patients(np.random.default_rng([2, n, trial]), n, likeness)
         y = np.append(np.ones(score.size, dtype=int), 0)
         found = by_subgroup(y, np.append(score, 0.0), norm.isf(recall), np.zeros(y.size), np.append(groups, n))
-        covered += found.parts[0].recall.low <= recall <= found.parts[0].recall.high
+        covered += found.subgroups[0].recall.low <= recall <= found.subgroups[0].recall.high
     assert covered / 300 > 0.899
 
 
@@ -130,12 +130,12 @@ def test_a_copy_adds_nothing_and_the_report_says_what_it_counts():
     copies = by_subgroup(
         *(np.repeat(column, 4) for column in (y, score)), 0.5, np.repeat(by, 4), np.repeat(np.arange(120), 4)
     )
-    for a, b in zip(alone.parts, copies.parts, strict=True):
+    for a, b in zip(alone.subgroups, copies.subgroups, strict=True):
         assert b.recall == pytest.approx(a.recall)
         assert (b.n_positive, b.groups) == (4 * a.n_positive, (a.n_positive, a.n_negative))
     assert "120 positives in 30 groups" in str(copies)
     assert "over rows; their 95 % intervals count groups" in str(copies)
-    assert "groups" not in str(alone)
+    assert "count groups" not in str(alone)
     with pytest.raises(ValueError, match="groups must have shape"):
         by_subgroup(y, score, 0.5, by, [1, 2])
 
@@ -151,6 +151,6 @@ def test_the_floor_over_all_holds_where_groups_span_parts():
     broken = 0
     for trial in range(300):
         score = np.random.default_rng([5, trial]).standard_normal(y.size) + mean
-        threshold, certificate = at_recall_in_every_part(y, score, by, 0.9, 0.95, groups, seed=trial)
+        threshold, certificate = at_recall_in_every_subgroup(y, score, by, 0.9, 0.95, groups, seed=trial)
         broken += norm.sf(threshold - easy) / 8 + 7 * norm.sf(threshold - hard) / 8 < certificate.bound("recall")
     assert broken / 300 < 0.10

@@ -1,7 +1,7 @@
-"""Budgets: at most so many alerts, certified on scores without labels, and what a busy day then brings."""
+"""Budgets of alerts: a cap on the alert rate, certified on scores without labels, and what a busy day then brings."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,209 +9,204 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import pdtr
 
 from lossdial.base.errors import InputError
+from lossdial.dial.calibration import AUTO, calibrations
 from lossdial.dial.certificates.bounds import needed, rank_for
-from lossdial.dial.certificates.evidence import NotCertified, digest_of, one_of_each, require_confidence
+from lossdial.dial.certificates.certificate import Bound, Certificate
+from lossdial.dial.certificates.evidence import NotCertified, digest_of, one_of_each, require_confidence, sketches
 from lossdial.dial.checks import BoolArray, FloatArray, as_groups, require_finite, require_open_unit
+from lossdial.dial.choice.objective import Objective
+from lossdial.dial.choice.selection import figures_of
+from lossdial.dial.metrics.registry import REPORT
+from lossdial.dial.points import Figures, OperatingPoint
+from lossdial.dial.surface import Surface
 
 
-@dataclass(frozen=True)
-class AlertCap:
-    """A threshold above which, with probability `confidence`, at most a share `rate` of new cases score.
-
-    `alerts` of the n scores it rests on were above. At a mean `volume` of cases a day the mean is at most `per_day`
-    alerts, and but for a share 1 - `quantile` of days there are at most `busy_day`: days that bring `volume` cases
-    each or, where `days` is not 0, that vary as the volumes of so many did. Alerts come `together` at a time.
-    """
-
-    threshold: float
-    rate: float
-    confidence: float
-    alerts: int
-    n: int
-    data: str
-    unit: str = "row"
-    volume: float | None = None
-    per_day: float | None = None
-    quantile: float = 0.95
-    busy_day: int | None = None
-    days: int = 0
-    together: float = 1.0
-
-    def __str__(self) -> str:
-        text = f"certified at {100 * self.confidence:.4g} %: alert_rate <= {self.rate:.4g} ({self.alerts} of {self.n})"
-        if self.unit == "group":
-            text += " over rows (one row each of groups drawn by their size)"
-        return f"{text}; {self.daily}." if self.daily else f"{text}."
-
-    @property
-    def daily(self) -> str:
-        """What the cap means a day; empty where no volume was given."""
-        if self.volume is None or self.per_day is None or self.busy_day is None:
-            return ""
-        return _told(self.volume, self.per_day, self.busy_day, self.quantile, self.days)
-
-    def to_json(self) -> dict[str, Any]:
-        """A dict of JSON's own types; `AlertCap(**data)` rebuilds it."""
-        return asdict(self)
+def capped_point(
+    surface: Surface,
+    point: OperatingPoint,
+    score_new: ArrayLike | None,
+    groups_new: ArrayLike | None,
+    rate: float,
+    volume: float | ArrayLike | None,
+    confidence: float,
+    quantile: float,
+    name: str,
+) -> OperatingPoint:
+    """A point at another's λ whose alerts keep to a rate, certified on unlabelled scores, measured on the surface."""
+    column = surface.column(point.lam, f"point {point.name!r}")
+    score, groups = surface.score(column), surface.samples.groups
+    if score_new is None and surface.samples.weight is not None:
+        raise NotCertified("score_new", "is needed, the scores of cases as they come: the rows here are weighted")
+    if score_new is None:
+        score_new, groups_new = score, groups
+    threshold, certificate = cap_alerts(score_new, rate, confidence, groups_new, volume=volume, quantile=quantile)
+    objective = Objective(maximize="recall", subject_to={"alert_rate": rate})
+    capped = replace(
+        point,
+        name=name,
+        threshold=threshold,
+        description=f"{objective} at confidence {confidence:g}",
+        metrics={},
+        n_positive=surface.n_positive,
+        n_negative=surface.n_negative,
+        feasible=True,
+        note="",
+        crossfit={},
+        objective=objective,
+        missed=(),
+        certificate=certificate,
+        chosen_on=f"{point.chosen_on} {sketches(None, score_new)}".strip(),
+        holding="",
+        lower=None,
+    )
+    if capped.calibration is None:
+        capped = replace(capped, calibration=calibrations(surface.at(column), AUTO)[0])
+    return replace(capped, metrics=Figures(lambda: figures_of(surface, capped, [*REPORT, "alert_rate"])))
 
 
 def cap_alerts(
     score: ArrayLike,
-    rate: float | None = None,
-    *,
-    per_day: float | None = None,
-    volume: float | ArrayLike | None = None,
+    rate: float,
     confidence: float = 0.95,
-    quantile: float = 0.95,
     groups: ArrayLike | None = None,
+    *,
+    volume: float | ArrayLike | None = None,
+    quantile: float = 0.95,
     seed: int = 0,
-) -> AlertCap:
-    """The least threshold that keeps the alert rate of new cases under a cap, from scores (n,) alone.
+) -> tuple[float, Certificate]:
+    """The least threshold that keeps the alert rate of new cases below `rate`, and its certificate, from scores (n,).
 
-    The cap is a share `rate` of all cases, or `per_day` alerts on average where `volume` cases come a day: a number, if
-    each day brings as many, or what came on each of some days. The threshold is an order statistic of the scores, which
-    itself is no alert. The scores must be drawn as the new cases will be, with their share of positives: an alert rate
-    does not travel.
+    The threshold is an order statistic of the scores, which itself raises no alert. The scores must be drawn as the new
+    cases will be, with their share of positives: an alert rate does not hold at another prevalence. With a `volume` of
+    cases a day, the note of the certificate says what a busy day brings.
 
-    Cases, alerts and volumes are rows. Where rows come in `groups` (a patient's), those of one are no independent
-    draws: groups are drawn with a chance that is proportional to their number of rows, and one row of each of these is
-    drawn, which are then independent draws of rows. No new group is taken to be larger than the largest of these. On a
-    busy day the rows of a group are taken to come together.
+    Cases and alerts are rows. The rows of a group (a patient's) are not independent: groups are drawn with a
+    probability proportional to their number of rows, and one row of each is drawn; these are independent draws of rows.
+    No new group is assumed to be larger than the largest of these. On a busy day the rows of a group are assumed to
+    come together.
 
-    >>> found = cap_alerts(np.arange(1000.0), per_day=30, volume=600)
-    >>> found.rate, found.threshold, found.busy_day
-    (0.05, 961.0, 39)
+    >>> threshold, certificate = cap_alerts(np.arange(1000.0), 0.05, volume=600)
+    >>> threshold, str(certificate.bounds[0])
+    (961.0, 'alert_rate <= 0.05 (38 of 1000)')
     """
     require_confidence(confidence)
-    require_open_unit("quantile", quantile)
-    share, mean = rate_of(rate, per_day, volume), mean_volume(volume)
-    given, names = _scores(score, groups)
-    values = np.sort(given if names is None else given[_drawn(names, seed)])
+    if not 0 < rate < 1:
+        raise InputError("rate", "must lie strictly between 0 and 1", got=rate)
+    values, names = _scores(score, groups)
+    drawn = np.sort(values if names is None else values[_drawn(names, seed)])
     risk = 1 - confidence
-    rank = rank_for(values.size, 1 - share, risk)
+    rank = rank_for(drawn.size, 1 - rate, risk)
     if rank == 0:
         raise NotCertified(
-            f"{values.size} scores cannot certify an alert rate of {share:g} at confidence {confidence:g}: that takes "
-            f"{needed(1 - share, risk)}; {1 - risk ** (1 / values.size):.3g} can be certified now."
+            "",
+            f"{drawn.size} scores cannot certify an alert rate of {rate:g} at confidence {confidence:g}: that takes "
+            f"{needed(1 - rate, risk)}; {1 - risk ** (1 / drawn.size):.3g} can be certified now.",
         )
-    threshold = float(values[values.size - rank])
-    together = 1.0 if names is None else _together(names, given > threshold)
-    return AlertCap(
-        threshold=threshold,
-        rate=share,
-        confidence=confidence,
-        alerts=int(np.count_nonzero(values > threshold)),
-        n=values.size,
-        data=digest_of(np.zeros(values.size, dtype=np.bool_), values),
-        unit="row" if names is None else "group",
-        volume=mean,
-        per_day=None if mean is None else share * mean,
-        quantile=quantile,
-        busy_day=None if volume is None else _busy(quantile, share, volume, together),
-        days=_days(volume),
-        together=together,
-    )
+    threshold = float(drawn[drawn.size - rank])
+    note = ""
+    if volume is not None:
+        together = 1.0 if names is None else alerts_together(names, values > threshold)
+        daily = spell_daily(rate, volume, quantile, together)
+        note = f"{daily[0].upper()}{daily[1:]}."
+    bound = Bound("alert_rate", rate, False, int(np.count_nonzero(drawn > threshold)), drawn.size, risk)
+    data = digest_of(np.zeros(drawn.size, dtype=np.bool_), drawn)
+    return threshold, Certificate((bound,), confidence, 0, 0, data, note=note, n_unlabelled=drawn.size)
 
 
-def daily(rate: float, volume: float | ArrayLike, quantile: float = 0.95) -> str:
-    """What an alert rate means where so many cases come a day, on the mean day and on a busy one.
-
-    >>> daily(0.05, 600)
-    'at 600 cases a day 30 alerts on average at most, and at most 39 on 95 % of days with as many cases'
-    """
-    mean = float(np.mean(np.asarray(volume, dtype=np.float64)))
-    return _told(mean, rate * mean, _busy(quantile, rate, volume), quantile, _days(volume))
-
-
-def _days(volume: float | ArrayLike | None) -> int:
-    """How many days' volumes were given; 0 for a number that is each day's."""
-    return 0 if volume is None or np.ndim(volume) == 0 else np.size(volume)
-
-
-def _told(volume: float, per_day: float, busy_day: int, quantile: float, days: int) -> str:
-    which = f"that vary as those {days} did" if days else "with as many cases"
-    a_day = f"a day on the mean of {days} days" if days else "a day"
-    return (
-        f"at {volume:g} cases {a_day} {per_day:.4g} alerts on average at most, and at most {busy_day} on "
-        f"{100 * quantile:.4g} % of days {which}"
-    )
-
-
-def _busy(quantile: float, rate: float, volume: float | ArrayLike, together: float = 1.0) -> int:
-    """The least number of alerts that a day keeps to with probability `quantile`.
-
-    Alerts come by Poisson's law, `together` at a time, at `rate` times the day's volume. Of D volumes the next is taken
-    to be one of D + 1 that are alike in law, and, to be safe, above all.
-    """
-    days = np.atleast_1d(np.asarray(volume, dtype=np.float64))
-    given = _days(volume)
-    alike = given + 1 if given else 1
-    if given and given <= quantile * alike:
-        raise ValueError(
-            f"volume holds {given} days, which cannot tell what {100 * quantile:g} % of days keep to; give more "
-            f"than {quantile / (1 - quantile):.4g}, or one number if each day brings as many."
-        )
-
-    def kept(count: int) -> bool:
-        return bool(pdtr(count // together, rate * days / together).sum() >= quantile * alike)
-
-    low, high = -1, 1
-    while not kept(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if kept(middle) else (middle, high)
-    return high
-
-
-def mean_volume(volume: float | ArrayLike | None) -> float | None:
-    """The cases that come on the mean day."""
-    if volume is None:
-        return None
-    days = np.asarray(volume, dtype=np.float64)
-    mean = float(days.mean()) if days.ndim < 2 and days.size else math.nan
-    if not (mean > 0 and math.isfinite(mean) and (days >= 0).all()):
-        raise ValueError(
-            f"volume must be a positive number of cases a day, or those of each of some days; got {volume}."
-        )
-    return mean
-
-
-def rate_of(rate: float | None, per_day: float | None, volume: float | ArrayLike | None) -> float:
-    """The cap as a share of all cases."""
-    mean = mean_volume(volume)
+def alert_rate_of(rate: float | None, per_day: float | None, volume: float | ArrayLike | None) -> float:
+    """A cap as a share of all cases: `rate`, or `per_day` alerts where `volume` cases come a day."""
+    mean = None if volume is None else mean_volume(volume)
     if (rate is None) == (per_day is None):
-        raise ValueError("give either rate, a share of all cases, or per_day with the volume of cases a day.")
+        raise InputError("rate", "or {per_day} with {volume} must be given", remedy="Give one of the two.")
     if per_day is not None:
         if mean is None:
-            raise ValueError("per_day needs volume, the cases that come a day: per_day=20, volume=1000, say.")
+            raise InputError(
+                "per_day", "needs {volume}, the cases that come a day", remedy="Say {per_day=20} and {volume=1000}."
+            )
         if not 0 < per_day < mean:
             raise InputError("per_day", f"must lie strictly between 0 and the volume, {mean:g}", got=per_day)
         rate = per_day / mean
     if rate is None or not 0 < rate < 1:
-        raise ValueError(f"the cap on the alert rate must lie strictly between 0 and 1; got {rate}.")
+        raise InputError("rate", "must lie strictly between 0 and 1", got=rate)
     return rate
 
 
+def mean_volume(volume: float | ArrayLike) -> float:
+    """The cases that come on the mean day."""
+    days = np.asarray(volume, dtype=np.float64)
+    mean = float(days.mean()) if days.ndim < 2 and days.size else math.nan
+    if not (mean > 0 and math.isfinite(mean) and (days >= 0).all()):
+        raise InputError(
+            "volume", "must be a positive number of cases a day, or those of each of some days", got=volume
+        )
+    return mean
+
+
+def spell_daily(rate: float, volume: float | ArrayLike, quantile: float = 0.95, together: float = 1.0) -> str:
+    """What an alert rate means where so many cases come a day: on the mean day, and on a busy one.
+
+    >>> spell_daily(0.05, 600)
+    'at 600 cases a day 30 alerts on average at most, and at most 39 on 95 % of days with as many cases'
+    """
+    mean, days = mean_volume(volume), 0 if np.ndim(volume) == 0 else np.size(volume)
+    which = f"that vary as those {days} did" if days else "with as many cases"
+    a_day = f"a day on the mean of {days} days" if days else "a day"
+    return (
+        f"at {mean:g} cases {a_day} {rate * mean:.4g} alerts on average at most, and at most "
+        f"{busy_day(rate, volume, quantile, together)} on {100 * quantile:.4g} % of days {which}"
+    )
+
+
+def busy_day(rate: float, volume: float | ArrayLike, quantile: float = 0.95, together: float = 1.0) -> int:
+    """The least number of alerts that a day does not exceed with probability `quantile`.
+
+    Alerts are a Poisson variable, `together` at a time, with a mean of `rate` times the volume of the day. The next of
+    D given volumes is one of D + 1 from the same distribution and, to be safe, above all of them.
+
+    >>> busy_day(0.05, 600)
+    39
+    """
+    require_open_unit("quantile", quantile)
+    days = np.atleast_1d(np.asarray(volume, dtype=np.float64))
+    total = 1 if np.ndim(volume) == 0 else days.size + 1
+    if total > 1 and days.size <= quantile * total:
+        raise InputError(
+            "volume",
+            f"holds {days.size} days, which cannot tell what {100 * quantile:g} % of days keep to",
+            remedy=f"Give more than {quantile / (1 - quantile):.4g}, or one number if each day brings as many.",
+        )
+
+    def suffices(count: int) -> bool:
+        return bool(pdtr(count // together, rate * days / together).sum() >= quantile * total)
+
+    low, high = -1, 1
+    while not suffices(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if suffices(middle) else (middle, high)
+    return high
+
+
+def alerts_together(names: NDArray[np.intp], alert: BoolArray) -> float:
+    """The mean number of alerts in the group of an alert, itself included; of rows where no row is an alert."""
+    counts = np.bincount(names, alert) if alert.any() else np.bincount(names)
+    return float(np.square(counts).sum() / counts.sum())
+
+
 def _scores(score: ArrayLike, groups: ArrayLike | None) -> tuple[FloatArray, NDArray[np.intp] | None]:
-    values = np.asarray(score)
+    values: NDArray[Any] = np.asarray(score)
     if values.ndim != 1 or values.size == 0:
-        raise ValueError(f"score must be the scores (n,) of one λ, n > 0; got shape {values.shape}.")
+        raise InputError("score_new", "must be the scores (n,) of one λ, n > 0", got=values.shape)
     require_finite(values[None])
     if groups is not None and np.shape(groups) != values.shape:
-        raise ValueError(f"groups must have shape ({values.size},), one name per row; got {np.shape(groups)}.")
+        raise InputError("groups_new", f"must have shape ({values.size},), one name per row", got=np.shape(groups))
     return values, as_groups(groups, values.size)
 
 
 def _drawn(names: NDArray[np.intp], seed: int) -> NDArray[np.intp]:
-    """Independent draws of rows (n,): groups with a chance in proportion to their size, and one row of each."""
+    """Independent draws of rows (n,): groups with a probability proportional to their size, and one row of each."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
     sizes = np.bincount(names)
-    taken = rng.random(sizes.size) * sizes.max() < sizes
-    return one_of_each(names, taken[names], seed)
-
-
-def _together(names: NDArray[np.intp], alert: BoolArray) -> float:
-    """How many alerts come with an alert, itself included, on average; how many rows with a row where none is one."""
-    counts = np.bincount(names, alert) if alert.any() else np.bincount(names)
-    return float(np.square(counts).sum() / counts.sum())
+    chosen = rng.random(sizes.size) * sizes.max() < sizes
+    return one_of_each(names, chosen[names], seed)

@@ -1,8 +1,8 @@
-"""Exact bounds on a share, whatever the law behind it: order statistics, binomial counts, simultaneous bands.
+"""Exact bounds on a share for any distribution: order statistics, binomial counts, simultaneous bands.
 
-Let S₁ … S_n be independent scores of one law and S_(k) the k-th smallest. The share of that law at or above S_(k) is
-Beta(n-k+1, k) where the law is continuous, and stochastically greater where it has ties. That alone gives a threshold
-with a floor on recall, without a model of the scores and without paying for the thresholds that were looked at.
+Let S₁ … S_n be independent scores of one distribution and S_(k) the k-th smallest. The share of that distribution at or
+above S_(k) is Beta(n-k+1, k) where it is continuous, and stochastically greater where it has ties. This alone gives a
+threshold with a floor on recall: no model of the scores is needed, and no correction for the thresholds looked at.
 """
 
 from collections.abc import Callable
@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import bdtr, bdtrc, betaincinv, gammaln, xlogy
 
+from lossdial.base.errors import InputError
 from lossdial.dial.checks import FloatArray, require_open_unit
 
 MOST = 0.98
-"""The share of the risk that a floor on recall may take; the cap on FPR that goes with it gets the rest."""
+"""The largest share of the risk that a floor on recall takes; the cap on FPR gets the rest."""
 _TAIL = 1e-18
 _RANKS_AT_EITHER_END = 16
 _GROWTH = 1.15
@@ -42,7 +43,7 @@ def rank_for(n: int, floor: float, risk: float) -> int:
 
 
 def shared_rank(n: int, floor: float, risk: float) -> int:
-    """`rank_for` a floor on recall that leaves some of the risk to a cap on FPR, if it can; 0 where there is none.
+    """The rank for a floor on recall that leaves some risk to a cap on FPR where it can; 0 where there is none.
 
     >>> shared_rank(58, 0.95, 0.05), shared_rank(59, 0.95, 0.05), shared_rank(100, 0.95, 0.05)
     (0, 1, 2)
@@ -69,7 +70,7 @@ def needed(floor: float, risk: float, misses: int = 0) -> int:
     require_floor(floor)
     require_open_unit("risk", risk)
     if misses < 0:
-        raise ValueError(f"misses must be 0 or more; got {misses}.")
+        raise InputError("misses", "must be 0 or more", got=misses)
     low, high = misses, misses + 1
     while bdtr(misses, high, 1 - floor) > risk:
         low, high = high, 2 * high
@@ -80,7 +81,7 @@ def needed(floor: float, risk: float, misses: int = 0) -> int:
 
 
 def lower_share(hits: float, n: float, risk: float) -> float:
-    """The Clopper-Pearson lower bound on a share of which `hits` in n were seen; it fails at most with `risk`.
+    """The Clopper-Pearson lower bound on a share, after `hits` in n; it fails with probability `risk` at most.
 
     >>> round(lower_share(59, 59, 0.05), 4)
     0.9505
@@ -89,7 +90,7 @@ def lower_share(hits: float, n: float, risk: float) -> float:
 
 
 def upper_share(hits: float, n: float, risk: float) -> float:
-    """The Clopper-Pearson upper bound on a share of which `hits` in n were seen; it fails at most with `risk`.
+    """The Clopper-Pearson upper bound on a share, after `hits` in n; it fails with probability `risk` at most.
 
     >>> round(upper_share(0, 100, 0.05), 4)
     0.0295
@@ -97,45 +98,46 @@ def upper_share(hits: float, n: float, risk: float) -> float:
     return 1 - lower_share(n - hits, n, risk)
 
 
-def chance(
-    kept: int, n: int, raised: int, m: int, edge: Callable[[FloatArray], FloatArray], paired: bool = False
+def p_value(
+    tp: int, n: int, fp: int, m: int, boundary: Callable[[FloatArray], FloatArray], paired: bool = False
 ) -> float:
-    """A p-value for 'the FPR is `edge(recall)` or more', where `kept` of n positives and `raised` of m negatives were
-    accepted; `edge` rises with recall.
+    """A p-value for 'the FPR is `boundary(recall)` or more', after `tp` of n positives and `fp` of m negatives.
 
-    At every recall R the counts have p-values P(Bin(n, R) ≥ kept) and P(Bin(m, edge(R)) ≤ raised); Fisher's rule
-    combines them, or twice the lesser where some unit gave rows to both classes (`paired`). The greatest over R holds
-    whatever R is; within a cell of R the greater R counts for the one and the lesser for the other.
+    `boundary` rises with recall. At every recall R the counts have p-values P(Bin(n, R) ≥ tp) and
+    P(Bin(m, boundary(R)) ≤ fp). Fisher's rule combines them, or twice the lesser where some unit gave rows to both
+    classes (`paired`). The greatest over R is valid for every R; within a cell of R the greater R counts for the one
+    and the lesser for the other.
 
-    >>> round(chance(90, 100, 20, 1000, lambda recall: recall / 10), 6) < 1e-6
+    >>> round(p_value(90, 100, 20, 1000, lambda recall: recall / 10), 6) < 1e-6
     True
     """
-    low, high = lower_share(kept, n, 1e-9), upper_share(kept, n, 0.2)
+    low, high = lower_share(tp, n, 1e-9), upper_share(tp, n, 0.2)
     cells = np.concatenate([[0.0], np.linspace(low, high, 120), [1.0]])
-    least, most = edge(cells[:-1]), cells[1:]
-    of_kept = bdtrc(kept - 1, n, most) if kept else np.ones(most.size)
-    of_raised = np.where(least > 1, 0.0, bdtr(raised, m, np.minimum(least, 1.0)))
+    least, most = boundary(cells[:-1]), cells[1:]
+    of_tp = bdtrc(tp - 1, n, most) if tp else np.ones(most.size)
+    of_fp = np.where(least > 1, 0.0, bdtr(fp, m, np.minimum(least, 1.0)))
     if paired:
-        return float(np.minimum(1, 2 * np.minimum(of_kept, of_raised)).max())
-    both = np.maximum(of_kept * of_raised, 1e-300)
+        return float(np.minimum(1, 2 * np.minimum(of_tp, of_fp)).max())
+    both = np.maximum(of_tp * of_fp, 1e-300)
     return float((both * (1 - np.log(both))).max())
 
 
 def require_floor(floor: float, name: str = "floor") -> None:
+    """Stop where no sample could certify such a share."""
     if not 0 < floor < 1:
-        reason = " No finite sample certifies a share of 1; ask for 0.99, say." if floor == 1 else ""
-        raise ValueError(f"a certified {name} must lie strictly between 0 and 1; got {floor}.{reason}")
+        remedy = "No finite sample certifies a share of 1; ask for 0.99, say." if floor == 1 else ""
+        raise InputError(name, "must lie strictly between 0 and 1", got=floor, remedy=remedy)
 
 
 @lru_cache(maxsize=64)
 def lower_band(n: int, risk: float) -> FloatArray:
-    """Floors (n+1,) on the shares at or above S_(1) … S_(n), all of which hold at once with probability 1 - risk.
+    """Floors (n+1,) on the shares at or above S_(1) … S_(n) that all hold at once with probability 1 - risk.
 
-    A band after Berk and Jones: each floor is the quantile of its own Beta law at one local risk η, the greatest for
-    which the chance that any fails is at most `risk`. That chance is exact: the count of uniforms below a boundary is a
-    Poisson process conditioned on its end (Moscovich & Nadler 2017). Only about log n ranks carry a floor of their
-    own, densest at both ends; every other takes that of the next greater one, which is safe because a share falls in
-    its rank. The last entry, 0, is for 'above all n'.
+    A band after Berk and Jones: each floor is the quantile of its own Beta distribution at one local risk η, the
+    greatest for which the probability that any fails is at most `risk`. This probability is exact: the count of
+    uniforms below a boundary is a Poisson process conditioned on its end (Moscovich & Nadler 2017). Only about log n
+    ranks carry a floor of their own, densest at both ends. Every other rank takes the floor of the next greater one,
+    which is safe because the share falls with the rank. The last entry, 0, is for 'above all n'.
 
     >>> band = lower_band(100, 0.05)
     >>> band[:3].round(3).tolist(), float(band[-1])
@@ -150,7 +152,7 @@ def lower_band(n: int, risk: float) -> FloatArray:
         return 1 - _all_hold(n, ranks, float(np.exp(log_eta))) - risk
 
     least, most = np.log(risk / ranks.size), np.log(risk)
-    # Bonferroni is the least that is ever needed; stopping short of the root keeps to its safe side.
+    # η is never less than Bonferroni's; stopping short of the root stays on its safe side.
     eta = float(np.exp(brentq(excess, least, most, xtol=1e-3) - 1e-3)) if ranks.size > 1 else risk
     floors = floor_of(n, ranks, eta)
     band = np.append(floors[np.searchsorted(ranks, np.arange(1, n + 1))], 0.0)
@@ -159,7 +161,7 @@ def lower_band(n: int, risk: float) -> FloatArray:
 
 
 def _ranks(n: int) -> FloatArray:
-    """Ranks that carry a floor of their own: all near either end, then ever fewer; the last is n."""
+    """Ranks that carry a floor of their own: all near either end, fewer towards the middle; the last is n."""
     steps = [*range(1, _RANKS_AT_EITHER_END + 1)]
     while steps[-1] < n / 2:
         steps.append(int(steps[-1] * _GROWTH) + 1)
@@ -181,13 +183,13 @@ def _all_hold(n: int, ranks: FloatArray, eta: float) -> float:
         mass, first = mass[start : n + 1 - first], first + start
         if mass.size == 0:
             return 0.0
-        kept = np.flatnonzero(mass > _TAIL * mass.max())
-        mass, first = mass[kept[0] : kept[-1] + 1], first + int(kept[0])
+        relevant = np.flatnonzero(mass > _TAIL * mass.max())
+        mass, first = mass[relevant[0] : relevant[-1] + 1], first + int(relevant[0])
     last = _poisson(n - first - np.arange(mass.size), n * (1 - at))
     return float(mass @ last / _poisson(n, n))
 
 
 def _poisson(count: ArrayLike, rate: float) -> FloatArray:
-    """P(N = count) of a Poisson law."""
+    """P(N = count) for a Poisson variable."""
     k = np.asarray(count, dtype=np.float64)
     return np.exp(xlogy(k, rate) - rate - gammaln(k + 1))

@@ -1,15 +1,24 @@
-"""The certified choice: rows that choose, rows that certify, a bound from these, a certificate."""
+"""The certified choice: rows that choose, rows that certify, a bound from these, a certificate, a point.
+
+- A floor on recall, or a cap on FPR (or specificity): the order statistic of that class is the threshold, and the other
+  figure is bounded on the other class at what is left of the risk.
+- A cap on the alert rate, alone and at the prevalence of the data: an order statistic of all certifying rows.
+- Precision, NPV, f1 and the like, at a stated prevalence: none of them is monotone in the threshold. A third of the
+  rows picks a threshold that should keep them and an order to go on in; the others test one threshold after the other
+  until one fails.
+- No bound: the point is chosen on one part, and recall and FPR are certified on the other.
+"""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.dial.certificates.bounds import chance, rank_for, shared_rank
+from lossdial.base.errors import InputError
+from lossdial.dial.certificates.bounds import p_value, rank_for, shared_rank
 from lossdial.dial.certificates.certificate import (
     Bound,
     Certificate,
@@ -18,12 +27,18 @@ from lossdial.dial.certificates.certificate import (
     at_fpr,
     at_recall,
     at_threshold,
-    cap_at,
-    floor_at,
+    fpr_cap,
+    recall_floor,
 )
-from lossdial.dial.certificates.evidence import NotCertified, Sample, require_confidence, sample, sketches
+from lossdial.dial.certificates.evidence import (
+    CertifyingScores,
+    NotCertified,
+    certifying_scores,
+    require_confidence,
+    sketches,
+)
 from lossdial.dial.certificates.sample_size import CHOOSING, reserved, sample_size
-from lossdial.dial.certificates.subgroups import at_recall_in_every_part
+from lossdial.dial.certificates.subgroups import at_recall_in_every_subgroup
 from lossdial.dial.checks import BoolArray, FloatArray
 from lossdial.dial.choice.objective import Objective
 from lossdial.dial.choice.selection import select
@@ -32,20 +47,23 @@ from lossdial.dial.metrics.ranking import Counts
 from lossdial.dial.surface import Surface
 
 AT_THE_FLOOR = ("precision", "specificity", "fpr", "alert_rate", "lift")
-"""Aims that a floor on recall alone holds back: the greatest threshold that keeps it serves them best."""
+"""Metrics that only a floor on recall holds back: the greatest threshold that keeps the floor is best for them."""
 AT_THE_CAP = ("recall", "npv")
 _MANY, _APART = 10, 0.6
-"""So many λ of a mean correlation below that are certified all at once: they differ in which positives they miss."""
+"""So many λ, whose scores correlate less than that, are certified all at once: they miss different positives."""
 _SHARED = 0.01
 _STEPS = 200
 _SEQUENCE = 0.9
-"""The share of the risk that a sequence of tests takes; bands on recall and FPR, which travel, get the rest."""
+"""The share of the risk that a sequence of tests takes; bands on recall and FPR take the rest."""
 
 
 @dataclass(frozen=True)
 class CertifiedChoice:
-    """Column and threshold of a surface with their certificate; sketches of other rows that chose ('' if none), the
-    indices (k,) of the rows that certify, and how many λ they certify at once."""
+    """Column and threshold of a surface, and their certificate.
+
+    `chosen_on` are sketches of other rows that chose ('' if none did), `certifying` the indices (k,) of the rows that
+    certify, and `at_once` the number of λ that they certify at once.
+    """
 
     index: int
     threshold: float
@@ -56,47 +74,62 @@ class CertifiedChoice:
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
-    """An objective taken apart: what is optimised, the figures that are bounded, and the one that sets the threshold
-    as an order statistic ('' if none does)."""
+class _Task:
+    """An objective taken apart: what is optimised, the bounded metrics, and the one whose order statistic sets the
+    threshold ('' if none does)."""
 
     objective: Objective
     confidence: float
     metric: Metric
-    figures: Mapping[str, tuple[CountMetric, float]]
+    bounds: Mapping[str, tuple[CountMetric, float]]
     anchor: str
 
     @classmethod
-    def of(cls, objective: Objective, confidence: float, prevalence: float) -> "_Asked":
-        metric, bounds = objective.unfolded(prevalence)
-        figures = {m.name: (m, value) for m, value in bounds if isinstance(m, CountMetric)}
-        if len(figures) < len(bounds):
-            unfit = ", ".join(m.name for m, _ in bounds if not isinstance(m, CountMetric))
-            raise NotCertified(f"only figures at a threshold can be certified; {unfit} is none. Leave confidence out.")
-        if "alert_rate" in figures and (len(figures) > 1 or objective.prevalence is not None):
+    def of(cls, objective: Objective, confidence: float, prevalence: float) -> "_Task":
+        metric, all_bounds = objective.unfolded(prevalence)
+        bounds = {m.name: (m, value) for m, value in all_bounds if isinstance(m, CountMetric)}
+        if len(bounds) < len(all_bounds):
+            others = ", ".join(m.name for m, _ in all_bounds if not isinstance(m, CountMetric))
             raise NotCertified(
-                "a cap on alert_rate is certified alone and at the data's own prevalence; bound recall or fpr instead, "
-                "and point.at(prevalence=...) says what alert rate follows."
+                "", f"only metrics at a threshold can be certified; {others} is none. Leave {{confidence}} out."
             )
-        anchor = next((name for name in ("recall", "fpr", "specificity", "alert_rate") if name in figures), "")
-        if anchor != "alert_rate":
-            require_prevalence_for(objective, figures)
-        return cls(objective, confidence, metric, figures, anchor)
+        if "alert_rate" in bounds and (len(bounds) > 1 or objective.prevalence is not None):
+            raise NotCertified(
+                "",
+                "a cap on alert_rate is certified alone and at the data's own prevalence; bound recall or fpr instead, "
+                "and point.at(prevalence=...) says what alert rate follows.",
+            )
+        anchor = next((name for name in ("recall", "fpr", "specificity", "alert_rate") if name in bounds), "")
+        free = {"recall", "fpr", "specificity", "balanced_accuracy", "g_mean", "alert_rate"}
+        moving = [name for name in bounds if name not in free]
+        if moving and objective.prevalence is None:
+            raise NotCertified(
+                "",
+                f"a certified bound on {', '.join(moving)} holds at a stated prevalence only; give "
+                "{prevalence=0.01}, say (that of the data is itself only estimated).",
+            )
+        return cls(objective, confidence, metric, bounds, anchor)
 
     @property
     def settled(self) -> bool:
-        """Whether the anchoring bound alone gives the threshold, whatever the rows say of the aim."""
+        """Whether the anchoring bound alone gives the threshold, whatever the rows say of the objective."""
         return bool(self.anchor) and self.metric.name in (AT_THE_FLOOR if self.anchor == "recall" else AT_THE_CAP)
 
     @property
     def in_sequence(self) -> bool:
-        return bool(self.figures) and not self.anchor
+        """Whether thresholds are tested one after the other."""
+        return bool(self.bounds) and not self.anchor
 
-    def tuned(self, labels: BoolArray) -> Objective:
-        """The objective with the anchoring bound where certifying will put it: the order statistic's expected share."""
+    @property
+    def floor(self) -> float | None:
+        """The floor on recall, where it sets the threshold."""
+        return self.bounds["recall"][1] if self.anchor == "recall" else None
+
+    def as_certified(self, labels: BoolArray) -> Objective:
+        """The objective with the anchoring bound where certifying puts it: at the order statistic's expected share."""
         if not self.anchor:
             return self.objective
-        value, risk = self.figures[self.anchor][1], 1 - self.confidence
+        value, risk = self.bounds[self.anchor][1], 1 - self.confidence
         capped = self.anchor in ("fpr", "alert_rate")
         n = labels.size if self.anchor == "alert_rate" else int(np.sum(labels == (self.anchor == "recall")))
         if self.anchor == "recall":
@@ -108,30 +141,39 @@ class _Asked:
         bounds = {**self.objective.subject_to, self.anchor: 1 - share if capped else share}
         return replace(self.objective, subject_to=bounds)
 
-    def figure(self, metric: CountMetric, recall: ArrayLike, fpr: ArrayLike) -> FloatArray:
-        """A figure from rates, at the prevalence (one half where it plays no part: `require_prevalence_for`)."""
+    def value(self, metric: CountMetric, recall: ArrayLike, fpr: ArrayLike) -> FloatArray:
+        """A metric from rates, at the objective's prevalence; one half where the metric does not depend on it."""
         # `metric` is at the objective's prevalence already, whatever share the counts have.
         share = 0.5 if self.objective.prevalence is None else self.objective.prevalence
         counts = Counts(np.asarray(recall) * share, np.asarray(fpr) * (1 - share), share, 1 - share)
         return np.asarray(metric.function(counts))
 
+    def gain(self, prevalence: float, recall: FloatArray, fpr: FloatArray) -> FloatArray:
+        """What is optimised, or the first bounded metric where that is none at a threshold; more is better."""
+        metric = self.metric if isinstance(self.metric, CountMetric) else next(iter(self.bounds.values()))[0]
+        counts = Counts(recall * prevalence, fpr * (1 - prevalence), prevalence, 1 - prevalence)
+        return np.asarray(metric.function(counts)) * (1.0 if metric.greater_is_better else -1.0)
+
     @cached_property
-    def _edges(self) -> FloatArray:
-        """At even steps of recall from 0 to 1, the FPR from which on some bound fails; infinite where none does."""
+    def _boundary(self) -> FloatArray:
+        """At even steps of recall from 0 to 1, the FPR above which some bound fails; infinite where none does."""
         recall = np.linspace(0, 1, 2001)
         low, high = np.zeros(recall.size), np.ones(recall.size)
         for _ in range(30):
             middle = (low + high) / 2
-            keeps = np.ones(recall.size, dtype=np.bool_)
-            for metric, value in self.figures.values():
-                slack = self.figure(metric, recall, middle) - value
-                keeps &= (slack if metric.greater_is_better else -slack) >= 0
-            low, high = np.where(keeps, middle, low), np.where(keeps, high, middle)
+            met = np.ones(recall.size, dtype=np.bool_)
+            for metric, bound in self.bounds.values():
+                slack = self.value(metric, recall, middle) - bound
+                met &= (slack if metric.greater_is_better else -slack) >= 0
+            low, high = np.where(met, middle, low), np.where(met, high, middle)
         return np.where(high == 1, np.inf, low)
 
-    def edge(self, recall: FloatArray) -> FloatArray:
-        """The FPR up to which every bound is kept at a recall (k,), or at one slightly less."""
-        return self._edges[np.floor(recall * (self._edges.size - 1)).astype(np.intp)]
+    def boundary(self, recall: FloatArray) -> FloatArray:
+        """The FPR up to which every bound is met at a recall (k,), or at one slightly less."""
+        return self._boundary[np.floor(recall * (self._boundary.size - 1)).astype(np.intp)]
+
+
+# --- which λ and threshold, on which rows
 
 
 def certified_choice(
@@ -142,60 +184,57 @@ def certified_choice(
     seed: int = 0,
     evidence: Surface | None = None,
 ) -> CertifiedChoice:
-    """The point that serves an objective with bounds that hold on new data with probability `confidence`.
+    """The λ and threshold that serve an objective, with bounds that hold on new data with probability `confidence`.
 
-    - A floor on recall: the threshold is an order statistic of the certifying positives, and a cap on FPR at it comes
-      with it; a cap on FPR (or a floor on specificity) the other way round. Each further bound must then follow.
-    - Other bounds (precision, npv, f1, …, at the objective's `prevalence`) neither rise nor fall with the threshold.
-      A third of the rows picks a threshold that should keep them and an order to go on in; the others test one
-      threshold after the other until one fails.
-    - No bound: the point is chosen on one part, and recall and FPR are certified on the other.
-
-    With `by` (n,) a floor on recall holds in every part that it names. Where one λ and a floor or cap settle the
-    threshold, all rows certify. Otherwise λ is chosen on some, at the recall that the order statistic will have rather
-    than at the floor, and the others certify. With `evidence`, other rows at the same λ, those choose and all of the
-    surface certify. Many λ that differ in which positives they miss are all certified at once, on all positives.
+    Where there is one λ and a floor or cap settles the threshold, all rows certify. Otherwise some rows choose λ, at
+    the recall that the order statistic will have rather than at the floor, and the others certify. `evidence` are other
+    rows at the same λ: these choose, and all of the surface certifies. Many λ that miss different positives are
+    certified all at once, on all positives. With `by` (n,) a floor on recall holds in every subgroup that it names.
     """
     require_confidence(confidence)
-    asked = _Asked.of(objective, confidence, surface.prevalence)
+    task = _Task.of(objective, confidence, surface.prevalence)
     groups = surface.samples.groups
-    certifying, choosing = np.arange(surface.labels.size), None
-    if not asked.settled or surface.n_lams > 1:
+    certifying, choosing, chosen_on = np.arange(surface.labels.size), None, ""
+    if not task.settled or surface.n_lams > 1:
         if evidence is not None and can_choose(evidence, surface):
             choosing = evidence
         else:
-            floor = asked.figures["recall"][1] if asked.anchor == "recall" else None
-            chose, certifying = parts(surface.labels, groups, floor, confidence, seed, asked.in_sequence)
-            choosing = surface.take(chose)
-            if by is None and asked.settled and set(asked.figures) == {"recall"} and _far_apart(choosing):
-                everywhere = _at_every_lam(surface, certifying, asked, seed)
-                if everywhere is not None:
-                    return everywhere
-    chosen = None if choosing is None else select(choosing, asked.tuned(surface.labels[certifying]))
-    index = 0 if chosen is None else chosen.index
+            first, certifying = choosing_and_certifying(
+                surface.labels, groups, task.floor, confidence, seed, task.in_sequence
+            )
+            choosing = surface.take(first)
+            if by is None and task.settled and set(task.bounds) == {"recall"} and _differ(choosing):
+                choice = _at_every_lam(surface, certifying, task, seed)
+                if choice is not None:
+                    return choice
+    selection = None if choosing is None else select(choosing, task.as_certified(surface.labels[certifying]))
+    index = 0 if selection is None else selection.index
     score = surface.score(index)
-    rows = sample_of(surface, score, seed, certifying)
-    wanted = None if asked.settled or chosen is None else chosen.threshold
+    rows = certifying_rows(surface, score, seed, certifying)
+    selected = None if task.settled or selection is None else selection.threshold
     if by is not None:
-        threshold, certificate = _in_every_part(surface, score, certifying, np.asarray(by), asked, seed)
-        if wanted is not None and wanted < threshold:
-            raise NotCertified(f"with `by` the aim must be one of {', '.join(AT_THE_FLOOR)}; got {asked.metric.name}.")
-    elif asked.in_sequence and choosing is not None:
-        picking = sample(choosing.labels, choosing.score(index), choosing.samples.groups, seed=seed)
-        threshold, certificate = _in_sequence(picking, rows, asked)
+        threshold, certificate = _by_subgroup(surface, score, certifying, np.asarray(by), task, seed)
+        if selected is not None and selected < threshold:
+            raise NotCertified("by", f"goes with the objectives {', '.join(AT_THE_FLOOR)} alone", got=task.metric.name)
+    elif task.in_sequence and choosing is not None:
+        ordering = certifying_scores(choosing.labels, choosing.score(index), choosing.samples.groups, seed=seed)
+        threshold, certificate = _in_sequence(ordering, rows, task)
     else:
-        threshold, certificate = _anchored(rows, asked.anchor, asked.figures, wanted, confidence)
-        if asked.anchor != "alert_rate":
-            _require_rest(certificate, asked)
-    sketched = "" if evidence is None or choosing is not evidence else sketches(evidence.labels, evidence.score(index))
-    return CertifiedChoice(index, threshold, certificate, sketched, certifying)
+        threshold, certificate = _anchored(rows, task, selected)
+        if task.anchor != "alert_rate":
+            _require_other_bounds(certificate, task)
+    if evidence is not None and choosing is evidence:
+        chosen_on = sketches(evidence.labels, evidence.score(index))
+    return CertifiedChoice(index, threshold, certificate, chosen_on, certifying)
 
 
-def sample_of(surface: Surface, score: FloatArray, seed: int = 0, index: NDArray[np.intp] | None = None) -> Sample:
-    """The certifying sample of a surface's rows, or of some of them, with scores (n,) of all."""
+def certifying_rows(
+    surface: Surface, score: FloatArray, seed: int = 0, index: NDArray[np.intp] | None = None
+) -> CertifyingScores:
+    """The certifying scores of a surface's rows (n,), or of some of them; `score` (n,) is of all rows."""
     used = slice(None) if index is None else index
     groups, weight = surface.samples.groups, surface.samples.weight
-    return sample(
+    return certifying_scores(
         surface.labels[used],
         score[used],
         None if groups is None else groups[used],
@@ -204,10 +243,43 @@ def sample_of(surface: Surface, score: FloatArray, seed: int = 0, index: NDArray
     )
 
 
-def can_choose(evidence: Surface, surface: Surface) -> bool:
-    """Whether other rows can choose λ for a surface: they have its λ, ten positives, and are not its rows themselves.
+def choosing_and_certifying(
+    labels: BoolArray,
+    groups: NDArray[np.intp] | None,
+    floor: float | None,
+    confidence: float,
+    seed: int = 0,
+    in_sequence: bool = False,
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The indices of random rows that choose and of those that certify, stratified; groups stay whole.
 
-    Rows are taken for the same where labels and scores at three λ agree to 1e-4; one in a hundred is too many.
+    For a floor on recall `reserved` says how many positives certify. Otherwise two thirds do `in_sequence`, else half.
+    """
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(7,)))
+    units = np.arange(labels.size) if groups is None else np.unique(groups, return_inverse=True)[1]
+    positive = np.zeros(units.max() + 1, dtype=np.bool_)
+    positive[units[labels]] = True  # a group with a positive row counts among the positives
+    n = int(positive.sum())
+    if floor is not None:
+        certifying = reserved(n, floor, confidence)
+        if not certifying:
+            raise NotCertified("", str(sample_size(floor, confidence, available=n, choosing=True, misses=())))
+    else:
+        certifying = 2 * n // 3 if in_sequence else (n + 1) // 2
+        if n - certifying < (1 if in_sequence else CHOOSING) or not certifying:
+            raise NotCertified("", f"choosing and certifying take {CHOOSING} positives each at least; got {n} in all.")
+    certifies = np.zeros(positive.size, dtype=np.bool_)
+    for members in (np.flatnonzero(positive), np.flatnonzero(~positive)):
+        count = math.ceil(members.size * certifying / n)
+        certifies[rng.permutation(members)[:count]] = True
+    return np.flatnonzero(~certifies[units]), np.flatnonzero(certifies[units])
+
+
+def can_choose(evidence: Surface, surface: Surface) -> bool:
+    """Whether other rows can choose λ for a surface: they have its λ and ten positives, and are not its own rows.
+
+    Two rows are the same where labels and scores at three λ agree to 1e-4. More than one such row in a hundred is too
+    many.
     """
     if evidence.lams != surface.lams or evidence.n_positive < CHOOSING:
         return False
@@ -219,10 +291,10 @@ def can_choose(evidence: Surface, surface: Surface) -> bool:
     return float(np.isin(marks[1], marks[0]).mean()) <= _SHARED
 
 
-def _far_apart(choosing: Surface) -> bool:
-    """Whether there are many λ that score the choosing negatives differently, hence miss different positives.
+def _differ(choosing: Surface) -> bool:
+    """Whether there are many λ that score the choosing negatives differently, and so miss different positives.
 
-    Only negatives that do not certify are looked at, so the answer is independent of what certifies.
+    Only negatives that do not certify are used, so the answer is independent of the certifying rows.
     """
     if choosing.n_lams < _MANY or choosing.samples.groups is not None:
         return False
@@ -235,13 +307,13 @@ def _far_apart(choosing: Surface) -> bool:
     return count > 1 and (np.square(total).mean() - count) / (count * (count - 1)) < _APART
 
 
-def _at_every_lam(surface: Surface, certifying: NDArray[np.intp], asked: _Asked, seed: int) -> CertifiedChoice | None:
-    """The best of the thresholds of all λ, which keep the floor all at once; None where so many can have none.
+def _at_every_lam(surface: Surface, certifying: NDArray[np.intp], task: _Task, seed: int) -> CertifiedChoice | None:
+    """The best of the thresholds of all λ, where all of them keep the floor at once; None where there are too many λ.
 
     All positives certify each λ, at an equal share of the risk.
     """
-    m, floor = surface.n_lams, asked.figures["recall"][1]
-    risk = (1 - asked.confidence) / m
+    m, floor = surface.n_lams, task.bounds["recall"][1]
+    risk = (1 - task.confidence) / m
     rank = shared_rank(surface.n_positive, floor, risk)
     if rank == 0:
         return None
@@ -252,172 +324,115 @@ def _at_every_lam(surface: Surface, certifying: NDArray[np.intp], asked: _Asked,
         positive, negative = np.sort(rows[:, used[labels]], axis=1), rows[:, used[~labels]]
         cut = positive[:, [rank - 1]]
         shares = (np.count_nonzero(side >= cut, axis=1) / side.shape[1] for side in (positive, negative))
-        gain[part] = _gain(asked, surface.prevalence, *shares)
+        gain[part] = task.gain(surface.prevalence, *shares)
     index = int(surface.by_plainness[np.argmax(gain[surface.by_plainness])])
-    threshold, found = at_recall(sample_of(surface, surface.score(index), seed, used), floor, 1 - risk)
-    bounds = tuple(replace(bound, risk=m * bound.risk) for bound in found.bounds)
+    threshold, own = at_recall(certifying_rows(surface, surface.score(index), seed, used), floor, 1 - risk)
+    bounds = tuple(replace(bound, risk=m * bound.risk) for bound in own.bounds)
     note = f"All {m} λ are certified at once."
-    certificate = replace(found, bounds=bounds, confidence=asked.confidence, note=note)
+    certificate = replace(own, bounds=bounds, confidence=task.confidence, note=note)
     return CertifiedChoice(index, threshold, certificate, "", used, m)
 
 
-def _gain(asked: _Asked, prevalence: float, recall: FloatArray, fpr: FloatArray) -> FloatArray:
-    """What is optimised, or the first bounded figure where that is none at a threshold; more is better."""
-    objective = asked.metric if isinstance(asked.metric, CountMetric) else next(iter(asked.figures.values()))[0]
-    counts = Counts(recall * prevalence, fpr * (1 - prevalence), prevalence, 1 - prevalence)
-    return np.asarray(objective.function(counts)) * (1.0 if objective.greater_is_better else -1.0)
+# --- from the certifying rows to threshold and certificate
 
 
-def require_prevalence_for(objective: Objective, figures: Mapping[str, Any]) -> None:
-    """Stop where a bound depends on the prevalence and none is stated."""
-    free = {"recall", "fpr", "specificity", "balanced_accuracy", "g_mean"}
-    missing = [name for name in figures if name not in free]
-    if missing and objective.prevalence is None:
-        raise NotCertified(
-            f"a certified bound on {', '.join(missing)} holds at a stated prevalence only; give prevalence=0.01, say "
-            "(that of the data is itself only estimated)."
-        )
-
-
-def parts(
-    labels: BoolArray,
-    groups: NDArray[Any] | None,
-    floor: float | None,
-    confidence: float,
-    seed: int = 0,
-    in_sequence: bool = False,
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Random rows that choose and rows that certify, stratified; groups stay whole.
-
-    Of a floor on recall `reserved` says how many certify. Two thirds do `in_sequence`, else half.
-    """
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(7,)))
-    units = np.arange(labels.size) if groups is None else np.unique(groups, return_inverse=True)[1]
-    positive = np.zeros(units.max() + 1, dtype=np.bool_)
-    positive[units[labels]] = True  # a group with a positive row counts among the positives
-    n = int(positive.sum())
-    if floor is not None:
-        certifying = reserved(n, floor, confidence)
-        if not certifying:
-            raise NotCertified(str(sample_size(floor, confidence, have=n, choosing=True, misses=())))
+def _anchored(rows: CertifyingScores, task: _Task, selected: float | None) -> tuple[float, Certificate]:
+    """Threshold and certificate; `selected`, a threshold chosen on other rows, is kept where it is on the safe side."""
+    if not task.anchor:
+        if selected is None:
+            raise ValueError("without a bound a threshold must be selected first.")
+        return selected, at_threshold(rows, selected, task.confidence)
+    value = task.bounds[task.anchor][1]
+    if task.anchor == "recall":
+        threshold, certificate = at_recall(rows, value, task.confidence)
+    elif task.anchor == "alert_rate":
+        threshold, certificate = at_alert_rate(rows, value, task.confidence)
     else:
-        certifying = 2 * n // 3 if in_sequence else (n + 1) // 2
-        if n - certifying < (1 if in_sequence else CHOOSING) or not certifying:
-            raise NotCertified(f"choosing and certifying take {CHOOSING} positives each at least; got {n} in all.")
-    certifies = np.zeros(positive.size, dtype=np.bool_)
-    for members in (np.flatnonzero(positive), np.flatnonzero(~positive)):
-        share = math.ceil(members.size * certifying / n)
-        certifies[rng.permutation(members)[:share]] = True
-    return np.flatnonzero(~certifies[units]), np.flatnonzero(certifies[units])
+        threshold, certificate = at_fpr(rows, value if task.anchor == "fpr" else 1 - value, task.confidence)
+    if selected is None or (selected >= threshold if task.anchor == "recall" else selected <= threshold):
+        return threshold, certificate
+    # Safer than what the rows certify, in whose choice they took no part: the anchoring bound holds there, too.
+    first, *rest = certificate.bounds
+    tp, fp = rows.accepted(selected)
+    if task.anchor == "recall":
+        others = [fpr_cap(rows, fp, bound.risk) for bound in rest]
+    elif task.anchor == "alert_rate":
+        others = list(at_chosen(rows, selected, 1 - 2 * rest[0].risk).bounds)
+    else:
+        others = [recall_floor(rows, tp, bound.risk) for bound in rest]
+    hits = {"recall": tp, "alert_rate": tp + fp}.get(task.anchor, fp)
+    return selected, replace(certificate, bounds=(replace(first, hits=hits), *others))
 
 
-def _in_every_part(
-    surface: Surface, score: FloatArray, certifying: NDArray[np.intp], by: NDArray[Any], asked: _Asked, seed: int
+def _require_other_bounds(certificate: Certificate, task: _Task) -> None:
+    """Stop where a bound does not follow from the certified recall and FPR."""
+    for metric, bound in task.bounds.values():
+        certified = float(task.value(metric, certificate.recall, certificate.fpr))
+        short = bound - certified if metric.greater_is_better else certified - bound
+        if short > SAME:
+            sign = ">=" if metric.greater_is_better else "<="
+            raise NotCertified(
+                "",
+                f"{metric.name} {sign} {bound:g} does not follow: these rows certify "
+                f"{', '.join(map(str, certificate.bounds))}, hence only {metric.name} {sign} {certified:.3g}. Relax "
+                "one of the bounds, or bring more rows.",
+            )
+
+
+def _by_subgroup(
+    surface: Surface, score: FloatArray, certifying: NDArray[np.intp], by: NDArray[np.generic], task: _Task, seed: int
 ) -> tuple[float, Certificate]:
-    if set(asked.figures) != {"recall"}:
-        raise NotCertified("`by` goes with a floor on recall and no other bound: subject_to={'recall': 0.95}, say.")
+    if set(task.bounds) != {"recall"}:
+        raise NotCertified("by", "goes with a floor on recall and no other bound: subject_to={'recall': 0.95}, say.")
     if by.shape != surface.labels.shape:
-        raise ValueError(f"by must have shape ({surface.labels.size},), one part per row; got {by.shape}.")
-    names, floor = surface.samples.groups, asked.figures["recall"][1]
+        raise InputError("by", f"must have shape ({surface.labels.size},), one subgroup per row", got=by.shape)
+    names, floor = surface.samples.groups, task.bounds["recall"][1]
     groups = None if names is None else names[certifying]
-    return at_recall_in_every_part(
-        surface.labels[certifying], score[certifying], by[certifying], floor, asked.confidence, groups, seed
+    return at_recall_in_every_subgroup(
+        surface.labels[certifying], score[certifying], by[certifying], floor, task.confidence, groups, seed
     )
 
 
-def _in_sequence(picking: Sample, rows: Sample, asked: _Asked) -> tuple[float, Certificate]:
-    """Thresholds tested one after the other until one fails: all before it keep the bounds, at the risk of one test.
+def _in_sequence(ordering: CertifyingScores, rows: CertifyingScores, task: _Task) -> tuple[float, Certificate]:
+    """Test thresholds one after the other until one fails: all before it meet the bounds, at the risk of one test.
 
-    Where to start, and which way to go on, is picked on other rows: from where the test should pass most surely to
-    where the aim is best.
+    Other rows give the order: from where the test should pass most surely to where the objective is best.
     """
-    kind = np.result_type(picking.positive, picking.negative).type
-    cuts = np.unique(np.quantile(picking.positive, np.linspace(0, 1, _STEPS)).astype(kind))
+    kind = np.result_type(ordering.positive, ordering.negative).type
+    cuts = np.unique(np.quantile(ordering.positive, np.linspace(0, 1, _STEPS)).astype(kind))
     cuts = np.nextafter(cuts, kind(-np.inf))
-    seen = [1 - np.searchsorted(side, cuts, side="right") / side.size for side in (picking.positive, picking.negative)]
+    sides = (ordering.positive, ordering.negative)
+    recall, fpr = (1 - np.searchsorted(side, cuts, side="right") / side.size for side in sides)
     n, m = rows.positive.size, rows.negative.size
 
-    def failing(kept: int, raised: int) -> float:
-        return chance(kept, n, raised, m, asked.edge, rows.paired)
+    def failing(tp: int, fp: int) -> float:
+        return p_value(tp, n, fp, m, task.boundary, rows.paired)
 
-    looked_at = np.arange(0, cuts.size, 4)
-    expected = [failing(round(seen[0][k] * n), math.ceil(seen[1][k] * m)) for k in looked_at]
-    start = int(looked_at[np.argmin(expected)])
-    share = 0.5 if asked.objective.prevalence is None else asked.objective.prevalence
-    best = int(np.argmax(_gain(asked, share, *seen)))
-    risk, threshold = 1 - asked.confidence, None
+    candidates = np.arange(0, cuts.size, 4)
+    expected = [failing(round(recall[k] * n), math.ceil(fpr[k] * m)) for k in candidates]
+    start = int(candidates[np.argmin(expected)])
+    share = 0.5 if task.objective.prevalence is None else task.objective.prevalence
+    best = int(np.argmax(task.gain(share, recall, fpr)))
+    risk, threshold = 1 - task.confidence, None
     for cut in cuts[start : best + 1] if best >= start else cuts[best : start + 1][::-1]:
         if failing(*rows.accepted(float(cut))) > _SEQUENCE * risk:
             break
         threshold = float(cut)
     if threshold is None:
-        kept, raised = rows.accepted(float(cuts[start]))
-        there = ", ".join(
-            f"{name} {float(asked.figure(metric, kept / n, raised / m)):.3g}"
-            for name, (metric, _) in asked.figures.items()
+        tp, fp = rows.accepted(float(cuts[start]))
+        observed = ", ".join(
+            f"{name} {float(task.value(metric, tp / n, fp / m)):.3g}" for name, (metric, _) in task.bounds.items()
         )
         raise NotCertified(
-            f"no threshold keeps {asked.objective} at confidence {asked.confidence:g} on {n} positives and {m} "
-            f"negatives; where it should most surely, they show {there}, before any allowance for chance. Relax the "
-            "bound, or bring more rows."
+            "",
+            f"no threshold keeps {task.objective} at confidence {task.confidence:g} on {n} positives and {m} "
+            f"negatives; where it should most surely, they show {observed}, before any allowance for chance. Relax the "
+            "bound, or bring more rows.",
         )
-    found = at_chosen(rows, threshold, 1 - (1 - _SEQUENCE) * risk)
+    rates = at_chosen(rows, threshold, 1 - (1 - _SEQUENCE) * risk)
     alerts = sum(rows.accepted(threshold))
     bounds = [
         Bound(name, value, metric.greater_is_better, alerts, n + m, _SEQUENCE * risk)
-        for name, (metric, value) in asked.figures.items()
+        for name, (metric, value) in task.bounds.items()
     ]
-    return threshold, replace(found, bounds=(*bounds, *found.bounds), confidence=asked.confidence)
-
-
-def _anchored(
-    rows: Sample, anchor: str, figures: Mapping[str, Any], wanted: float | None, confidence: float
-) -> tuple[float, Certificate]:
-    """Threshold and certificate; a `wanted` threshold, chosen elsewhere, is kept where it is on the safe side."""
-    if not anchor:
-        if wanted is None:
-            raise ValueError("without a bound a threshold must be chosen first.")
-        return wanted, at_threshold(rows, wanted, confidence)
-    value = figures[anchor][1]
-    if anchor == "alert_rate":
-        threshold, certificate = at_alert_rate(rows, value, confidence)
-        if wanted is None or wanted <= threshold:
-            return threshold, certificate
-        cap, *others = certificate.bounds
-        anew = at_chosen(rows, wanted, 1 - 2 * others[0].risk)
-        return wanted, replace(certificate, bounds=(replace(cap, hits=sum(rows.accepted(wanted))), *anew.bounds))
-    if anchor == "recall":
-        threshold, certificate = at_recall(rows, value, confidence)
-        if wanted is None or wanted >= threshold:
-            return threshold, certificate
-    else:
-        threshold, certificate = at_fpr(rows, value if anchor == "fpr" else 1 - value, confidence)
-        if wanted is None or wanted <= threshold:
-            return threshold, certificate
-    # The rows took no part in choosing it, and it is safer than what they certify: the asked bound still holds.
-    return wanted, _tightened(rows, wanted, certificate)
-
-
-def _tightened(rows: Sample, threshold: float, certificate: Certificate) -> Certificate:
-    """The certificate of a threshold on the safe side of the certified one: the asked bound stays, the other is new."""
-    first, *rest = certificate.bounds
-    kept, raised = rows.accepted(threshold)
-    if first.metric == "recall":
-        bounds = (replace(first, hits=kept), *(cap_at(rows, raised, bound.risk) for bound in rest))
-    else:
-        bounds = (replace(first, hits=raised), *(floor_at(rows, kept, bound.risk) for bound in rest))
-    return replace(certificate, bounds=bounds)
-
-
-def _require_rest(certificate: Certificate, asked: _Asked) -> None:
-    """Stop where a bound does not follow from the certified recall and FPR."""
-    for metric, value in asked.figures.values():
-        found = float(asked.figure(metric, certificate.recall, certificate.fpr))
-        short = value - found if metric.greater_is_better else found - value
-        if short > SAME:
-            sign = ">=" if metric.greater_is_better else "<="
-            raise NotCertified(
-                f"{metric.name} {sign} {value:g} does not follow: these rows certify "
-                f"{', '.join(map(str, certificate.bounds))}, hence only {metric.name} {sign} {found:.3g}. Relax one of "
-                "the bounds, or bring more rows."
-            )
+    return threshold, replace(rates, bounds=(*bounds, *rates.bounds), confidence=task.confidence)

@@ -1,4 +1,4 @@
-"""The rows that certify: independent draws of either class, and what they may not have been used for."""
+"""The rows that certify: independent scores of either class, and whether they were used before."""
 
 import base64
 import hashlib
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtr, chdtrc
 
-from lossdial.base.errors import warn
+from lossdial.base.errors import InputError, warn
 from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_both_classes, require_finite
 
 NOTABLE = 0.01
@@ -22,21 +22,22 @@ _KEPT = 256
 _LOOKED_AT = 1000
 _FILLED = 10
 _CHANCE = 1e-6
-"""How likely independent rows are refused, at most."""
+"""The probability that independent rows are refused, at most."""
 _NARROW = 16
-"""Cells between one value and the next, typically: this many times fewer independent values share one by chance."""
+"""Cells between one value and the next, typically. Independent values share a cell that many times less often."""
 
 
-class NotCertified(ValueError):
-    """What was asked for cannot be certified on these rows; the message says why, and what can."""
+class NotCertified(InputError):
+    """These rows cannot certify what was asked for; the message says why, and what they can certify."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """Which values there were: how many lay in each cell of a line, the cells (k,) told by a hash, ascending.
+    """A summary of values by which they are known again: how many lay in each narrow cell of the line.
 
-    A cell is `width` wide, a sixteenth of the usual distance to the next value, so that values that are rounded, or
-    stored in float32, mostly stay in theirs. Where `whole` is False only the cells of the smallest hashes are kept.
+    Cells (k,) are named by hashes, ascending. A cell is `width` wide, a sixteenth of the usual distance between
+    neighbouring values, so that a value that is rounded, or stored in float32, mostly stays in its cell. Where `whole`
+    is False only the cells with the smallest hashes are kept.
     """
 
     width: float
@@ -46,38 +47,38 @@ class Sketch:
 
     @classmethod
     def of(cls, values: ArrayLike, most: int | None = None) -> "Sketch":
-        """The sketch of values (n,), of at most so many cells."""
+        """The sketch of values (n,), with `most` cells at most."""
         array = np.asarray(values, dtype=np.float64)
         spread = float(np.subtract(*np.quantile(array, (0.75, 0.25)))) or float(np.ptp(array)) or 1.0
-        unit = 1e-9 * max(spread, 1e-200)  # less apart is the same value, computed twice
+        unit = 1e-9 * max(spread, 1e-200)  # values less than this apart are one value, computed twice
         steps = np.diff(np.unique(np.rint(array / unit)))
         width = unit * float(np.median(steps)) / _NARROW if steps.size else spread
         cells, counts = _cells(array, width)
         return cls(width, cells[:most], counts[:most], most is None or cells.size < most)
 
     def chance_of(self, values: ArrayLike) -> float:
-        """A bound on how likely values (m,), if independent of the sketched ones, are as much like them.
+        """A bound on the probability that independent values (m,) are as much like the sketched ones.
 
-        Ties, and rows that are frequent by nature, are no sign of copies: it holds for any two laws, with ties or not.
+        It holds for any two distributions, so neither ties nor frequent values count as copies.
         """
         mine, theirs = self._beside(values)
         rng = np.random.default_rng(0)
         return min(1.0, 2 * min(_by_chance(_thinned(mine, rng), _thinned(theirs, rng)), _as_even(mine, theirs)))
 
     def share_of(self, values: ArrayLike) -> float:
-        """About which share of values (m,) are copies of the sketched ones; 0 where chance explains it."""
+        """An estimate of the share of values (m,) that are copies of the sketched ones; 0 where chance explains it."""
         mine, theirs = self._beside(values)
         if self.chance_of(values) > _CHANCE:
             return 0.0
         once, twice = (np.count_nonzero(mine == times) for times in (1, 2))
         if not once:  # few levels
             return float(theirs[mine > 0].sum() / theirs.sum())
-        met = theirs[mine == 1].sum() / max(theirs[mine <= 1].sum(), 1)
+        shared = theirs[mine == 1].sum() / max(theirs[mine <= 1].sum(), 1)
         by_chance = 2 * twice / (once + 2 * twice)  # Good and Turing's estimate
-        return float(max(met - by_chance, 0) / (1 - by_chance))
+        return float(max(shared - by_chance, 0) / (1 - by_chance))
 
     def _beside(self, values: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """How many of the sketched values, and of these, lie in each cell that either is in."""
+        """How many of the sketched values, and of these values, lie in each cell."""
         cells, counts = _cells(np.asarray(values, dtype=np.float64), self.width)
         if not self.whole:
             cells, counts = (part[cells <= self.cells[-1]] for part in (cells, counts))
@@ -100,12 +101,12 @@ class Sketch:
             cells, counts = np.frombuffer(base64.b64decode(packed, validate=True), "<u4").reshape(2, -1)
             return cls(float.fromhex(width), cells.astype(np.uint32), counts.astype(np.uint32), extent == "all")
         except ValueError as error:
-            raise ValueError(f"a sketch of rows is damaged ({error}); tune the point again.") from None
+            raise InputError("", f"a sketch of rows is damaged ({error})", remedy="Tune the point again.") from None
 
 
 def _cells(values: FloatArray, width: float) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """Which cells values (n,) lie in, by their hashes, ascending; and how many lie there."""
-    if not width:  # of a model of 0.1: the values are hashes of rows
+    """The hashes of the cells that values (n,) lie in, ascending, and how many lie in each."""
+    if not width:  # a model of version 0.1: the values are hashes of rows
         hashes = values.astype(np.uint32)
     else:
         bits = (np.rint(values / width) + 0.0).view(np.uint64)
@@ -117,15 +118,15 @@ def _cells(values: FloatArray, width: float) -> tuple[NDArray[np.uint32], NDArra
 
 
 def _thinned(counts: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """A random part of the values where most come several times, so that a copied cell has about one."""
+    """A random part of the values where most occur several times, so that a copied cell has about one."""
     usual = float(np.median(counts[counts > 0])) if counts.any() else 1.0
     return counts if usual < 2 else rng.binomial(counts, 1 / usual)
 
 
 def _by_chance(mine: NDArray[np.int64], theirs: NDArray[np.int64]) -> float:
-    """The probability that two independent samples share so many cells (k,), or a bound on it.
+    """A bound on the probability that two independent samples share so many cells (k,).
 
-    Given t values in a cell, all are of one sample with probability 2^(1-t) at least, whatever the two laws.
+    The t values of a cell all belong to one sample with probability 2^(1-t) at least, for any two distributions.
     """
     several = np.flatnonzero(mine + theirs > 1)[:_LOOKED_AT]
     law = np.ones(1)  # of the number of cells that both share
@@ -135,7 +136,7 @@ def _by_chance(mine: NDArray[np.int64], theirs: NDArray[np.int64]) -> float:
 
 
 def _as_even(mine: NDArray[np.int64], theirs: NDArray[np.int64]) -> float:
-    """The probability that two independent samples fill well-filled cells as evenly: chi-square's lower tail."""
+    """The probability that two independent samples fill the well-filled cells as evenly: chi-square's lower tail."""
     total, ratio = mine + theirs, math.sqrt(max(theirs.sum(), 1) / max(mine.sum(), 1))
     filled = total >= _FILLED
     apart = np.abs(mine * ratio - theirs / ratio) + max(ratio, 1 / ratio)  # a step more: counts are whole
@@ -143,10 +144,10 @@ def _as_even(mine: NDArray[np.int64], theirs: NDArray[np.int64]) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
-    """Independent certifying scores of positives (P,) and negatives (N,), each ascending.
+class CertifyingScores:
+    """Independent scores of positives (P,) and of negatives (N,), each ascending, that may certify.
 
-    `paired` says that some unit gave a row to both, so that the two are not independent of each other.
+    `paired` says that some unit gave a row to both classes, so that the two are not independent of each other.
     """
 
     positive: FloatArray
@@ -156,7 +157,7 @@ class Sample:
     paired: bool = False
 
     def cut(self, at: float, *, accept: bool) -> float:
-        """The threshold t, in the scores' own precision, for which `score > t` accepts (or rejects) `at` itself."""
+        """The threshold t, in the scores' own precision, for which `score > t` accepts (or rejects) the score `at`."""
         kind = np.result_type(self.positive, self.negative).type
         return float(np.nextafter(kind(at), kind(-np.inf))) if accept else float(at)
 
@@ -167,66 +168,68 @@ class Sample:
 
 def require_confidence(confidence: float) -> None:
     if not isinstance(confidence, Real):
-        raise ValueError(f"confidence must be a number strictly between 0 and 1; got {confidence!r}.")
+        raise InputError("confidence", "must be a number strictly between 0 and 1", got=confidence)
     if not 0 < confidence < 1:
-        raise ValueError(
-            f"confidence must lie strictly between 0 and 1; got {confidence}. 0.95 holds on new data 19 times in 20."
-        )
+        remedy = "0.95 holds on new data 19 times in 20."
+        raise InputError("confidence", "must lie strictly between 0 and 1", got=confidence, remedy=remedy)
 
 
 def require_fresh(spent: str) -> None:
-    """Stop where there is a reason why rows cannot certify."""
+    """Stop where rows cannot certify, for the reason `spent`."""
     if spent:
-        raise NotCertified(f"these rows cannot certify: {spent}. Bring rows that took no part in the training.")
+        raise NotCertified("", f"these rows cannot certify: {spent}. Bring rows that took no part in the training.")
 
 
-def sample(
+def certifying_scores(
     labels: ArrayLike,
     score: ArrayLike,
     groups: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     seed: int = 0,
-) -> Sample:
-    """The certifying sample of labels (n,) and scores (n,): all rows, or one row of each class of each group.
+) -> CertifyingScores:
+    """The scores (n,) that may certify: those of all rows, or of one row of each class of each group.
 
-    Rows of one group are no independent draws. Of each group one of its positives and one of its negatives is drawn,
-    by a generator named by `seed`; a figure is then over groups. Weights are refused: a weighted count is not binomial.
+    The rows of a group are not independent. Of each group one positive and one negative row are drawn, by a generator
+    named by `seed`; a figure is then over groups. Weights are refused, because a weighted count is not binomial.
     """
     y = as_labels(labels)
     values = np.asarray(score)
     if values.shape != y.shape:
-        raise ValueError(f"score must have shape ({y.size},), as y has, that is of one λ; got {values.shape}.")
+        raise InputError("score", f"must have shape ({y.size},), as y has, that is of one λ", got=values.shape)
     require_finite(values[None])
     require_both_classes(y)
     if sample_weight is not None and np.ptp(np.asarray(sample_weight, dtype=np.float64)) > 0:
         raise NotCertified(
-            "sample_weight cannot be certified: the law of a weighted count is not known exactly. Leave the weights "
-            "out, or give a sample drawn as the new data will be; for another prevalence use point.at(prevalence=...)."
+            "sample_weight",
+            "cannot be certified: the distribution of a weighted count is not known exactly",
+            remedy="Leave the weights out, or give a sample drawn as the new data will be. For another prevalence use "
+            "point.at(prevalence=...).",
         )
     if values.min() == values.max():
         probability = 1 / (1 + math.exp(-min(max(float(values[0]), -700.0), 700.0)))
         raise NotCertified(
+            "",
             f"all {values.size} scores equal {values[0]:g} (as log-odds; a probability of {probability:g}): no "
-            "threshold tells any two rows apart."
+            "threshold separates any two rows.",
         )
     digest = digest_of(y, values)
     if groups is None:
         _warn_of_copies(values[y], "positives")
         _warn_of_copies(values[~y], "negatives")
-        return Sample(np.sort(values[y]), np.sort(values[~y]), digest)
+        return CertifyingScores(np.sort(values[y]), np.sort(values[~y]), digest)
     names = np.asarray(groups)
     if names.shape != y.shape:
-        raise ValueError(f"groups must have shape ({y.size},), one name per row; got {names.shape}.")
-    parts = [one_of_each(names, members, seed, turn) for turn, members in enumerate((y, ~y))]
-    paired = np.intersect1d(names[parts[0]], names[parts[1]]).size > 0
-    return Sample(np.sort(values[parts[0]]), np.sort(values[parts[1]]), digest, "group", paired)
+        raise InputError("groups", f"must have shape ({y.size},), one name per row", got=names.shape)
+    positive, negative = (one_of_each(names, members, seed, turn) for turn, members in enumerate((y, ~y)))
+    paired = np.intersect1d(names[positive], names[negative]).size > 0
+    return CertifyingScores(np.sort(values[positive]), np.sort(values[negative]), digest, "group", paired)
 
 
 def _warn_of_copies(values: FloatArray, what: str) -> None:
-    """Warn where scores (n,) of a class come k times more often than any law of independent rows has it.
+    """Warn where more scores (n,) of a class occur exactly k times than independent rows explain.
 
-    Of N_k values that come k times each: N_k² <= (k + 1)/k · N_(k-1) · N_(k+1) on average, for every law with ties or
-    without (Poisson mixtures; Cauchy and Schwarz). Beyond twice as many, and four standard deviations, they are copies.
+    Let N_k values occur k times each. For every distribution N_k² <= (k + 1)/k · N_(k-1) · N_(k+1) on average (Poisson
+    mixtures; Cauchy and Schwarz). Twice as many and four standard deviations more are taken for copies.
     """
     times = np.bincount(np.bincount(np.unique(values, return_inverse=True)[1])) + 0.0
     n = np.append(times, 0.0)
@@ -234,14 +237,15 @@ def _warn_of_copies(values: FloatArray, what: str) -> None:
         expected = math.sqrt((k + 1) / k * (n[k - 1] + 1) * (n[k + 1] + 1))
         if n[k] >= 20 and k * n[k] > 0.05 * values.size and n[k] > 2 * expected + 4 * math.sqrt(expected):
             warn(
-                f"{k * n[k]:.0f} of {values.size} {what} have a score that comes {k} times exactly, so they look like "
-                "copies: counted as independent they promise too much. Give groups, or keep one row of each."
+                f"{k * n[k]:.0f} of {values.size} {what} have a score that occurs {k} times exactly, so they look like "
+                "copies. A certificate that counts copies as independent claims too much. Give groups, or keep one row "
+                "of each."
             )
             return
 
 
 def one_of_each(groups: NDArray[Any], members: BoolArray, seed: int, turn: int = 0) -> NDArray[np.intp]:
-    """The indices of one row of `members` of each group that has any, drawn at random."""
+    """The indices of one random row of `members` in each group that has any."""
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(turn,)))
     shuffled = rng.permutation(np.flatnonzero(members))
     _, first = np.unique(groups[shuffled], return_index=True)
@@ -249,7 +253,7 @@ def one_of_each(groups: NDArray[Any], members: BoolArray, seed: int, turn: int =
 
 
 def digest_of(labels: BoolArray, score: FloatArray) -> str:
-    """The checksum of labels (n,) and scores (n,), whatever the order of the rows."""
+    """The checksum of labels (n,) and scores (n,), independent of the order of the rows."""
     values = np.asarray(score, dtype=np.float64) + 0.0  # -0.0 and 0.0 are one score
     order = np.lexsort((labels, values))
     packed = values[order].tobytes() + np.asarray(labels, dtype=np.uint8)[order].tobytes()
@@ -257,7 +261,7 @@ def digest_of(labels: BoolArray, score: FloatArray) -> str:
 
 
 def trained_on(seen: Sketch, numbers: NDArray[Any]) -> str:
-    """Why rows (n,), each as a number, are no evidence of what was trained on the rows of a sketch; else empty."""
+    """Why rows (n,), each as a number, cannot test a model trained on the sketched rows; empty where they can."""
     share = seen.share_of(numbers)
     if share <= NOTABLE:
         return ""
@@ -265,7 +269,7 @@ def trained_on(seen: Sketch, numbers: NDArray[Any]) -> str:
 
 
 def sketches(labels: ArrayLike | None, score: ArrayLike) -> str:
-    """What a point keeps of the rows (n,) that made it: a word for the scores of each class, or one for all (None)."""
+    """The text by which a point knows the rows (n,) that made it: a word for each class, or one for all rows (None)."""
     values = np.asarray(score, dtype=np.float64)
     sides = {"all": np.ones(values.size, dtype=np.bool_)}
     if labels is not None:
@@ -279,10 +283,10 @@ def sketch_of_rows(rows: FloatArray) -> str:
 
 
 def are_known(spent: Iterable[str], labels: ArrayLike, score: ArrayLike, rows: FloatArray | None = None) -> bool:
-    """Whether rows (n,) are among those that made a point, by the digests and sketches that it keeps of them.
+    """Whether rows (n,) are among those that made a point, by the digests and sketches that it keeps (`spent`).
 
-    A digest knows the very rows; a sketch knows them where some were left out, added, repeated or rounded, too. `rows`
-    (n,) are numbers of the raw rows, where these are at hand: they tell rows apart whose scores are tied.
+    A digest knows exactly these rows. A sketch also knows them where some were left out, added, repeated or rounded.
+    `rows` (n,) are numbers of the raw rows, where these are available: they separate rows whose scores are tied.
     """
     y, values = as_labels(labels), np.asarray(score, dtype=np.float64)
     sides = {"positive": y, "negative": ~y, "all": np.ones_like(y)}

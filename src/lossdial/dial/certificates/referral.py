@@ -1,8 +1,8 @@
 """The referral band: clear below it, act above it, and a person looks at what lies between.
 
-Neither NPV nor precision is monotone in the threshold, so no order statistic settles them. Simultaneous bands on both
-class laws do: with probability `confidence` recall is at least its floor and FPR at most its cap at *every* threshold,
-hence NPV and precision are at least what follows from those at any two thresholds, however they were picked.
+Neither NPV nor precision is monotone in the threshold, so no order statistic certifies them. Simultaneous bands do:
+with probability `confidence` recall is at least its floor and FPR at most its cap at *every* threshold. Hence NPV and
+precision are at least what follows from these bounds at any two thresholds, however they were chosen.
 """
 
 import math
@@ -13,9 +13,9 @@ import numpy as np
 
 from lossdial.dial.calibration import AUTO, calibrations
 from lossdial.dial.certificates.bounds import require_floor
-from lossdial.dial.certificates.certificate import Bound, Certificate, bands
-from lossdial.dial.certificates.choice import parts, sample_of
-from lossdial.dial.certificates.evidence import NotCertified, Sample, require_confidence, sketches
+from lossdial.dial.certificates.certificate import Bound, Certificate, certificate_of, rate_bands
+from lossdial.dial.certificates.choice import certifying_rows, choosing_and_certifying
+from lossdial.dial.certificates.evidence import CertifyingScores, NotCertified, require_confidence, sketches
 from lossdial.dial.checks import FloatArray, require_prevalence
 from lossdial.dial.choice.objective import Objective
 from lossdial.dial.choice.selection import select
@@ -42,11 +42,11 @@ def refer(
     Where there are several λ, the one of the best AUC on one part of the rows is taken, and the other part certifies.
     """
     if surface.n_lams == 1:
-        rows, index = sample_of(surface, surface.score(0), seed), 0
+        rows, index = certifying_rows(surface, surface.score(0), seed), 0
     else:
-        choosing, certifying = parts(surface.labels, surface.samples.groups, None, confidence, seed)
+        choosing, certifying = choosing_and_certifying(surface.labels, surface.samples.groups, None, confidence, seed)
         index = select(surface.take(choosing), Objective(maximize="auc")).index
-        rows = sample_of(surface, surface.score(index), seed, certifying)
+        rows = certifying_rows(surface, surface.score(index), seed, certifying)
     lower, threshold, certificate = two_cuts(rows, npv, precision, prevalence, confidence)
     (fitted,) = calibrations(surface.at(index), AUTO)
     point = OperatingPoint(
@@ -68,7 +68,7 @@ def refer(
 
 
 def two_cuts(
-    rows: Sample, npv: float, precision: float, prevalence: float, confidence: float
+    rows: CertifyingScores, npv: float, precision: float, prevalence: float, confidence: float
 ) -> tuple[float, float, Certificate]:
     """Lower cut, threshold and certificate of the smallest band that keeps NPV below it and precision above it.
 
@@ -82,7 +82,7 @@ def two_cuts(
     scores = np.unique(np.concatenate([rows.positive, rows.negative]).astype(kind))
     # Just below a score and at it: clearing up to the next positive, acting from the last negative on.
     cuts = np.unique(np.concatenate([np.nextafter(scores, kind(-np.inf)), scores]))
-    recall, fpr = (np.asarray(side, dtype=np.float64) for side in bands(rows, cuts, confidence))
+    recall, fpr = (np.asarray(side, dtype=np.float64) for side in rate_bands(rows, cuts, confidence))
     observed = [1 - np.searchsorted(side, cuts, side="right") / side.size for side in (rows.positive, rows.negative)]
     alerts = prevalence * observed[0] + (1 - prevalence) * observed[1]
     below = _share((1 - prevalence) * (1 - fpr), prevalence * (1 - recall))
@@ -92,9 +92,10 @@ def two_cuts(
     highs = np.concatenate([np.flatnonzero(above >= precision), [cuts.size]])
     if lows.size == 1 and highs.size == 1:
         raise NotCertified(
+            "",
             f"neither npv >= {npv:g} nor precision >= {precision:g} can be certified at prevalence {prevalence:g} and "
             f"confidence {confidence:g} on {rows.positive.size} positives and {rows.negative.size} negatives; at most "
-            f"npv >= {below.max():.4g} and precision >= {above.max():.4g}: everything would be referred."
+            f"npv >= {below.max():.4g} and precision >= {above.max():.4g}: everything would be referred.",
         )
     accepted = np.concatenate([[1.0], alerts, [0.0]])  # at -inf, at each cut, at +inf
     # For each lower end the best upper one is the next at or above it: alerts fall in the threshold.
@@ -111,8 +112,7 @@ def two_cuts(
     else:
         bounds.append(Bound("precision", float(above[j]), True, 0, 0, 1 - confidence))
     note = f"At prevalence {prevalence:g}, both at once.{''.join(f' {text}.' for text in notes)}"
-    n_positive, n_negative = rows.positive.size, rows.negative.size
-    certificate = Certificate(tuple(bounds), confidence, n_positive, n_negative, rows.data, rows.unit, note)
+    certificate = certificate_of(rows, bounds, confidence, note)
     lower, threshold = (-math.inf if i < 0 else float(cuts[i])), (math.inf if j == cuts.size else float(cuts[j]))
     return lower, threshold, certificate
 

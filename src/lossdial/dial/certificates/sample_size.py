@@ -1,4 +1,4 @@
-"""What a certificate costs, before it is paid: certifying positives, and the precision to expect from them."""
+"""How many positives a certificate takes, and the precision to expect from them."""
 
 import math
 from collections.abc import Callable
@@ -7,21 +7,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lossdial.base.errors import InputError
 from lossdial.dial.certificates.bounds import MOST, needed, require_floor, shared_rank
 from lossdial.dial.certificates.evidence import require_confidence
 from lossdial.dial.checks import FloatArray, as_labels, require_both_classes, require_prevalence
 from lossdial.dial.uncertainty.intervals import rounded
 
 CHOOSING = 10
-"""Fewest positives that choosing λ (or a threshold) takes for itself; they cannot certify."""
+"""The fewest positives that choosing λ (or a threshold) takes. They cannot certify."""
 CERTIFYING = 0.85
-"""The share of positives that certify a floor on recall, where they are enough, and others choose λ."""
+"""The share of positives that certifies a floor on recall, where that is enough; the others choose λ."""
 _MISSES = (0, 1, 2, 5, 10, 20, 50)
 
 
 @dataclass(frozen=True)
-class Offer:
-    """With so many certifying positives so many of them may be missed; recall and precision are what to expect."""
+class Expectation:
+    """The recall and precision to expect where `positives` certify and `misses` of them may be missed."""
 
     misses: int
     positives: int
@@ -35,93 +36,107 @@ class Offer:
 
 @dataclass(frozen=True)
 class SampleSize:
-    """What certifying a floor on recall takes.
+    """The sample size that certifying a floor on recall takes.
 
-    `alone` positives certify recall; a cap on the FPR goes with it, at the risk that recall leaves. `choosing` more, at
-    least, go into choosing λ, where there is one to choose. `have` certifying positives are there, besides `chosen_on`
-    that will choose; `now` is what to expect of them, and the greatest floor they can certify is `reachable`.
+    Attributes
+    ----------
+    floor, confidence
+        The recall to certify, and with which confidence.
+    needed
+        Certifying positives that this takes, if none is missed. A cap on the FPR shares their risk.
+    choosing
+        Further positives that choose λ, at least, where there is one to choose.
+    expectations
+        What to expect with more positives, which allow more misses.
+    available
+        Certifying positives that the rows asked have, beside the `choosing_available` that choose λ.
+    reachable
+        The greatest recall that the available positives can certify.
+    now
+        What to expect of the available positives.
     """
 
     floor: float
     confidence: float
-    alone: int
+    needed: int
     choosing: int
-    offers: tuple[Offer, ...]
-    have: int | None = None
+    expectations: tuple[Expectation, ...]
+    available: int | None = None
     reachable: float | None = None
-    chosen_on: int = 0
-    now: Offer | None = None
+    choosing_available: int = 0
+    now: Expectation | None = None
 
     @property
-    def affordable(self) -> bool:
-        """Whether what is there is enough."""
-        return self.have is not None and self.have >= self.alone
+    def enough(self) -> bool:
+        """Whether the available positives are enough."""
+        return self.available is not None and self.available >= self.needed
 
     def __str__(self) -> str:
         extra = f", besides {self.choosing} to choose on" if self.choosing else ""
         text = (
-            f"recall >= {self.floor:g} at confidence {self.confidence:g} takes {self.alone} certifying positives with "
+            f"recall >= {self.floor:g} at confidence {self.confidence:g} takes {self.needed} certifying positives with "
             f"no miss{extra}"
         )
-        if self.have is not None:
-            besides = f" ({self.chosen_on} more choose λ)" if self.chosen_on else ""
-            text = f"you have {self.have} certifying positives{besides}; {text}"
-            if not self.affordable and self.reachable is not None:
+        if self.available is not None:
+            besides = f" ({self.choosing_available} more choose λ)" if self.choosing_available else ""
+            text = f"you have {self.available} certifying positives{besides}; {text}"
+            if not self.enough and self.reachable is not None:
                 text += f"; recall >= {math.floor(1000 * self.reachable) / 1000:g} can be certified now"
-        rows = [f"now {self.now}"] if self.now is not None and self.offers else []
-        rows += map(str, self.offers)
+        rows = [f"now {self.now}"] if self.now is not None and self.expectations else []
+        rows += map(str, self.expectations)
         return ".\n  ".join([text, *rows]) + "."
 
 
 def sample_size(
     recall: float,
     confidence: float = 0.95,
-    have: int | None = None,
+    available: int | None = None,
     choosing: bool = False,
     precision_at: Callable[[float], float] | None = None,
     misses: tuple[int, ...] = _MISSES,
 ) -> SampleSize:
-    """What certifying recall takes; with `choosing`, `have` counts those that choose too, as `reserved` parts them.
+    """The sample size that certifying a recall takes.
 
-    The k-th smallest of n certifying positives has an expected recall of 1 - k/(n+1): few positives are paid for with
-    a threshold lower than the floor would need. `precision_at` maps such a recall to the precision to expect.
+    With `choosing`, `available` also counts positives that choose λ; `reserved` says how many do. The k-th smallest of
+    n certifying positives has an expected recall of 1 - k/(n+1): with few positives the threshold is lower than the
+    floor would need. `precision_at` maps this recall to the precision to expect.
 
-    >>> found = price(0.95, have=31)
-    >>> found.alone, round(found.reachable, 3)
+    >>> size = sample_size(0.95, available=31)
+    >>> size.needed, round(size.reachable, 3)
     (59, 0.908)
     """
     require_floor(recall, "recall")
     require_confidence(confidence)
     risk = 1 - confidence
-    if have is not None and have < 0:
-        raise ValueError(f"have must be 0 or more positives; got {have}.")
-    certifying = have
-    if have is not None and choosing:
-        certifying = reserved(have, recall, confidence) or max(have - CHOOSING, 0)
+    if available is not None and available < 0:
+        raise InputError("available", "must be 0 or more positives", got=available)
+    certifying = available
+    if available is not None and choosing:
+        certifying = reserved(available, recall, confidence) or max(available - CHOOSING, 0)
 
-    def offer(missed: int, n: int) -> Offer:
+    def expectation(missed: int, n: int) -> Expectation:
         expected = 1 - (missed + 1) / (n + 1)
-        return Offer(missed, n, expected, None if precision_at is None else precision_at(expected))
+        return Expectation(missed, n, expected, None if precision_at is None else precision_at(expected))
 
     rank = shared_rank(certifying or 0, recall, risk)
     return SampleSize(
         floor=recall,
         confidence=confidence,
-        alone=needed(recall, risk),
+        needed=needed(recall, risk),
         choosing=CHOOSING if choosing else 0,
-        offers=tuple(offer(missed, needed(recall, MOST * risk, missed)) for missed in misses),
-        have=certifying,
+        expectations=tuple(expectation(missed, needed(recall, MOST * risk, missed)) for missed in misses),
+        available=certifying,
         reachable=None if not certifying else risk ** (1 / certifying),
-        chosen_on=0 if have is None or certifying is None else have - certifying,
-        now=offer(rank - 1, certifying) if certifying and rank else None,
+        choosing_available=0 if available is None or certifying is None else available - certifying,
+        now=expectation(rank - 1, certifying) if certifying and rank else None,
     )
 
 
 def reserved(n_positive: int, floor: float, confidence: float) -> int:
-    """How many of n positives certify where others choose; 0 if too few.
+    """How many of n positives certify where the others choose; 0 if there are too few.
 
-    Up to 85 %, or all but ten where the floor needs more, but no more than the order statistic makes use of: with 92
-    certifying positives at .95 it is the lowest, as with 59, and with 94 the second lowest. The rest choose.
+    Up to 85 % certify, or all but ten where the floor needs more, but no more than change the order statistic: with 92
+    certifying positives at .95 it is the lowest, as with 59, and with 94 the second lowest.
     """
     risk = 1 - confidence
     for most in (min(int(CERTIFYING * n_positive), n_positive - CHOOSING), n_positive - CHOOSING):
@@ -131,7 +146,7 @@ def reserved(n_positive: int, floor: float, confidence: float) -> int:
 
 
 def precision_curve(y: ArrayLike, score: ArrayLike, prevalence: float | None = None) -> Callable[[float], float]:
-    """The precision of labels (n,) and scores (n,) at the threshold that keeps a recall, as a function of it."""
+    """The precision of labels (n,) and scores (n,) as a function of the recall that the threshold keeps."""
     labels = as_labels(y)
     require_both_classes(labels)
     share = float(labels.mean()) if prevalence is None else prevalence
@@ -140,8 +155,8 @@ def precision_curve(y: ArrayLike, score: ArrayLike, prevalence: float | None = N
     positive, negative = np.sort(values[labels]), np.sort(values[~labels])
 
     def precision(recall: float) -> float:
-        kept = max(int(np.ceil(recall * positive.size - 1e-9)), 1)
-        threshold = positive[positive.size - kept]
+        accepted = max(int(np.ceil(recall * positive.size - 1e-9)), 1)
+        threshold = positive[positive.size - accepted]
         tpr = np.count_nonzero(positive >= threshold) / positive.size
         fpr = np.count_nonzero(negative >= threshold) / negative.size
         return float(share * tpr / (share * tpr + (1 - share) * fpr))

@@ -1,40 +1,53 @@
-"""Does it still hold? A certificate watched as outcomes come in, its state kept on disk."""
+"""Monitor a certificate as outcomes come in: a sequential test of each of its bounds, whose state is kept on disk.
+
+A `SequentialTest` bets against a floor on a share. Its wealth starts at 1 and, while the floor holds, reaches 1/risk
+with probability `risk` at most, however often one looks (Ville's inequality).
+"""
 
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import betaln
 
-from lossdial.base.codec import Reader, encode_float
+from lossdial.base.codec import Reader, decode, encode_float, with_lists
+from lossdial.base.errors import InputError
 from lossdial.base.files import read_json, write_json
 from lossdial.dial.certificates.bounds import require_floor
-from lossdial.dial.certificates.certificate import Certificate, precision_at
+from lossdial.dial.certificates.certificate import precision_at
 from lossdial.dial.certificates.evidence import NotCertified, are_known, digest_of, require_confidence
 from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_finite, require_open_unit
 from lossdial.dial.points import OperatingPoint
 
 _STEPS = np.array([0.15, 0.3, 0.6, 1.0, 1.6, 2.5, 4.0])
 """How far below the floor the bets lie, in log-odds."""
-_CHUNK = 64  # outcomes at a time: products of as many factors neither overflow nor vanish
+_CHUNK = 64  # outcomes at a time: products of that many factors neither overflow nor vanish
 _MOST = 1e100
+_FEWEST = 5
+"""The fewest outcomes that are recognised when they are shown again."""
+_REMEMBERED = 1000
 
 
 @dataclass(frozen=True)
 class SequentialTest:
-    """The state of the bets against one floor: outcomes and successes so far, and the stakes that are in play."""
+    """The state of a test of a floor on a share: outcomes and successes so far, and the stakes of its bets.
+
+    >>> test = SequentialTest(floor=0.9, risk=0.05).see([True] * 20 + [False] * 10)
+    >>> test.n, test.hits, test.broken_at
+    (30, 20, 25)
+    """
 
     floor: float
     risk: float
     n: int = 0
     hits: int = 0
-    stakes: tuple[float, ...] = field(default=(0.0,) * _STEPS.size)
+    stakes: tuple[float, ...] = (0.0,) * _STEPS.size
     peak: float = 1.0
     broken_at: int | None = None
 
@@ -42,71 +55,47 @@ class SequentialTest:
         require_floor(self.floor)
         require_open_unit("risk", self.risk)
         if len(self.stakes) != _STEPS.size:
-            raise ValueError(f"a bet holds {_STEPS.size} stakes; got {len(self.stakes)}.")
+            raise InputError("stakes", f"must be {_STEPS.size} numbers", got=len(self.stakes))
 
     @property
     def wealth(self) -> float:
-        """What the bets have made of 1; the claim is rejected once it reaches 1/risk."""
-        return float(np.mean(self.stakes)) + _left(self.n)
+        """The wealth of the bets, from 1 on; the floor is rejected once it reaches 1/risk."""
+        return float(np.mean(self.stakes)) + _reserve(self.n)
 
     @property
     def broken(self) -> bool:
-        """Whether the floor has been rejected, ever."""
+        """Whether the floor was ever rejected."""
         return self.broken_at is not None
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """An interval of the share that holds at all times at once with probability 1 - risk, if it is constant."""
+        return confidence_sequence(self.hits, self.n, self.risk)
 
     def see(self, successes: ArrayLike) -> "SequentialTest":
         """The state after further outcomes (k,), in their order."""
         outcomes: BoolArray = np.atleast_1d(np.asarray(successes, dtype=np.bool_))
         odds = math.log(self.floor) - math.log1p(-self.floor) - _STEPS
         q = 1 / (1 + np.exp(-odds))
-        won, lost = q / self.floor, (1 - q) / (1 - self.floor)  # by a success, by a failure
+        by_success, by_failure = q / self.floor, (1 - q) / (1 - self.floor)
         stakes, n, peak, broken_at = np.array(self.stakes), self.n, self.peak, self.broken_at
         for start in range(0, outcomes.size, _CHUNK):
-            part = outcomes[start : start + _CHUNK]
-            growth = np.cumprod(np.where(part[:, None], won, lost), axis=0)  # (k, bets)
+            chunk = outcomes[start : start + _CHUNK]
+            growth = np.cumprod(np.where(chunk[:, None], by_success, by_failure), axis=0)  # (k, bets)
             before = np.vstack([np.ones(q.size), growth[:-1]])
-            times = n + np.arange(part.size)
-            path = growth * (stakes + np.cumsum((_left(times) - _left(times + 1))[:, None] / before, axis=0))
-            wealth = path.mean(axis=1) + _left(times + 1)
+            times = n + np.arange(chunk.size)
+            path = growth * (stakes + np.cumsum((_reserve(times) - _reserve(times + 1))[:, None] / before, axis=0))
+            wealth = path.mean(axis=1) + _reserve(times + 1)
             if broken_at is None and wealth.max() >= 1 / self.risk:
                 broken_at = n + int(np.argmax(wealth >= 1 / self.risk)) + 1
             peak = min(max(peak, float(wealth.max())), _MOST)
-            stakes, n = np.minimum(path[-1], _MOST), n + part.size
-        return replace(
-            self,
-            n=n,
-            hits=self.hits + int(outcomes.sum()),
-            stakes=tuple(map(float, stakes)),
-            peak=peak,
-            broken_at=broken_at,
-        )
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Between what and what the share lies, at all times at once with probability 1 - risk, if it is constant."""
-        return confidence_sequence(self.hits, self.n, self.risk)
-
-    def to_json(self) -> dict[str, Any]:
-        """A dict of JSON's own types, from which `from_json` rebuilds the same state."""
-        return {**vars(self), "stakes": list(self.stakes)}
-
-    @classmethod
-    def from_json(cls, data: Any, where: str = "bet") -> "SequentialTest":
-        """The state that `to_json` wrote."""
-        read = Reader(data, where)
-        return cls(
-            floor=read.finite("floor"),
-            risk=read.finite("risk"),
-            n=read.count("n"),
-            hits=read.count("hits"),
-            stakes=read.numbers("stakes"),
-            peak=read.finite("peak"),
-            broken_at=None if read.get("broken_at") is None else read.count("broken_at"),
-        )
+            stakes, n = np.minimum(path[-1], _MOST), n + chunk.size
+        hits = self.hits + int(outcomes.sum())
+        return replace(self, n=n, hits=hits, stakes=tuple(map(float, stakes)), peak=peak, broken_at=broken_at)
 
 
 def confidence_sequence(hits: int, n: int, risk: float) -> tuple[float, float]:
-    """The shares that a Beta(½, ½) mixture of bets has not refuted after `hits` of n (Robbins 1970).
+    """The shares that a Beta(½, ½) mixture of bets has not rejected after `hits` of n (Robbins 1970).
 
     >>> low, high = confidence_sequence(95, 100, 0.05)
     >>> round(low, 3), round(high, 3)
@@ -116,44 +105,61 @@ def confidence_sequence(hits: int, n: int, risk: float) -> tuple[float, float]:
         return 0.0, 1.0
     evidence = float(betaln(hits + 0.5, n - hits + 0.5) - betaln(0.5, 0.5)) + math.log(risk)
 
-    def spare(p: float) -> float:
-        """Above 0 where p is not refuted."""
+    def slack(p: float) -> float:
+        """Above 0 where p is not rejected."""
         return hits * math.log(p) + (n - hits) * math.log1p(-p) - evidence
 
-    seen, edge = hits / n, 1e-12
-    low = 0.0 if hits == 0 or spare(edge) > 0 else brentq(spare, edge, min(seen, 1 - edge))
-    high = 1.0 if hits == n or spare(1 - edge) > 0 else brentq(spare, max(seen, edge), 1 - edge)
+    share, edge = hits / n, 1e-12
+    low = 0.0 if hits == 0 or slack(edge) > 0 else brentq(slack, edge, min(share, 1 - edge))
+    high = 1.0 if hits == n or slack(1 - edge) > 0 else brentq(slack, max(share, edge), 1 - edge)
     return float(low), float(high)
 
 
-def _left(t: ArrayLike) -> Any:
-    """What has not been put in after t outcomes: 1/log₂(t+2)."""
+def _reserve(t: ArrayLike) -> Any:
+    """The part of the wealth that is not yet at stake after t outcomes: 1/log₂(t+2)."""
     return 1 / np.log2(np.asarray(t) + 2.0)
-
-
-ALL, ALERTS = "all", "alerts"
-_TELLING = 5
-"""Fewest outcomes that are taken for the same if they come again."""
-_REMEMBERED = 1000
 
 
 @dataclass(frozen=True)
 class Monitor:
-    """Bets against the bounds of a certificate at a threshold; `see` gives the next state.
+    """Sequential tests of the bounds of a certified point; `see` gives the next state.
 
-    With `labels` "all" every case gets an outcome, and recall and FPR are watched. With "alerts" only cases above the
-    threshold do: recall cannot be watched then, since nobody learns of a miss, and precision is watched instead.
-    The certificate is called broken where it holds, ever, with probability 1 - `confidence` at most. Calls are looked
-    at in their order, the outcomes within one in a random order, so that a sorted file does no harm. Outcomes are to be
-    independent: of a patient with several rows give one. `seen` are the digests of what was shown, so that nobody
-    shows the same outcomes twice; `made_on` sketches of the rows that made the point, of which a certificate holds
-    anyway. `unwatched` are figures that the certificate bounds and outcomes alone do not tell, such as a part's recall.
+    A certificate that holds is ever called broken with probability 1 - `confidence` at most. Calls count in their
+    order; the outcomes of one call are shuffled, so that a sorted file does no harm. Outcomes must be independent: of a
+    patient with several rows give one.
+
+    Attributes
+    ----------
+    threshold
+        The threshold of the point.
+    tests
+        By metric: recall and FPR; or precision.
+    labels
+        "all" where every case gets an outcome. "alerts" where only cases above the threshold do: nobody then learns of
+        a miss, and precision is monitored in place of recall and FPR.
+    seen
+        Digests of the outcomes so far, so that none is counted twice.
+    made_on
+        Sketches of the rows that made the point; these are no new outcomes.
+    unmonitored
+        Certified metrics that outcomes alone do not tell, such as the recall of a subgroup.
+
+    Examples
+    --------
+    >>> from lossdial import Dial
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.repeat([1, 0], [200, 1000])
+    >>> dial = Dial(y, rng.standard_normal(1200) + 2 * y)
+    >>> _ = dial.tune(maximize="precision", subject_to={"recall": 0.9}, confidence=0.95)
+    >>> monitor = dial.monitor().see(rng.standard_normal(100), np.repeat([1, 0], 50))
+    >>> monitor.broken
+    ('recall',)
     """
 
     threshold: float
     confidence: float
     tests: Mapping[str, SequentialTest]
-    labels: str = ALL
+    labels: Literal["all", "alerts"] = "all"
     seen: tuple[str, ...] = ()
     made_on: tuple[str, ...] = ()
     unmonitored: tuple[str, ...] = ()
@@ -167,188 +173,174 @@ class Monitor:
         prevalence: float | None = None,
         precision: float | None = None,
     ) -> "Monitor":
-        """Watch a certified point: recall and FPR, or precision where only alerts get an outcome."""
-        if not alerts_only:
-            if prevalence is not None or precision is not None:
-                raise ValueError(
-                    "prevalence and precision go with alerts_only; where every case gets an outcome, recall and fpr "
-                    "are watched, at whatever prevalence."
-                )
-            if point.certificate is None:
-                raise NotCertified(f"point {point.name!r} has no certificate to watch; tune with confidence=0.95.")
-            found = cls.over(point.certificate, point.threshold, confidence)
-            return replace(found, made_on=tuple(sorted(point.spent)))
-        if precision is None and point.certificate is None:
-            raise NotCertified(
-                f"point {point.name!r} has no certificate to watch; tune with confidence=0.95, or give precision, the "
-                "floor to watch."
-            )
-        found = cls.over_alerts(point.threshold, point.certificate, prevalence, precision, confidence)
-        return replace(found, made_on=tuple(sorted(point.spent)))
+        """A monitor of a certified point.
 
-    @classmethod
-    def over(cls, certificate: Certificate, threshold: float, confidence: float = 0.95) -> "Monitor":
-        """Watch recall and FPR of a certificate, where every case gets an outcome."""
-        require_confidence(confidence)
-        floors = {"recall": certificate.bound("recall"), "fpr": certificate.bound("fpr")}
-        known = {name: value for name, value in floors.items() if value is not None and 0 < value < 1}
-        if not known:
-            raise NotCertified(f"there is no bound on recall or fpr to watch in: {certificate}")
-        risk = (1 - confidence) / len(known)
-        return cls(
-            threshold,
-            confidence,
-            {name: SequentialTest(value if name == "recall" else 1 - value, risk) for name, value in known.items()},
-            unmonitored=tuple(bound.metric for bound in certificate.bounds if bound.metric not in floors),
-        )
+        Parameters
+        ----------
+        point : OperatingPoint
+            The point.
+        confidence : float
+            With which confidence a broken certificate is called so.
+        alerts_only : bool
+            Whether only alerts get an outcome.
+        prevalence : float, optional
+            With `alerts_only`: the share of positives at which the certificate gives a floor on precision. A share that
+            changes raises an alarm, too.
+        precision : float, optional
+            With `alerts_only`: the floor on precision, in place of the certificate's.
 
-    @classmethod
-    def over_alerts(
-        cls,
-        threshold: float,
-        certificate: Certificate | None = None,
-        prevalence: float | None = None,
-        precision: float | None = None,
-        confidence: float = 0.95,
-    ) -> "Monitor":
-        """Watch precision, where only alerts get an outcome: a given floor, or what a certificate promises.
-
-        A certificate of recall and FPR promises precision at a prevalence only; one that changes is an alarm, too.
+        Returns
+        -------
+        Monitor
         """
         require_confidence(confidence)
-        if precision is None:
-            if certificate is None or prevalence is None:
-                raise ValueError(
-                    "give precision, the floor to watch; or a certificate and the prevalence it is used at."
-                )
-            precision = precision_at(certificate.recall, certificate.fpr, prevalence)
-        return cls(threshold, confidence, {"precision": SequentialTest(precision, 1 - confidence)}, ALERTS)
+        made_on, certificate = tuple(sorted(point.spent)), point.certificate
+        if not alerts_only and (prevalence is not None or precision is not None):
+            given = "precision" if prevalence is None else "prevalence"
+            remedy = "Where every case gets an outcome, recall and fpr are monitored, at whatever prevalence."
+            raise InputError(given, "goes with {alerts_only}", remedy=remedy)
+        if certificate is None and precision is None:
+            remedy = " or give {precision}, the floor to monitor" if alerts_only else ""
+            raise NotCertified(
+                "", f"point {point.name!r} has no certificate to monitor; tune with {{confidence=0.95}}{remedy}"
+            )
+        if alerts_only:
+            if precision is None:
+                if certificate is None or prevalence is None:
+                    remedy = "Give it, or the {prevalence} at which the certificate is used."
+                    raise InputError("precision", "to monitor is needed", remedy=remedy)
+                precision = precision_at(certificate.recall, certificate.fpr, prevalence)
+            tests = {"precision": SequentialTest(precision, 1 - confidence)}
+            return cls(point.threshold, confidence, tests, "alerts", made_on=made_on)
+        bounds = {} if certificate is None else {bound.metric: bound.value for bound in certificate.bounds}
+        testable = {name: bounds[name] for name in ("recall", "fpr") if 0 < bounds.get(name, 0) < 1}
+        if not testable:
+            raise NotCertified("", f"there is no bound on recall or fpr to monitor in: {certificate}")
+        risk = (1 - confidence) / len(testable)
+        tests = {
+            name: SequentialTest(value if name == "recall" else 1 - value, risk) for name, value in testable.items()
+        }
+        others = tuple(name for name in bounds if name not in ("recall", "fpr"))
+        return cls(point.threshold, confidence, tests, made_on=made_on, unmonitored=others)
 
     def see(self, score: ArrayLike, y: ArrayLike) -> "Monitor":
-        """The state after cases with scores (k,) and outcomes (k,) in {0, 1}; their order within the call is ignored.
+        """The state after new cases.
 
-        Where only alerts get outcomes, cases at or below the threshold are passed over, whatever stands in y.
+        Parameters
+        ----------
+        score, y : array-like of shape (k,)
+            Their scores at the λ of the point, and their outcomes in {0, 1}. Where only alerts get outcomes, cases at
+            or below the threshold are ignored, whatever their y.
+
+        Returns
+        -------
+        Monitor
+
+        Raises
+        ------
+        InputError
+            If these outcomes were shown before, or are of the rows that made the point.
         """
-        values = np.atleast_1d(np.asarray(score, dtype=np.float64))
+        values, outcomes = np.atleast_1d(np.asarray(score, dtype=np.float64)), np.atleast_1d(np.asarray(y))
         require_finite(values[None])
-        accepted = values > self.threshold
-        if self.labels == ALERTS:
-            given = np.atleast_1d(np.asarray(y))
-            if given.shape != values.shape:
-                raise ValueError(f"y must have shape {values.shape}, as score has; got {given.shape}.")
-            alerts = as_labels(given[accepted])
-            seen = self._shown(alerts, values[accepted])
-            order = _shuffled(alerts, values[accepted])
-            return replace(self, tests={"precision": self.tests["precision"].see(alerts[order])}, seen=seen)
-        labels = as_labels(np.atleast_1d(np.asarray(y)))
-        if labels.shape != values.shape:
-            raise ValueError(f"y must have shape {values.shape}, as score has; got {labels.shape}.")
-        self.require_new(labels, values)
-        seen = self._shown(labels, values)
+        if outcomes.shape != values.shape:
+            raise InputError("y", f"must have shape {values.shape}, as score has", got=outcomes.shape)
+        if self.labels == "alerts":
+            alerts = values > self.threshold
+            values, outcomes = values[alerts], outcomes[alerts]
+        labels = as_labels(outcomes)
+        if self.labels == "all":
+            self.require_new(labels, values)
+        seen = self._with_digest(labels, values)
         order = _shuffled(labels, values)
-        labels, accepted = labels[order], accepted[order]
-        outcomes = {"recall": accepted[labels], "fpr": ~accepted[~labels]}
-        tests = {name: test.see(outcomes[name]) for name, test in self.tests.items()}
+        labels, accepted = labels[order], values[order] > self.threshold
+        successes = {"recall": accepted[labels], "fpr": ~accepted[~labels], "precision": labels}
+        tests = {name: test.see(successes[name]) for name, test in self.tests.items()}
         return replace(self, tests=tests, seen=seen)
 
     def require_new(self, labels: ArrayLike, score: ArrayLike) -> None:
-        """Stop where labels (n,) and scores (n,) are those of the rows that chose the point or made its certificate."""
+        """Stop where labels (n,) and scores (n,) are of the rows that chose the point or made its certificate."""
         values = np.asarray(score, dtype=np.float64)
         if are_known(self.made_on, labels, values):
-            raise ValueError(
-                f"these {values.size} rows chose this point or made its certificate, or some of them did: they are no "
-                "outcomes that came since. Show those that did."
+            raise InputError(
+                "",
+                f"these {values.size} rows, or some of them, chose this point or made its certificate: they are no new "
+                "outcomes",
+                remedy="Show outcomes that came since.",
             )
 
-    def _shown(self, labels: BoolArray, values: FloatArray) -> tuple[str, ...]:
+    def _with_digest(self, labels: BoolArray, values: FloatArray) -> tuple[str, ...]:
         """The digests so far and that of these outcomes; an error where they were shown before."""
-        if values.size < _TELLING:  # a few cases may well repeat
+        if values.size < _FEWEST:  # a few cases may well repeat
             return self.seen
-        shown = digest_of(labels, values)[:16]
-        if shown in self.seen:
-            raise ValueError(
-                f"these very {values.size} outcomes have been seen already; shown again, they would count twice. Show "
-                "those that came since."
+        digest = digest_of(labels, values)[:16]
+        if digest in self.seen:
+            raise InputError(
+                "",
+                f"these very {values.size} outcomes have been seen already; shown again, they would count twice",
+                remedy="Show those that came since.",
             )
-        return (*self.seen[1 - _REMEMBERED :], shown)
+        return (*self.seen[1 - _REMEMBERED :], digest)
 
-    def goes_on(self, other: "Monitor") -> bool:
-        """Whether it watches what another does: the same threshold, floors and confidence."""
+    def continues(self, other: "Monitor") -> bool:
+        """Whether it monitors what another does: the same threshold, floors and confidence."""
         floors, others = (
             {name: (test.floor, test.risk) for name, test in monitor.tests.items()} for monitor in (self, other)
         )
-        return (self.threshold, self.confidence, self.labels, floors) == (
-            other.threshold,
-            other.confidence,
-            other.labels,
-            others,
-        )
+        mine = self.threshold, self.confidence, self.labels, floors
+        return mine == (other.threshold, other.confidence, other.labels, others)
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """The figures whose bound no longer holds."""
+        """The metrics whose bound no longer holds."""
         return tuple(name for name, test in self.tests.items() if test.broken)
 
     def __str__(self) -> str:
         lines = []
         for name, test in self.tests.items():
             low, high = test.interval
-            floor, seen = test.floor, test.hits / test.n if test.n else float("nan")
+            floor, share = test.floor, test.hits / test.n if test.n else math.nan
             if name == "fpr":
-                floor, seen, low, high = 1 - floor, 1 - seen, 1 - high, 1 - low
-            sign = "<=" if name == "fpr" else ">="
+                floor, share, low, high = 1 - floor, 1 - share, 1 - high, 1 - low
             if test.broken_at is not None:
                 state = f"NO LONGER HOLDS, as outcome {test.broken_at} showed"
             else:
                 state = f"not refuted (evidence {test.wealth:.3g} of {1 / test.risk:.3g})"
-            told = f", seen {seen:.4g} [{low:.4g}, {high:.4g}]" if test.n else ""
-            lines.append(f"{name} {sign} {floor:.4g}: {state}; {test.n} outcome{'' if test.n == 1 else 's'}{told}")
+            observed = f", seen {share:.4g} [{low:.4g}, {high:.4g}]" if test.n else ""
+            sign, s = "<=" if name == "fpr" else ">=", "" if test.n == 1 else "s"
+            lines.append(f"{name} {sign} {floor:.4g}: {state}; {test.n} outcome{s}{observed}")
         if self.unmonitored:
-            lines.append(f"not watched, though certified: {', '.join(self.unmonitored)}; a watch is over all cases")
-        if self.labels == ALERTS:
-            lines.append("recall cannot be watched: only alerts get an outcome, so nobody learns of a miss")
+            names = ", ".join(self.unmonitored)
+            lines.append(f"certified, but not monitored: {names}; a monitor is over all cases")
+        if self.labels == "alerts":
+            lines.append("recall cannot be monitored: only alerts get an outcome, so nobody learns of a miss")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
         """A dict of JSON's own types, from which `from_json` rebuilds the same state."""
-        return {
-            "threshold": encode_float(self.threshold),
-            "confidence": self.confidence,
-            "labels": self.labels,
-            "bets": {name: test.to_json() for name, test in self.tests.items()},
-            "seen": list(self.seen),
-            "made_on": list(self.made_on),
-            "unwatched": list(self.unmonitored),
-        }
+        return asdict(self, dict_factory=with_lists) | {"threshold": encode_float(self.threshold)}
 
     @classmethod
-    def from_json(cls, data: Any, where: str = "watch") -> "Monitor":
-        """The state that `to_json` wrote."""
-        read = Reader(data, where)
-        labels = read.text("labels")
-        if labels not in (ALL, ALERTS):
-            raise ValueError(f"{where}: 'labels' must be {ALL!r} or {ALERTS!r}; got {labels!r}.")
-        tests = {
-            name: SequentialTest.from_json(test, f"{where}: {name!r}") for name, test in read.mapping("bets").items()
-        }
-        keys = ("seen", "made_on", "unwatched")
-        seen, made_on, unwatched = (tuple(map(str, read.items(key))) if key in read.data else () for key in keys)
-        return cls(read.number("threshold"), read.finite("confidence"), tests, labels, seen, made_on, unwatched)
+    def from_json(cls, data: Any, where: str = "monitor") -> "Monitor":
+        """The state that `to_json` wrote; an InputError names what is missing or wrong."""
+        threshold = Reader(data, where).number("threshold")  # which may be infinite
+        monitor: Monitor = decode(cls, {**data, "threshold": 0.0}, where)
+        return replace(monitor, threshold=threshold)
 
     @staticmethod
     def file(run: str | Path, point: str) -> Path:
-        """Where the state of a model's point is kept unless told otherwise, by whoever watches it."""
+        """Where the state for a point of a model is kept, unless another file is named."""
         plain = "".join(mark if mark.isalnum() or mark in "-_" else "-" for mark in point)
-        mark = "" if plain == point else f"-{hashlib.sha256(point.encode()).hexdigest()[:6]}"
-        return Path(run) / "watch" / f"{plain}{mark}.json"
+        suffix = "" if plain == point else f"-{hashlib.sha256(point.encode()).hexdigest()[:6]}"
+        return Path(run) / "monitor" / f"{plain}{suffix}.json"
 
     def save(self, path: str | Path) -> None:
-        """Write the state; the file is whole or as it was."""
+        """Write the state; the file is either whole or as it was."""
         write_json(Path(path), self.to_json())
 
     @classmethod
     def load(cls, path: str | Path) -> "Monitor":
-        """The state that `save` wrote, to go on from."""
+        """The state that `save` wrote."""
         return cls.from_json(read_json(Path(path)), str(path))
 
 
@@ -356,7 +348,7 @@ def _shuffled(labels: BoolArray, values: FloatArray) -> NDArray[np.intp]:
     """A random order of outcomes (k,), whatever the order they are given in.
 
     A file sorted by score or by outcome would look like a change: bets are valid for outcomes in an order that does not
-    depend on them. The generator is named by the outcomes themselves, so that the same ones give the same order.
+    depend on them. The outcomes themselves seed the generator, so the same outcomes give the same order.
     """
     order = np.lexsort((labels, values))
     packed = (values[order] + 0.0).tobytes() + labels[order].tobytes()  # -0.0 and 0.0 are one score
