@@ -11,7 +11,6 @@ from lossdial.models.backbones import (
     build_backbone,
     register_backbone,
 )
-from lossdial.models.building import build_model, seeded_weights
 from lossdial.models.encoders import EfficientNetLite0, FrozenEncoder
 from lossdial.models.heads import (
     FiLM,
@@ -30,7 +29,15 @@ from lossdial.models.heads import (
     mean_log_odds,
     register_head,
 )
-from lossdial.models.network import ConditionalClassifier, Network, SettingsStack, evaluating, feature_size
+from lossdial.models.network import (
+    ConditionalClassifier,
+    Network,
+    SettingsStack,
+    build_model,
+    evaluating,
+    feature_size,
+    seeded_weights,
+)
 from lossdial.models.tables import STAGES, TREE_SCALE, TableConfig, TableFeatures
 from lossdial.models.timm_adapter import TimmBackbone
 from lossdial.models.whitened import WhitenedNet, Whitening

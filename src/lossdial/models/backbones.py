@@ -1,4 +1,4 @@
-"""Backbones: x -> features (n, c) or (n, c, h, w), never told λ."""
+"""Backbones: x -> features (n, c) or (n, c, h, w), independent of λ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lossdial.base.codec import Config, whole
-from lossdial.base.errors import closest
+from lossdial.base.errors import InputError
+from lossdial.base.registry import Registry
 
 __all__ = [
     "MLP",
@@ -26,10 +27,10 @@ __all__ = [
     "register_backbone",
 ]
 
-#: deviations from the mean: a feature that hardly ever fires in training has a tiny one, and a row could be hundreds
-#: of them away
+#: standard deviations from the mean, at which features are cut off: a feature that is nearly constant in training has
+#: a tiny deviation, and a row could be hundreds of them away
 FARTHEST: Final = 5.0
-_PART: Final = 2**22  # numbers of a part that is brought to double precision: 32 MiB
+_PART: Final = 2**22  # numbers that are converted to double precision at once: 32 MiB
 
 
 class Standardize(nn.Module):
@@ -50,7 +51,7 @@ class Standardize(nn.Module):
         Values of type uint8 count as [0, 1], which is how the classifier feeds them to its backbone.
         """
         if x.dim() < 2 or x.shape[1] != len(self.mean) or len(x) == 0:
-            raise ValueError(f"x must have shape (n, {len(self.mean)}, ...) with n > 0; got {tuple(x.shape)}.")
+            raise InputError("x", f"must have shape (n, {len(self.mean)}, ...) with n > 0", got=tuple(x.shape))
         axes = [0, *range(2, x.dim())]
         count = x.numel() / x.shape[1]
         unit = 255 if x.dtype == torch.uint8 else 1
@@ -71,19 +72,25 @@ class Standardize(nn.Module):
 
 @dataclass(frozen=True)
 class NetworkConfig(Config, ABC):
-    """A backbone over the rows of a table, as a value: what it is, but for the number of its inputs."""
+    """A backbone over the rows of a table, as a value, without the number of its inputs."""
 
     #: whether the features of a data set are the same whenever they are computed
     frozen: ClassVar[bool] = False
 
     @abstractmethod
     def build(self, in_features: int) -> nn.Module:
-        """The backbone with fresh weights; one with a ``standardize`` is shown the training rows next."""
+        """The backbone with fresh weights; a ``standardize`` of it is fitted to the training rows next."""
 
 
 @dataclass(frozen=True)
 class FeaturesConfig(NetworkConfig):
-    """No network at all: the rows are features already, such as embeddings; see :class:`FixedFeatures`."""
+    """No network at all: the rows are features already, such as embeddings; see :class:`FixedFeatures`.
+
+    Examples
+    --------
+    >>> FeaturesConfig().build(in_features=5).n_features
+    5
+    """
 
     name: ClassVar[str] = "features"
     frozen: ClassVar[bool] = True
@@ -93,7 +100,13 @@ class FeaturesConfig(NetworkConfig):
 
 
 class FixedFeatures(nn.Module):
-    """Features as they come, standardised and cut off at ±5 deviations: (n, c) -> (n, c). Nothing is trained."""
+    """Features as they are, standardised and cut off at ±5 deviations: (n, c) -> (n, c). Nothing is trained.
+
+    Parameters
+    ----------
+    in_features
+        c, the number of features.
+    """
 
     #: its features of a data set never change, so that training computes them once
     frozen = True
@@ -105,7 +118,7 @@ class FixedFeatures(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dim() != 2 or x.shape[1] != self.n_features:
-            raise ValueError(f"features must have shape (n, {self.n_features}); got {tuple(x.shape)}.")
+            raise InputError("features", f"must have shape (n, {self.n_features})", got=tuple(x.shape))
         return self.standardize(x).clamp(-FARTHEST, FARTHEST)
 
     def recipe(self) -> dict[str, object]:
@@ -114,10 +127,19 @@ class FixedFeatures(nn.Module):
 
 @dataclass(frozen=True)
 class MLPConfig(NetworkConfig):
-    """An :class:`MLP` but for the number of its inputs.
+    """An :class:`MLP`, without the number of its inputs.
 
-    hidden: widths of the hidden layers; the last is the number of features.
-    dropout: the share of hidden units that a training step leaves out.
+    Parameters
+    ----------
+    hidden
+        Widths of the hidden layers; the last is the number of features.
+    dropout
+        The share of hidden units that a training step leaves out.
+
+    Examples
+    --------
+    >>> MLPConfig((32, 16)).build(in_features=5).n_features
+    16
     """
 
     name: ClassVar[str] = "mlp"
@@ -127,9 +149,9 @@ class MLPConfig(NetworkConfig):
     def __post_init__(self) -> None:
         object.__setattr__(self, "hidden", tuple(self.hidden))
         if not self.hidden or not all(whole(width) for width in self.hidden):
-            raise ValueError(f"hidden must be one or more positive widths, such as (64, 64); got {self.hidden}.")
+            raise InputError("hidden", "must be one or more positive widths, such as (64, 64)", got=self.hidden)
         if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must lie in [0, 1); got {self.dropout}.")
+            raise InputError("dropout", "must lie in [0, 1)", got=self.dropout)
 
     def build(self, in_features: int) -> MLP:
         return MLP(in_features, self.hidden, self.dropout)
@@ -152,7 +174,7 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dim() != 2 or x.shape[1] != self.in_features:  # one column would otherwise broadcast to all of them
-            raise ValueError(f"x must have shape (n, {self.in_features}), one row per sample; got {tuple(x.shape)}.")
+            raise InputError("x", f"must have shape (n, {self.in_features}), one row per sample", got=tuple(x.shape))
         return self.layers(self.standardize(x))
 
     def recipe(self) -> dict[str, object]:
@@ -179,14 +201,29 @@ class CifarResNet(nn.Module):
     """The CIFAR ResNet of He et al.: three stages of (depth − 2)/6 blocks, of width, 2·width and 4·width channels.
 
     (n, in_channels, h, w) -> (n, 4·width, h/4, w/4). Depth 32 with width 16 has the 64 features of the paper's FiLM.
+
+    Parameters
+    ----------
+    depth
+        The number of layers, 6k + 2.
+    width
+        The number of channels of the first stage.
+    in_channels
+        The number of channels of an image.
+
+    Examples
+    --------
+    >>> CifarResNet(depth=8)(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 64, 8, 8])
     """
 
     def __init__(self, depth: int = 32, width: int = 16, in_channels: int = 3) -> None:
         super().__init__()
         if depth < 8 or (depth - 2) % 6:
-            raise ValueError(f"depth must be 6k + 2 (8, 20, 32, 44, 56); got {depth}.")
-        if width < 1 or in_channels < 1:
-            raise ValueError(f"width and in_channels must be at least 1; got {width} and {in_channels}.")
+            raise InputError("depth", "must be 6k + 2 (8, 20, 32, 44, 56)", got=depth)
+        for name, value in (("width", width), ("in_channels", in_channels)):
+            if value < 1:
+                raise InputError(name, "must be at least 1", got=value)
         self.depth, self.width, self.in_channels = depth, width, in_channels
         self.n_features = 4 * width
         self.standardize = Standardize(in_channels)
@@ -206,32 +243,48 @@ class CifarResNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dim() != 4 or x.shape[1] != self.in_channels:
-            raise ValueError(
-                f"images must have shape (n, {self.in_channels}, height, width); got {tuple(x.shape)}. "
-                "Channels come second."
-            )
+            problem = f"must be images of shape (n, {self.in_channels}, height, width), channels second"
+            raise InputError("x", problem, got=tuple(x.shape))
         return self.blocks(F.relu(self.bn(self.stem(self.standardize(x)))))
 
     def recipe(self) -> dict[str, object]:
         return {"name": "cifar_resnet", "depth": self.depth, "width": self.width, "in_channels": self.in_channels}
 
 
-_BACKBONES: dict[str, Callable[..., nn.Module]] = {
-    "mlp": MLP,
-    "features": FixedFeatures,
-    "cifar_resnet": CifarResNet,
-}
+_BACKBONES: Final[Registry[Callable[..., nn.Module]]] = Registry("backbone")
 
 
 def register_backbone(name: str, build: Callable[..., nn.Module]) -> None:
-    """Let :func:`build_backbone` know a name: ``build(**recipe)``, the recipe less its name, gives the module."""
-    _BACKBONES[name] = build
+    """Make a backbone known by name, for :func:`build_backbone`.
+
+    Parameters
+    ----------
+    name
+        As its ``recipe()`` has it.
+    build
+        Makes the module from the recipe's other entries, as keyword arguments.
+
+    Examples
+    --------
+    >>> register_backbone("identity", nn.Identity)
+    >>> build_backbone({"name": "identity"})
+    Identity()
+    """
+    _BACKBONES.add(name, build)
 
 
 def build_backbone(recipe: Mapping[str, Any]) -> nn.Module:
-    """The backbone that a ``recipe()`` describes, with fresh weights."""
-    arguments = dict(recipe)
-    name = arguments.pop("name", None)
-    if name not in _BACKBONES:
-        raise ValueError(f"unknown backbone {name!r}; {closest(name, _BACKBONES)}")
-    return _BACKBONES[name](**arguments)
+    """The backbone that a ``recipe()`` describes, with fresh weights.
+
+    Examples
+    --------
+    >>> build_backbone({"name": "mlp", "in_features": 5, "hidden": [8]}).n_features
+    8
+    """
+    module: nn.Module = _BACKBONES.build(recipe)
+    return module
+
+
+register_backbone("mlp", MLP)
+register_backbone("features", FixedFeatures)
+register_backbone("cifar_resnet", CifarResNet)

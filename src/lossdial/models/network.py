@@ -1,4 +1,4 @@
-"""A network in two: features that never see λ, and a head that does."""
+"""A network in two parts, features that do not depend on λ and a head that does; and how a model is put together."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from lossdial.base.errors import InputError
 from lossdial.base.progress import ProgressBar
+from lossdial.base.streams import Stream, stream_seed
+from lossdial.models.backbones import MLPConfig, NetworkConfig, Standardize
 from lossdial.models.heads import Head, HeadConfig, build_head, mean_log_probability
 from lossdial.models.timm_adapter import TimmBackbone
 from lossdial.spaces import Lam, Space
@@ -22,9 +26,11 @@ __all__ = [
     "Network",
     "SettingsStack",
     "bounded",
+    "build_model",
     "evaluating",
     "feature_size",
     "pooled",
+    "seeded_weights",
 ]
 
 _INPUTS: Final = 2**20  # numbers that go into a backbone at once, where no gradient is wanted
@@ -38,7 +44,7 @@ class Draws(NamedTuple):
 
 
 class Network(nn.Module, ABC):
-    """What training sees of a model: a backbone, a head of k members, and the λ that each of them draws."""
+    """A model as training uses it: a backbone, a head of k members, and the λ that each of them draws."""
 
     def __init__(self, backbone: nn.Module, head: Head) -> None:
         super().__init__()
@@ -61,10 +67,8 @@ class Network(nn.Module, ABC):
             x = x.to(next(self.head.parameters()).dtype) / 255
         out = pooled(self.backbone, x)
         if out.shape[1:] != (self.n_features,):
-            raise ValueError(
-                f"the backbone gave features of shape {tuple(out.shape)}; expected (n, {self.n_features}). "
-                f"Set n_features={out.shape[1]}."
-            )
+            problem = f"must be {out.shape[1]}: the backbone gives features of shape {tuple(out.shape)}"
+            raise InputError("n_features", problem, got=self.n_features)
         return out
 
     def member_logits(self, x: Tensor, code: Tensor) -> Tensor:
@@ -77,40 +81,47 @@ class Network(nn.Module, ABC):
             features.register_hook(lambda gradient: gradient / self.head.members)
         return self.head(features, code)
 
-    def head_logits(self, features: Tensor, code: Tensor) -> Tensor:
-        """The same from features that are there already."""
-        return self.head(features, code)
-
     @property
     def frozen(self) -> bool:
-        """Whether the features of a data set are the same whenever they are computed: the backbone says so."""
+        """Whether the backbone says that the features of a data set are the same whenever they are computed."""
         return bool(getattr(self.backbone, "frozen", False))
 
     @torch.no_grad()
     def embed(self, x: Tensor, batch_size: int = 1024, progress: bool = True) -> Tensor:
         """``features`` in evaluation mode and in batches, on the model's device: (n, n_features) on the CPU.
 
-        Batches of images are as small as memory asks for. Rows of a table are padded to a multiple of 16: matrix
-        products then take the same path whatever came along, and a sample's score does not depend on its neighbours.
+        Batches of images are as small as memory requires. Rows of a table are padded to a multiple of 16: matrix
+        products then round alike for any number of rows, and a sample's score does not depend on its neighbours.
 
-        progress: show a bar on a terminal where it takes more than two seconds.
+        Parameters
+        ----------
+        x
+            What the backbone reads.
+        batch_size
+            The largest number of samples at once.
+        progress
+            Show a bar on a terminal where it takes more than two seconds.
+
+        Returns
+        -------
+        Tensor
+            The features.
         """
         device = next(self.head.parameters()).device
-        parts, done, found = bounded(x, batch_size), 0, []
+        batches, features = bounded(x, batch_size), []
         with evaluating(self):
-            if len(parts) == 1:  # a server's few rows are not to pay for a bar
+            if len(batches) == 1:  # a server's few rows need no bar
                 return self._embedded(x, device)
             with ProgressBar("features", len(x), progress, delay=2.0) as bar:
-                for part in parts:
-                    found.append(self._embedded(part, device))
-                    done += len(part)
-                    bar.advance(done, {})
-        return torch.cat(found)
+                for batch in batches:
+                    features.append(self._embedded(batch, device))
+                    bar.advance(sum(map(len, features)), {})
+        return torch.cat(features)
 
-    def _embedded(self, part: Tensor, device: torch.device) -> Tensor:
-        padding = -len(part) % 16 if part.dim() == 2 else 0
-        padded = torch.cat([part, part.new_zeros(padding, *part.shape[1:])]) if padding else part
-        return self.features(padded.to(device))[: len(part)].cpu()
+    def _embedded(self, batch: Tensor, device: torch.device) -> Tensor:
+        padding = -len(batch) % 16 if batch.dim() == 2 else 0
+        padded = torch.cat([batch, batch.new_zeros(padding, *batch.shape[1:])]) if padding else batch
+        return self.features(padded.to(device))[: len(batch)].cpu()
 
 
 def bounded(x: Tensor, batch_size: int) -> tuple[Tensor, ...]:
@@ -122,7 +133,7 @@ def bounded(x: Tensor, batch_size: int) -> tuple[Tensor, ...]:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode for the time being; every module gets its own mode back."""
+    """Evaluation mode within the block; every module gets its own mode back."""
     training = [module for module in model.modules() if module.training]  # of a model that is served, none
     if training:
         model.eval()
@@ -148,21 +159,31 @@ def pooled(backbone: nn.Module, x: Tensor) -> Tensor:
 def _checked(out: object, x: Tensor) -> Tensor:
     if not isinstance(out, Tensor) or out.dim() < 2:
         what = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-        raise ValueError(f"a backbone must map {tuple(x.shape)} to (n, c) or (n, c, h, w); it gave {what}.")
+        raise InputError("network", f"must map {tuple(x.shape)} to (n, c) or (n, c, h, w); it gave {what}")
     return out
 
 
 class ConditionalClassifier(Network):
-    """``features(x)`` never sees λ; ``logits(features, lam)`` does.
+    """A model whose ``features(x)`` do not depend on λ, and whose ``logits(features, lam)`` do.
 
-    The features of a data set are therefore computed once, and every question about λ is asked of them. A head with
+    The features of a data set are therefore computed once, for scores at any number of λ. A head with
     members is an ensemble on one backbone: members differ in their first weights and in the λ they draw in every
     batch; the model's probability is the mean of theirs.
 
-    backbone: any module that maps x to (n, c) or (n, c, h, w); maps are averaged over space. A per-channel affine map
-        commutes with that average, so FiLM acts on the pooled features: the same function, far cheaper.
-    head: a head or its description; FiLM as in the paper unless given, and plain where λ does not vary.
+    Parameters
+    ----------
+    backbone
+        Any module that maps x to (n, c) or (n, c, h, w); maps are averaged over space. A per-channel affine map
+        commutes with that average, so that FiLM acts on the pooled features: the same function, far cheaper.
+    n_features
+        c, the number of features.
+    space
+        The λ that the model is trained over.
+    head
+        A head or its description; FiLM as in the paper unless given, and plain where λ does not vary.
 
+    Examples
+    --------
     >>> from lossdial.models import MLP
     >>> from lossdial.spaces import Constant, Linear
     >>> space = Space(gamma=Constant(0.1), tau=Linear(0, 3, 1 / 3))
@@ -180,12 +201,10 @@ class ConditionalClassifier(Network):
         if not isinstance(head, Head):
             head = build_head(head, n_features, space.dim)
         if head.dim != space.dim:
-            raise ValueError(
-                f"the head was built for dim={head.dim}, but {space.dim} names of the space vary "
-                f"({', '.join(space.free)}); build it with dim=space.dim."
-            )
+            problem = f"was built for dim={head.dim}, but {space.dim} names of the space vary ({', '.join(space.free)})"
+            raise InputError("head", problem, remedy="Build it with dim=space.dim.")
         if head.n_features != n_features:
-            raise ValueError(f"the head reads n_features={head.n_features}, the classifier was given {n_features}.")
+            raise InputError("n_features", f"must be {head.n_features}, which the head reads", got=n_features)
         super().__init__(backbone, head)
         self.space = space
 
@@ -215,13 +234,17 @@ class ConditionalClassifier(Network):
         return Draws(lams, self.space.encode(lams))
 
     def logits(self, features: Tensor, lam: Lam) -> Tensor:
-        """(n, 2) for one λ, shape (), or one per sample, shape (n,); of an ensemble, the logarithms of its members'
-        mean probabilities."""
+        """Logits (n, 2) at one λ, shape (), or one per sample, shape (n,).
+
+        Of an ensemble, the logarithms of its members' mean probabilities.
+        """
         n = len(features)
         if lam.shape not in ((), (1,), (n,)):
-            raise ValueError(
-                f"λ must be one for the batch, shape (), or one per sample, shape ({n},); "
-                f"got {tuple(lam.shape)}. margins(features, lams) crosses every sample with every λ."
+            raise InputError(
+                "lam",
+                f"must be one for the batch, shape (), or one per sample, shape ({n},)",
+                got=tuple(lam.shape),
+                remedy="margins(features, lams) crosses every sample with every λ.",
             )
         code = self._code(lam, features)
         code = code[0] if lam.shape == (1,) else code
@@ -246,10 +269,8 @@ class ConditionalClassifier(Network):
 
     def _codes(self, lams: Lam, like: Tensor) -> Tensor:
         if len(lams.shape) != 1:
-            raise ValueError(
-                f"λ must be an array of shape (m,), as space.grid(...) and space.sample((m,)) give; "
-                f"got shape {tuple(lams.shape)}."
-            )
+            problem = "must be an array of shape (m,), as space.grid(...) and space.sample((m,)) give"
+            raise InputError("lams", problem, got=tuple(lams.shape))
         return self._code(lams, like)
 
 
@@ -257,13 +278,17 @@ class SettingsStack(Network):
     """The paper's sixteen settings as the members of one head, each with its own space, on one backbone.
 
     On features that do not train, a step of one head is so little work that most of it is overhead; here k heads take
-    it together. Members see the same batches, draw λ each as it would alone, and are never averaged: take them out
-    with :meth:`member`. A member that diverges does not touch the others.
+    it together. Members see the same batches, each draws λ as it would alone, and they are never averaged: take them
+    out with :meth:`member`. A member that diverges does not affect the others.
 
-    models: single heads of one kind, with the same backbone, of which no parameter may be trained; it is the first
-        model's that is used. Weights are copied.
+    Parameters
+    ----------
+    models
+        Single heads of one kind, with the same backbone, of which no parameter may be trained; the first model's is
+        used. Weights are copied.
 
-    >>> from lossdial.models import build_model
+    Examples
+    --------
     >>> from lossdial.spaces import Constant
     >>> x = torch.randn(8, 5)
     >>> spaces = [Space(gamma=Constant(0.1), tau=Constant(tau)) for tau in (0.0, 1.0, 2.0)]
@@ -274,15 +299,13 @@ class SettingsStack(Network):
 
     def __init__(self, models: Sequence[ConditionalClassifier]) -> None:
         if not models:
-            raise ValueError("models must be one or more; got none.")
+            raise InputError("models", "must be one or more; got none")
         first = models[0]
         if any(p.requires_grad for model in models for p in model.backbone.parameters()):
-            raise ValueError(
-                "settings that train a backbone cannot share it: each would move it for the others. "
-                "Freeze the backbone, or fit each model by itself."
-            )
+            problem = "must share a backbone that is not trained: each setting would move it for the others"
+            raise InputError("models", problem, remedy="Freeze the backbone, or fit each model by itself.")
         if len({(model.space.names, model.space.free) for model in models}) > 1:
-            raise ValueError("settings of a stack must have the same names of λ, and the same of them must vary.")
+            raise InputError("models", "must have the same names of λ, and the same of them must vary")
         super().__init__(first.backbone, Head.stack([model.head for model in models]))
         self._spaces = tuple(model.space for model in models)
 
@@ -306,3 +329,75 @@ class SettingsStack(Network):
 
     def __len__(self) -> int:
         return len(self._spaces)
+
+
+@contextmanager
+def seeded_weights(seed: int, *part: int) -> Iterator[None]:
+    """Draw first weights by a seed within the block; torch's own generator is left as it was.
+
+    Examples
+    --------
+    >>> with seeded_weights(0):
+    ...     first = nn.Linear(3, 2).weight
+    >>> with seeded_weights(0):
+    ...     bool((nn.Linear(3, 2).weight == first).all())
+    True
+    """
+    with torch.random.fork_rng([]):
+        torch.manual_seed(stream_seed(seed, Stream.WEIGHTS, *part))
+        yield
+
+
+def build_model(
+    network: nn.Module | NetworkConfig | None,
+    head: HeadConfig | str | None,
+    space: Space,
+    x: Tensor,
+    seed: int,
+) -> ConditionalClassifier:
+    """A model as training starts with it: the one place where a backbone and a head are put together.
+
+    Parameters
+    ----------
+    network
+        A backbone, which is copied, or the description of one; None: an MLP over a table.
+    head
+        As in :func:`build_head`.
+    space
+        The λ to train over.
+    x
+        Training data (n, ...); a backbone's ``standardize`` takes mean and deviation from them.
+    seed
+        Of the first weights. Those of the head depend on the seed, the sizes and the config alone, not on the
+        backbone.
+
+    Returns
+    -------
+    ConditionalClassifier
+        With first weights.
+
+    Examples
+    --------
+    >>> space = Space.from_json({"gamma": [0, 0.3, 0], "tau": [0, 3, 0.333]})
+    >>> build_model(MLPConfig((16,)), "film", space, torch.randn(20, 5), seed=0).n_features
+    16
+    """
+    with seeded_weights(seed):
+        if isinstance(network, nn.Module):
+            backbone = deepcopy(network)
+        elif network is None or isinstance(network, NetworkConfig):
+            if x.dim() != 2:
+                what = "an MLP" if network is None else repr(network)
+                problem = f"{what} reads a table (n, c); got x of shape {tuple(x.shape)}"
+                raise InputError("", problem, remedy="Pass {network=…}.")
+            backbone = (network or MLPConfig()).build(x.shape[1])
+        else:
+            problem = "must be an nn.Module, an MLPConfig, a FeaturesConfig or None for an MLP"
+            raise InputError("network", problem, got=network)
+    standardize = getattr(backbone, "standardize", None)
+    if isinstance(standardize, Standardize):
+        stored = getattr(backbone, "stored", None) if x.dim() > 2 else None  # a FrozenEncoder's features of images
+        standardize.fit(x if stored is None else stored(x))
+    n_features = feature_size(backbone, x[:2])
+    with seeded_weights(seed, 1):
+        return ConditionalClassifier(backbone, n_features, space, build_head(head, n_features, space.dim))

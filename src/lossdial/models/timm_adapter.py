@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lossdial.base.errors import near
+from lossdial.base.errors import InputError, near
 from lossdial.models.backbones import Standardize, register_backbone
 
 __all__ = ["TimmBackbone"]
@@ -20,15 +20,22 @@ __all__ = ["TimmBackbone"]
 class TimmBackbone(nn.Module):
     """A network of timm without its classifier: images (n, in_channels, h, w) in [0, 1] -> (n, n_features).
 
-    The features are what the network's own classifier would read. They are pooled and, where a norm follows the pooling
+    The features are the inputs of the network's own classifier. They are pooled and, where a norm follows the pooling
     (ConvNeXt), normed: FiLM then acts after the norm. Images are first standardised by the mean and deviation
     that the network's published weights expect.
 
-    name: one of ``timm.list_models()``, with or without a tag, such as ``"convnext_tiny.fb_in22k"``.
-    pretrained: fetch the published weights over the network.
-    weights: take them from a file instead, in timm's own layout: ``.safetensors``, or a state dict by ``torch.save``,
+    Parameters
+    ----------
+    name
+        One of ``timm.list_models()``, with or without a tag, such as ``"convnext_tiny.fb_in22k"``.
+    pretrained
+        Download the published weights.
+    weights
+        A file to take them from instead, in timm's own layout: ``.safetensors``, or a state dict by ``torch.save``,
         which is read without running any code in it. A classifier in the file is left out.
-    in_channels: where it is not 3, the first layer of given weights is summed or repeated over the channels.
+    in_channels
+        The number of channels of an image. Where it is not 3, the first layer of pretrained weights is summed or
+        repeated over the channels.
     """
 
     def __init__(
@@ -40,9 +47,9 @@ class TimmBackbone(nn.Module):
     ) -> None:
         super().__init__()
         if pretrained and weights is not None:
-            raise ValueError(f"give pretrained=True or weights={os.fspath(weights)!r}, not both.")
+            raise InputError("weights", "cannot be given with {pretrained=True}", got=os.fspath(weights))
         if in_channels < 1:
-            raise ValueError(f"in_channels must be at least 1; got {in_channels}.")
+            raise InputError("in_channels", "must be at least 1", got=in_channels)
         if weights is not None and not Path(weights).is_file():
             raise FileNotFoundError(f"weights: there is no file {os.fspath(weights)}.")
         timm = _import_timm()
@@ -60,9 +67,11 @@ class TimmBackbone(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dim() != 4 or x.shape[1] != self.in_channels:
-            raise ValueError(
-                f"images must have shape (n, {self.in_channels}, height, width); got {tuple(x.shape)}. "
-                f"Channels come second; TimmBackbone(..., in_channels=…) sets their number."
+            raise InputError(
+                "x",
+                f"must be images of shape (n, {self.in_channels}, height, width), channels second",
+                got=tuple(x.shape),
+                remedy="TimmBackbone(..., in_channels=…) sets their number.",
             )
         try:
             out: Tensor = self.model(self.normalize(x))
@@ -70,19 +79,18 @@ class TimmBackbone(nn.Module):
             if tuple(x.shape[2:]) == self._made_for or isinstance(error, torch.OutOfMemoryError):
                 raise
             height, width = self._made_for
-            raise ValueError(
-                f"{self.name} failed on images of {x.shape[2]} × {x.shape[3]} px ({error}). It was made for "
-                f"{height} × {width} px: resize to that, or take another network."
+            raise InputError(
+                "x",
+                f"has images of {x.shape[2]} × {x.shape[3]} px, on which {self.name} failed ({error})",
+                remedy=f"It was made for {height} × {width} px: resize to that, or use another network.",
             ) from error
         if out.shape[1:] != (self.n_features,):
-            raise ValueError(
-                f"{self.name} gave {tuple(out.shape)} in place of (n, {self.n_features}) without its classifier; "
-                "it cannot serve as a backbone. Take another network."
-            )
+            problem = f"{self.name!r} gives {tuple(out.shape)} and not (n, {self.n_features}) without its classifier"
+            raise InputError("name", problem, remedy="It cannot be a backbone: use another network.")
         return out
 
     def recipe(self) -> dict[str, object]:
-        """What it takes to build the network again; its weights come from elsewhere, such as a bundle."""
+        """The network as :func:`build_backbone` builds it again, without its weights."""
         return {"name": "timm", "model": self.name, "in_channels": self.in_channels}
 
 
@@ -113,10 +121,10 @@ def _import_timm() -> ModuleType:
 def _check_name(timm: ModuleType, name: str) -> None:
     arch, _, tag = name.partition(".")
     if not timm.is_model(arch):
-        raise ValueError(f"timm has no model {name!r}{_closest(arch, timm.list_models())}.")
+        raise InputError("name", f"timm has no model {name!r}{_closest(arch, timm.list_models())}")
     tagged = timm.list_models(f"{arch}.*", include_tags=True)
     if tag and name not in tagged:
-        raise ValueError(f"timm has no weights {tag!r} of {arch}{_closest(name, tagged)}.")
+        raise InputError("name", f"timm has no weights {tag!r} of {arch}{_closest(name, tagged)}")
 
 
 def _closest(name: str, known: Sequence[str]) -> str:
@@ -143,9 +151,8 @@ def _load(timm: ModuleType, model: Any, path: Path, in_channels: int) -> None:
     try:
         state = dict(timm.models.load_state_dict(str(path), weights_only=True))
     except Exception as error:  # torch, pickle, zip and safetensors each raise their own
-        raise ValueError(
-            f"weights: {path} is damaged, or neither .safetensors nor a state dict by torch.save ({error})."
-        ) from error
+        problem = f"{path} is damaged, or neither .safetensors nor a state dict by torch.save ({error})"
+        raise InputError("weights", problem) from error
     for layer in _names(model.pretrained_cfg.get("classifier")):
         for part in ("weight", "bias"):
             state.pop(f"{layer}.{part}", None)
@@ -156,12 +163,11 @@ def _load(timm: ModuleType, model: Any, path: Path, in_channels: int) -> None:
     try:
         result = model.load_state_dict(state, strict=False)
     except RuntimeError as error:
-        raise ValueError(f"weights: {path} does not fit the network: {error}") from error
+        raise InputError("weights", f"{path} does not fit the network: {error}") from error
     if result.missing_keys or result.unexpected_keys:
-        raise ValueError(
-            f"weights: {path} does not fit the network: {_count(result.missing_keys)} missing and "
-            f"{_count(result.unexpected_keys)} unknown. Names must be those of timm's own state dict."
-        )
+        keys = f"{_count(result.missing_keys)} missing and {_count(result.unexpected_keys)} unknown"
+        remedy = "Names must be those of timm's own state dict."
+        raise InputError("weights", f"{path} does not fit the network: {keys}", remedy=remedy)
 
 
 def _names(entry: str | Iterable[str] | None) -> list[str]:
@@ -174,5 +180,5 @@ def _count(keys: Sequence[str]) -> str:
 
 def _per_channel(values: Sequence[float], in_channels: int) -> Tensor:
     """The values of R, G and B, or their mean for every channel of images that are not RGB."""
-    given = torch.tensor(values, dtype=torch.float32)
-    return given if len(given) == in_channels else given.mean().expand(in_channels)
+    rgb = torch.tensor(values, dtype=torch.float32)
+    return rgb if len(rgb) == in_channels else rgb.mean().expand(in_channels)

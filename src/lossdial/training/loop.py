@@ -100,7 +100,7 @@ def fit(
     with environment.threads_for(model, batches), environment.forked_random(fabric.device):
         if embedded and isinstance(batches, ArrayBatches):
             batches = batches.of(model.to(fabric.device).embed(batches.x, progress=progress))
-        logits = model.head_logits if embedded else model.member_logits
+        logits = model.head.forward if embedded else model.member_logits
         through_fabric = fabric.setup(Forward(model, logits), optimizer)
         plain = environment.only_passes_on(fabric)
         step = Step(

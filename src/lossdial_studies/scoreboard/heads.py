@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from lossdial.dial import Dial
 from lossdial.losses import ConditionalLoss
-from lossdial.models import FeaturesConfig, SettingsStack, build_model
-from lossdial.models.heads.base import PlainHead
+from lossdial.models import FeaturesConfig, PlainHead, SettingsStack, build_model
 from lossdial.sklearn import LCTClassifier, Run
 from lossdial.spaces import Space
 from lossdial.training import Recipe, fit, make_fabric

@@ -4,16 +4,22 @@ from lossdial.models.heads.base import (
     Head,
     HeadConfig,
     MemberLinear,
-    PlainConfig,
-    PlainHead,
     build_head,
     mean_log_odds,
     mean_log_probability,
     register_head,
 )
-from lossdial.models.heads.film import FiLM, FiLMConfig, FiLMHead, Scale
 from lossdial.models.heads.path import PathConfig, PathHead
-from lossdial.models.heads.polynomial import PolynomialConfig, PolynomialHead
+from lossdial.models.heads.trained import (
+    FiLM,
+    FiLMConfig,
+    FiLMHead,
+    PlainConfig,
+    PlainHead,
+    PolynomialConfig,
+    PolynomialHead,
+    Scale,
+)
 
 __all__ = [
     "FiLM",

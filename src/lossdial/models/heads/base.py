@@ -1,6 +1,6 @@
-"""What every head has in common, and how it is described and built.
+"""What all heads share, and how a head is described and built.
 
-A new head is one file: a frozen :class:`HeadConfig` under ``@register_head``, and a :class:`Head` that it builds.
+A new head needs a frozen :class:`HeadConfig` under ``@register_head``, and a :class:`Head` that it builds.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import log_softmax, logsigmoid
 
 from lossdial.base.codec import Config, whole
-from lossdial.base.errors import closest
+from lossdial.base.errors import InputError, closest
+from lossdial.base.registry import Registry
 
 __all__ = [
     "Head",
     "HeadConfig",
     "MemberLinear",
-    "PlainConfig",
-    "PlainHead",
     "build_head",
     "mean_log_odds",
     "mean_log_probability",
@@ -35,8 +34,17 @@ __all__ = [
 def mean_log_odds(margins: Tensor, dim: int = 0) -> Tensor:
     r"""The log-odds of the members' mean probability, :math:`\log\sum_k\sigma(m_k) - \log\sum_k\sigma(-m_k)`.
 
-    One member's is its margin itself. Sums are taken of logarithms, so that margins of any size stay finite and exact.
+    Of one member it is the margin itself. The sums are of logarithms, so that margins of any size stay finite.
 
+    Parameters
+    ----------
+    margins
+        z₊ − z₋ of every member.
+    dim
+        The axis over members, which the result lacks.
+
+    Examples
+    --------
     >>> mean_log_odds(torch.tensor([200.0, 200.0])), mean_log_odds(torch.tensor([-3.0, 3.0]))
     (tensor(200.), tensor(0.))
     """
@@ -135,29 +143,32 @@ _BLOCK: Final = 2**24  # how many numbers a block of rows, members and λ may ho
 
 @dataclass(frozen=True)
 class HeadConfig(Config, ABC):
-    """A head as a value: what it is, but for the sizes that the network and the space decide.
+    """A head as a value, without the sizes that the network and the space decide.
 
-    members: how many heads side by side; more than one are an ensemble, whose mean probability is the model's.
+    Parameters
+    ----------
+    members
+        The number of heads side by side; more than one are an ensemble, whose mean probability is the model's.
     """
 
-    #: whether its weights are solved for, so that a name alone does not make one to be trained
+    #: whether its weights are solved for and not trained
     solved: ClassVar[bool] = False
     members: int = field(default=1, kw_only=True)
 
     def __post_init__(self) -> None:
         if not whole(self.members):
-            raise ValueError(f"members must be a whole number of at least 1; got {self.members!r}.")
+            raise InputError("members", "must be a whole number of at least 1", got=self.members)
 
     @abstractmethod
     def build(self, n_features: int, dim: int) -> Head:
-        """The head with fresh weights, for so many features and varying coordinates of λ."""
+        """The head with fresh weights, for a number of features and of varying coordinates of λ."""
 
 
 class Head(nn.Module, ABC):
     """Everything from the first λ on: features (n, c) and codes of λ -> the logits of each of k members.
 
-    The axis over members comes first in every parameter, and in every code. Members share nothing but the features;
-    :meth:`margins` is what they say together.
+    The axis over members comes first in every parameter and in every code. Members share nothing but the features;
+    :meth:`margins` averages their probabilities.
     """
 
     #: whether the margin is linear in the features, so that :meth:`fold` exists
@@ -166,9 +177,9 @@ class Head(nn.Module, ABC):
     def __init__(self, config: HeadConfig, n_features: int, dim: int) -> None:
         super().__init__()
         self.config = config
-        #: c, how many features it reads
+        #: c, the number of features
         self.n_features = n_features
-        #: d, how many coordinates of λ it is told
+        #: d, the number of coordinates of λ that it reads
         self.dim = dim
 
     @property
@@ -184,9 +195,9 @@ class Head(nn.Module, ABC):
         """Weights (k, m, c) and biases (k, m): ``features @ W[i].T + b[i]`` is member i's z₊ − z₋ at codes (m, d)."""
 
     def logit_weights(self, codes: Tensor) -> Tensor:
-        """The weights (k, m, c, 2) of z₋ and z₊ that each member of a head that folds has at its own codes (k, m, d).
+        """The weights (k, m, c, 2) of z₋ and z₊ of each member at its own codes (k, m, d), where the head folds.
 
-        Found by asking for every feature by itself; a head that knows them better should say so.
+        They are computed one feature at a time; a head that has them at hand should return those.
         """
         none = codes.new_zeros(1, self.n_features)
         rows = torch.cat([none, torch.eye(self.n_features, device=codes.device, dtype=codes.dtype)])
@@ -217,7 +228,7 @@ class Head(nn.Module, ABC):
     def margins(self, features: Tensor, codes: Tensor, folded: tuple[Tensor, Tensor] | None = None) -> Tensor:
         """z₊ − z₋ for features (n, c) at codes (m, d), of an ensemble the log-odds of its mean probability: (n, m).
 
-        folded: what :meth:`fold` gave for these codes, where it is at hand.
+        folded: the result of :meth:`fold` for these codes, where it is at hand.
         """
         n, m, k = len(features), len(codes), self.members
         if not self.foldable:
@@ -265,7 +276,7 @@ class Head(nn.Module, ABC):
         first = heads[0]
         kinds = {(head.config, head.n_features, head.dim) for head in heads}
         if len(kinds) > 1 or first.members != 1:
-            raise ValueError(f"only single heads of one kind can be stacked; got {', '.join(sorted(map(str, kinds)))}.")
+            raise InputError("heads", f"must be single heads of one kind; got {', '.join(sorted(map(str, kinds)))}")
         with torch.random.fork_rng([]):  # its first weights are not needed
             stacked = replace(first.config, members=len(heads)).build(first.n_features, first.dim)
         stacked.to(next(first.parameters()))
@@ -285,67 +296,65 @@ class Head(nn.Module, ABC):
         return self.config.to_json()
 
 
-_HEADS: dict[str, type[HeadConfig]] = {}
+_HEADS: Final[Registry[type[HeadConfig]]] = Registry("head")
 C = TypeVar("C", bound=type[HeadConfig])
 
 
 def register_head(config: C) -> C:
-    """Let :func:`build_head` know a kind of head by its name; a decorator of its config."""
-    _HEADS[config.name] = config
+    """Make a kind of head known by its name, for :func:`build_head`; a decorator of its config.
+
+    Examples
+    --------
+    >>> from lossdial.models import PlainConfig
+    >>> @register_head
+    ... @dataclass(frozen=True)
+    ... class Twin(PlainConfig):
+    ...     name: ClassVar[str] = "twin"
+    >>> build_head("twin", n_features=8, dim=0).config
+    Twin(members=1)
+    """
+    _HEADS.add(config.name, config)
     return config
 
 
-def head_config(head: HeadConfig | Mapping[str, Any] | str | None, dim: int) -> HeadConfig:
-    """The config that is meant: itself, its JSON, or its name; None is FiLM where λ varies and plain where not."""
-    if isinstance(head, HeadConfig):
-        return head
-    if head is None:
-        head = "film" if dim else "plain"
-    data = {"name": head} if isinstance(head, str) else head
-    if not isinstance(data, Mapping):
-        raise ValueError(f"head must be a HeadConfig such as FiLMConfig(), or the name of one; got {head!r}.")
-    if data.get("name") not in _HEADS:
-        trainable = [name for name, kind in _HEADS.items() if not kind.solved]
-        raise ValueError(f"unknown head {data.get('name')!r}; {closest(data.get('name'), trainable)}")
-    if isinstance(head, str) and _HEADS[head].solved:
-        raise ValueError(f"head={head!r} is not trained: an exact solve makes it. Leave head out, with recipe='exact'.")
-    return _HEADS[data["name"]].from_json(data)
-
-
 def build_head(head: HeadConfig | Mapping[str, Any] | str | None, n_features: int, dim: int) -> Head:
-    """The head that is described, with fresh weights, for ``dim`` varying coordinates of λ.
+    """The head that is described, with fresh weights.
 
-    head: a config; its JSON, as in a bundle; a name such as ``"film"``; or None for the paper's choice, FiLM where λ
+    Parameters
+    ----------
+    head
+        A config; its JSON, as in a bundle; a name such as ``"film"``; or None for the paper's choice, FiLM where λ
         varies and a plain linear layer where it does not.
+    n_features
+        The number of features that it reads.
+    dim
+        The number of coordinates of λ that vary.
+
+    Returns
+    -------
+    Head
+        With first weights from torch's global generator.
+
+    Examples
+    --------
+    >>> build_head(None, n_features=64, dim=2).config
+    FiLMConfig(members=1, widths=(), hidden=128, scale='1+sigma', zero_start=False)
     """
-    return head_config(head, dim).build(n_features, dim)
+    if not isinstance(head, HeadConfig):
+        head = _read(("film" if dim else "plain") if head is None else head)
+    return head.build(n_features, dim)
 
 
-@register_head
-@dataclass(frozen=True)
-class PlainConfig(HeadConfig):
-    """A linear layer that is not told λ."""
-
-    name: ClassVar[str] = "plain"
-
-    def build(self, n_features: int, dim: int = 0) -> PlainHead:
-        return PlainHead(self, n_features, dim)
-
-
-class PlainHead(Head):
-    """One linear layer a member, whatever λ."""
-
-    def __init__(self, config: PlainConfig, n_features: int, dim: int = 0) -> None:
-        super().__init__(config, n_features, dim)
-        self.linear = MemberLinear(config.members, n_features, 2)
-        self.reset_parameters()
-
-    def forward(self, features: Tensor, code: Tensor) -> Tensor:  # noqa: ARG002 (one interface for every head)
-        return self.linear(features)
-
-    def fold(self, codes: Tensor) -> tuple[Tensor, Tensor]:
-        weight, bias = self.linear.margin()
-        return weight[:, None].expand(-1, len(codes), -1), bias[:, None].expand(-1, len(codes))
-
-    def logit_weights(self, codes: Tensor) -> Tensor:
-        return self.linear.weight[:, None].expand(-1, codes.shape[1], -1, -1)
+def _read(head: Mapping[str, Any] | str) -> HeadConfig:
+    """The config that JSON, or a name alone, describes."""
+    recipe = {"name": head} if isinstance(head, str) else head
+    if not isinstance(recipe, Mapping):
+        raise InputError("head", "must be a HeadConfig such as FiLMConfig(), or the name of one", got=head)
+    name = recipe.get("name")
+    if name not in _HEADS:
+        trained = [known for known in _HEADS if not _HEADS[known].solved]
+        raise InputError("head", f"must be a known one; {name!r} is unknown, {closest(name, trained)}")
+    if isinstance(head, str) and _HEADS[name].solved:
+        remedy = "Leave {head} out, with {recipe='exact'}."
+        raise InputError("head", f"{head!r} is not trained: an exact solve makes it", remedy=remedy)
+    return _HEADS[name].from_json(recipe)

@@ -10,6 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from lossdial.base.errors import InputError
 from lossdial.models.heads.base import Head, HeadConfig, register_head
 
 __all__ = ["PathConfig", "PathHead", "between"]
@@ -20,11 +21,23 @@ _DEGREE = 3
 @register_head
 @dataclass(frozen=True)
 class PathConfig(HeadConfig):
-    """Where the nodes of a path lie, and how λ leads to a place between them.
+    """Where the nodes of a path lie, and which place between them belongs to a λ.
 
-    names, low, high: λ's names in the order of its space, and their ranges; a constant's ends are equal.
-    ridge, alpha, phi: the nodes of log₁₀ C, of the class weight and of the focus; one node where it does not vary.
-    beta: the imbalance β of a VS loss, for which γ and τ follow in closed form; None for a focal loss.
+    Parameters
+    ----------
+    names, low, high
+        λ's names in the order of its space, and their ranges; a constant's ends are equal.
+    ridge, alpha, phi
+        The nodes of log₁₀ C, of the class weight and of the focus; one node where it does not vary.
+    beta
+        The imbalance β of a VS loss, for which γ and τ follow in closed form; None for a focal loss.
+    members
+        The number of paths side by side.
+
+    Examples
+    --------
+    >>> PathConfig(("ridge",), (-5.0,), (0.0,), ridge=(-5.0, -2.5, 0.0)).shape
+    (3, 1, 1)
     """
 
     name: ClassVar[str] = "path"
@@ -42,17 +55,17 @@ class PathConfig(HeadConfig):
         for axis in ("names", "low", "high", "ridge", "alpha", "phi"):
             object.__setattr__(self, axis, tuple(getattr(self, axis)))
         if not len(self.names) == len(self.low) == len(self.high):
-            raise ValueError(f"names, low and high must be of one length; got {self.names}, {self.low}, {self.high}.")
+            raise InputError("names", f"must be as many as low and high; got {self.names}, {self.low}, {self.high}")
         for axis in ("ridge", "alpha", "phi"):
             nodes = getattr(self, axis)
             if not nodes or any(b <= a for a, b in pairwise(nodes)):
-                raise ValueError(f"the nodes of {axis} must be one or more numbers that increase; got {nodes}.")
+                raise InputError(axis, "must be one or more nodes that increase", got=nodes)
         if not all(0 < alpha < 1 for alpha in self.alpha):
-            raise ValueError(f"the nodes of alpha must lie between 0 and 1, which are none; got {self.alpha}.")
+            raise InputError("alpha", "must be nodes strictly between 0 and 1", got=self.alpha)
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """How many nodes there are of ridge, alpha and phi."""
+        """The number of nodes of ridge, alpha and phi."""
         return len(self.ridge), len(self.alpha), len(self.phi)
 
     @property
@@ -68,8 +81,8 @@ class PathHead(Head):
 
     Between nodes the direction of the weights, the logarithm of their norm, and the bias are cubic polynomials through
     the four nearest nodes of each axis; class weights are taken on the log-odds scale. Norms change by orders of
-    magnitude along a path, so polynomials of the weights themselves would not do. Outside its nodes a path goes on as
-    at the last one. What it gives has the precision of its codes, which is that of the features, whatever its own.
+    magnitude along a path, so that polynomials of the weights themselves would be far off. Outside its nodes a path
+    stays as at the last one. Its results have the precision of the codes, which is that of the features.
 
     For a VS loss, with a = β^−γ, the path holds the solution v, b of plain logistic regression at C·(1 + a²)/2, and
     z₊ − z₋ = (1 + a)/(1 + a²) · (v·x + b + τ log β): ``docs/exact.md`` has the proof.
@@ -79,9 +92,11 @@ class PathHead(Head):
 
     def __init__(self, config: PathConfig, n_features: int, dim: int) -> None:
         if dim != config.dim:
-            raise ValueError(
-                f"the path was solved for {config.dim} varying coordinates of λ; got dim={dim}. "
-                "Use it with the space that it was fitted for."
+            raise InputError(
+                "dim",
+                f"must be {config.dim}, the number of varying coordinates of λ that the path was solved for",
+                got=dim,
+                remedy="Use it with the space that it was fitted for.",
             )
         super().__init__(config, n_features, dim)
         shape = (config.members, *config.shape)
@@ -112,8 +127,7 @@ class PathHead(Head):
         return shares[:, :, None] * weights[:, :, None], shares * biases[:, :, None]
 
     def _solution(self, codes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What the loss's own margin is made of at codes (m, d): weights (k, m, c), biases (k, m) before shares are
-        taken, and the shares (m, 2) of z₋ and z₊ in them."""
+        """Weights (k, m, c) and biases (k, m) of the loss's own margin at codes (m, d); the shares (m, 2) of z₋, z₊."""
         lam = self._decode(codes)
         config, m = self.config, len(codes)
         half = codes.new_full((m,), 0.5, dtype=torch.float64)
@@ -127,8 +141,8 @@ class PathHead(Head):
             larger, smaller = 1 / (1 + a.square()), a / (1 + a.square())
             shares = torch.stack([-larger, smaller] if log_beta >= 0 else [-smaller, larger], 1)
         alpha = torch.logit(lam.get("alpha", half).clamp(config.alpha[0], config.alpha[-1]))
-        found = self._interpolate(ridge, alpha, lam.get("phi", torch.zeros_like(half)))
-        weights, biases = (part.to(codes.dtype) for part in found)
+        solution = self._interpolate(ridge, alpha, lam.get("phi", torch.zeros_like(half)))
+        weights, biases = (part.to(codes.dtype) for part in solution)
         return weights, biases + shift.to(biases), shares.to(weights)
 
     def _decode(self, codes: Tensor) -> dict[str, Tensor]:
