@@ -187,7 +187,7 @@ class Corner(nn.Module):
 
 
 def test_an_encoder_of_ones_own(tmp_path: Path, bundle_of) -> None:
-    with pytest.raises(ValueError, match=r"Corner does not say how many features it gives; pass n_features"):
+    with pytest.raises(ValueError, match="n_features is needed: Corner has no attribute n_features"):
         FrozenEncoder(Corner())
     with pytest.raises(ValueError, match="image_size must be a side in pixels, at least 1; got 0"):
         FrozenEncoder(Corner(), n_features=4, image_size=0)

@@ -208,7 +208,7 @@ def test_weights_that_cannot_be_used(tmp_path: Path) -> None:
         TimmBackbone(SMALL, weights=tmp_path / "absent.pth")
     garbage = tmp_path / "garbage.pth"
     garbage.write_bytes(b"not a state dict")
-    with pytest.raises(ValueError, match=r"weights: .*garbage\.pth is damaged, or neither \.safetensors nor"):
+    with pytest.raises(ValueError, match=r"garbage\.pth is damaged, or neither"):
         TimmBackbone(SMALL, weights=garbage)
     trap = tmp_path / "trap.pth"
     torch.save({"state_dict": Trap(tmp_path / "sprung")}, trap)
@@ -224,7 +224,7 @@ def test_weights_that_cannot_be_used(tmp_path: Path) -> None:
     torch.save({**state, name: tensor[:1]}, other)
     with pytest.raises(ValueError, match=r"does not fit the network: (.|\n)*size mismatch"):
         TimmBackbone(SMALL, weights=other)
-    with pytest.raises(ValueError, match=r"give pretrained=True or weights='.*other\.pth', not both"):
+    with pytest.raises(ValueError, match="weights cannot be given with pretrained=True"):
         TimmBackbone(SMALL, pretrained=True, weights=other)
 
 
@@ -246,11 +246,11 @@ def test_an_unknown_name_far_from_all() -> None:
 
 def test_images_that_do_not_fit() -> None:
     backbone = TimmBackbone("convnext_tiny").eval()
-    with pytest.raises(ValueError, match=r"shape \(n, 3, height, width\); got \(2, 1, 64, 64\).*in_channels=…"):
+    with pytest.raises(ValueError, match=r"x must be images of shape \(n, 3, height, width\), channels second"):
         backbone(torch.rand(2, 1, 64, 64))
     with pytest.raises(ValueError, match=r"got \(64, 64, 3\)"):
         backbone(torch.rand(64, 64, 3))
-    with pytest.raises(ValueError, match=r"convnext_tiny failed on images of 16 × 16 px .*made for 224 × 224 px"):
+    with pytest.raises(ValueError, match=r"x has images of 16 × 16 px, on which convnext_tiny failed \("):
         backbone(torch.rand(2, 3, 16, 16))
     with pytest.raises(ValueError, match=r"vit_tiny_patch16_224 failed on images of 64 × 64 px .*made for 224 × 224"):
         TimmBackbone("vit_tiny_patch16_224")(torch.rand(2, 3, 64, 64))

@@ -135,20 +135,20 @@ def test_no_gradient_reaches_a_path() -> None:
 
 
 def test_a_path_of_another_dimension_is_refused() -> None:
-    with pytest.raises(ValueError, match="the path was solved for 3 varying coordinates of λ; got dim=1"):
+    with pytest.raises(ValueError, match="dim must be 3, the number of varying coordinates of λ that the path"):
         FOCAL.build(6, 1)
     space = Space(tau=Linear(0, 3, 1 / 3))
-    with pytest.raises(ValueError, match="the head was built for dim=3"):
+    with pytest.raises(ValueError, match=r"head was built for dim=3, but 1 names of the space vary \(tau\)"):
         ConditionalClassifier(nn.Identity(), 6, space, filled(FOCAL))
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"ridge": (0.0, 0.0)}, "the nodes of ridge must be one or more numbers that increase"),
-        ({"phi": ()}, "the nodes of phi must be one or more"),
-        ({"alpha": (0.0, 0.5)}, "the nodes of alpha must lie between 0 and 1"),
-        ({"names": ("ridge",)}, "names, low and high must be of one length"),
+        ({"ridge": (0.0, 0.0)}, "ridge must be one or more nodes that increase"),
+        ({"phi": ()}, "phi must be one or more nodes that increase"),
+        ({"alpha": (0.0, 0.5)}, "alpha must be nodes strictly between 0 and 1"),
+        ({"names": ("ridge",)}, "names must be as many as low and high"),
     ],
 )
 def test_nodes_that_mean_nothing_are_refused(changes: dict, message: str) -> None:

@@ -1,4 +1,4 @@
-"""ConditionalClassifier: its split at the first FiLM, folding, any user's backbone, and what it refuses."""
+"""A model in two parts, ensembles, stacks of settings, and how a model is put together."""
 
 import copy
 from typing import Any
@@ -13,9 +13,14 @@ from lossdial.models import (
     ConditionalClassifier,
     FiLMConfig,
     FiLMHead,
+    FrozenEncoder,
     Head,
+    MLPConfig,
     PlainConfig,
     PlainHead,
+    SettingsStack,
+    Standardize,
+    build_model,
     evaluating,
     feature_size,
     network,
@@ -23,7 +28,11 @@ from lossdial.models import (
 from lossdial.spaces import Constant, Lam, Linear, Space
 
 SPACE = Space(gamma=Linear(0, 0.3, 0), tau=Linear(0, 3, 1 / 3))
+
+
 ONE_FREE = Space(gamma=Constant(0.1), tau=Linear(0, 3, 1 / 3))
+
+
 BASELINE = Space(gamma=Constant(0.1), tau=Constant(2))
 
 
@@ -89,7 +98,7 @@ def test_margins_of_a_head_with_film_in_every_layer() -> None:
     features = model.features(x)
     full = torch.stack([model(x, lam) for lam in lams], dim=1)
     torch.testing.assert_close(model.margins(features, lams), full[..., 1] - full[..., 0], atol=1e-5, rtol=0)
-    with pytest.raises(ValueError, match="does not fold; use margins"):
+    with pytest.raises(ValueError, match=r"head has hidden layers \(16, 8\), is not linear in its features and"):
         model.fold(lams)
 
 
@@ -234,9 +243,7 @@ def test_lambda_in_double_does_not_change_the_model_s_type() -> None:
 
 @pytest.mark.parametrize("shape", [(3,), (4, 1), (4, 2)])
 def test_lambda_of_the_wrong_shape_is_refused(shape: tuple[int, ...]) -> None:
-    message = (
-        r"λ must be one for the batch, shape \(\), or one per sample, shape \(4,\); got .* margins\(features, lams\)"
-    )
+    message = r"lam must be one for the batch, shape \(\), or one per sample, shape"
     for model in (mlp_model(), ConditionalClassifier(MLP(5), 64, SPACE, PlainConfig())):
         with pytest.raises(ValueError, match=message):
             model(torch.randn(4, 5), SPACE.sample(shape))
@@ -245,9 +252,9 @@ def test_lambda_of_the_wrong_shape_is_refused(shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("lam", [SPACE.sample(), SPACE.sample((2, 3))])
 def test_many_lambda_come_in_one_row(lam: Lam) -> None:
     for model in (mlp_model(), mlp_model(widths=(8,)), ConditionalClassifier(MLP(5), 64, SPACE, PlainConfig())):
-        with pytest.raises(ValueError, match=r"λ must be an array of shape \(m,\), as space.grid"):
+        with pytest.raises(ValueError, match=r"lams must be an array of shape \(m,\), as space\.grid\(\.\.\.\) and"):
             model.margins(torch.randn(4, 64), lam)
-        with pytest.raises(ValueError, match=r"λ must be an array of shape \(m,\), as space.grid"):
+        with pytest.raises(ValueError, match=r"lams must be an array of shape \(m,\), as space\.grid\(\.\.\.\) and"):
             model.fold(lam)
 
 
@@ -261,7 +268,7 @@ def test_lambda_of_another_space_is_refused() -> None:
 @pytest.mark.parametrize(
     ("backbone", "message"),
     [
-        (MLP(5, hidden=(32,)), r"gave features of shape \(4, 32\); expected \(n, 64\)\. Set n_features=32"),
+        (MLP(5, hidden=(32,)), r"n_features must be 32: the backbone gives features of shape \(4, 32\)"),
         (nn.Flatten(0), r"must map \(4, 5\) to \(n, c\) or \(n, c, h, w\); it gave \(20,\)"),
         (nn.RNN(5, 64, batch_first=True), r"must map \(4, 5\) to \(n, c\) or \(n, c, h, w\); it gave tuple"),
     ],
@@ -282,10 +289,10 @@ def test_a_backbone_that_yields_something_else(backbone: nn.Module, message: str
         (
             ONE_FREE,
             FiLMConfig().build(64, 2),
-            r"built for dim=2, but 1 names of the space vary \(tau\); build it with dim",
+            r"head was built for dim=2, but 1 names of the space vary \(tau\)",
         ),
-        (SPACE, FiLMConfig().build(32, 2), "the head reads n_features=32, the classifier was given 64"),
-        (SPACE, PlainConfig().build(32, 2), "the head reads n_features=32, the classifier was given 64"),
+        (SPACE, FiLMConfig().build(32, 2), "n_features must be 32, which the head reads"),
+        (SPACE, PlainConfig().build(32, 2), "n_features must be 32, which the head reads"),
     ],
 )
 def test_a_head_that_does_not_fit(space: Space, head: Head | FiLMConfig, message: str) -> None:
@@ -355,3 +362,178 @@ def test_embedding_is_bounded_by_the_size_of_the_images(monkeypatch: pytest.Monk
     monkeypatch.setattr(network, "_INPUTS", 5 * 40)
     table.embed(torch.randn(50, 5))
     assert [shape[0] for shape in seen] == [32, 32]  # 32 and 18, padded
+
+
+SPACES = [Space(gamma=Linear(0, 0.3, h), tau=Linear(0, high, 0)) for h in (0.0, 3.3) for high in (2, 3)]
+
+
+def models(spaces: list[Space] = SPACES, head: object = None) -> list[ConditionalClassifier]:
+    return [ConditionalClassifier(nn.Identity(), 6, space, head) for space in spaces]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("head", [FiLMConfig(), FiLMConfig((4,)), PlainConfig()], ids=repr)
+def test_members_answer_as_the_models_they_came_from(head: object) -> None:
+    singles = models(head=head)
+    stack = SettingsStack(singles)
+    assert len(stack) == 4
+    assert stack.spaces == tuple(SPACES)
+    x = torch.randn(9, 6)
+    for i, single in enumerate(singles):
+        out = stack.member(i)
+        assert out.space == single.space
+        assert torch.equal(out.margins(x, single.space.even_grid(3)), single.margins(x, single.space.even_grid(3)))
+
+
+@pytest.mark.parametrize("shape", [[5], [5, 7]])
+def test_each_setting_draws_as_it_would_alone(shape: list[int]) -> None:
+    singles = models()
+    lams, codes = SettingsStack(singles).draw(shape, torch.Generator().manual_seed(4))
+    assert lams.shape == (5, 4, *shape[1:])
+    for i, single in enumerate(singles):
+        alone = single.draw(shape, torch.Generator().manual_seed(4))
+        assert torch.equal(lams.values[:, i], alone.lams.values[:, 0])
+        assert torch.equal(codes[:, i], alone.codes[:, 0])
+
+
+def test_logits_are_each_members_own() -> None:
+    singles = models()
+    stack = SettingsStack(singles)
+    x, code = torch.randn(9, 6), torch.randn(4, 2)
+    together = stack.member_logits(x, code)
+    for i, single in enumerate(singles):
+        torch.testing.assert_close(together[i], single.member_logits(x, code[i : i + 1])[0])
+
+
+def test_a_frozen_encoder_is_shared() -> None:
+    encoder = FrozenEncoder(nn.Identity(), 6)
+    singles = [ConditionalClassifier(encoder, 6, space) for space in SPACES]
+    stack = SettingsStack(singles)
+    assert stack.frozen
+    assert stack.member(2).backbone is encoder
+
+
+def test_what_cannot_be_stacked() -> None:
+    with pytest.raises(ValueError, match="models must share a backbone that is not trained: each setting would"):
+        SettingsStack([ConditionalClassifier(MLP(6), 64, space) for space in SPACES])
+    baseline = Space(gamma=Constant(0.1), tau=Constant(1))
+    one_free = Space(gamma=Constant(0.1), tau=Linear(0, 3, 0))
+    with pytest.raises(ValueError, match="same names of λ, and the same of them must vary"):
+        SettingsStack(models([baseline, one_free], PlainConfig()))
+    with pytest.raises(ValueError, match="heads must be single heads of one kind"):
+        SettingsStack([*models(SPACES[:1]), *models(SPACES[1:2], PlainConfig())])
+    with pytest.raises(ValueError, match="heads must be single heads of one kind"):
+        SettingsStack(models(SPACES, FiLMConfig(members=2)))
+    with pytest.raises(ValueError, match="one or more; got none"):
+        SettingsStack([])
+
+
+def state(model: nn.Module) -> list[torch.Tensor]:
+    return list(model.state_dict().values())
+
+
+def same(a: nn.Module, b: nn.Module) -> bool:
+    return all(torch.equal(p, q) for p, q in zip(state(a), state(b), strict=True))
+
+
+def test_an_mlp_that_has_seen_the_data() -> None:
+    x = torch.randn(200, 5) * 3 + 1
+    before = torch.get_rng_state()
+    model = build_model(MLPConfig((16, 8), dropout=0.1), FiLMConfig((4,), members=2), SPACE, x, seed=3)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert model.backbone.config == MLPConfig((16, 8), dropout=0.1)
+    torch.testing.assert_close(model.backbone.standardize.mean, x.mean(0))
+    assert (model.n_features, model.members, model.head.config) == (8, 2, FiLMConfig((4,), members=2))
+    assert same(model, build_model(MLPConfig((16, 8), 0.1), FiLMConfig((4,), members=2), SPACE, x, seed=3))
+    assert not same(model, build_model(MLPConfig((16, 8), 0.1), FiLMConfig((4,), members=2), SPACE, x, seed=4))
+    assert build_model(None, None, SPACE, x, 0).backbone.config == MLPConfig()
+
+
+def test_the_heads_weights_do_not_depend_on_the_backbone() -> None:
+    """So that a head on stored features starts as one on the network that made them."""
+    x = torch.randn(40, 12)
+    on_mlp = build_model(MLPConfig((12,)), None, SPACE, x, seed=3)
+    on_features = build_model(nn.Identity(), None, SPACE, x, seed=3)
+    frozen = build_model(FrozenEncoder(nn.Identity(), 12), None, SPACE, x, seed=3)
+    assert same(on_mlp.head, on_features.head)
+    assert same(on_mlp.head, frozen.head)
+
+
+def test_a_module_is_copied_not_changed() -> None:
+    backbone = CifarResNet(8, 2)
+    x = torch.randint(256, (20, 3, 8, 8), dtype=torch.uint8)
+    model = build_model(backbone, "film", SPACE, x, seed=0)
+    assert model.backbone is not backbone
+    assert torch.equal(backbone.standardize.mean, torch.zeros(3))
+    assert not torch.equal(model.backbone.standardize.mean, torch.zeros(3))
+    assert torch.equal(model.backbone.stem.weight, backbone.stem.weight)
+
+
+def test_a_frozen_encoder_takes_images_or_their_features() -> None:
+    """Standardised by the features in either case: the model is the same."""
+    torch.manual_seed(0)
+    encoder = FrozenEncoder(CifarResNet(8, 2), image_size=8)
+    images = torch.randint(256, (30, 3, 8, 8), dtype=torch.uint8)
+    of_images = build_model(encoder, None, SPACE, images, seed=1)
+    of_features = build_model(encoder, None, SPACE, encoder.stored(images), seed=1)
+    assert same(of_images, of_features)
+    assert of_images.backbone.image_size == 8
+    features = of_images.eval().features(images)
+    torch.testing.assert_close(features.mean(0), torch.zeros(8), atol=1e-3, rtol=0)
+    torch.testing.assert_close(features, of_features.features(encoder.stored(images)), atol=2e-2, rtol=0)
+
+
+def test_head_by_choice_or_by_space() -> None:
+    x = torch.randn(10, 5)
+    assert build_model(None, None, BASELINE, x, 0).head.config == PlainConfig()
+    assert build_model(None, PlainConfig(members=4), SPACE, x, 0).members == 4
+    with pytest.raises(ValueError, match="nothing to be told; use PlainConfig"):
+        build_model(None, "film", BASELINE, x, 0)
+
+
+def test_what_is_no_network() -> None:
+    with pytest.raises(
+        ValueError, match=r"network must be an nn.Module, an MLPConfig, a FeaturesConfig or None .*; got 'resnet'"
+    ):
+        build_model("resnet", None, SPACE, torch.randn(4, 5), 0)  # type: ignore[arg-type]  # the point
+    with pytest.raises(ValueError, match=r"an MLP reads a table \(n, c\); got x of shape \(4, 3, 8, 8\)"):
+        build_model(None, None, SPACE, torch.zeros(4, 3, 8, 8), 0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"hidden": ()}, r"hidden must be one or more positive widths, such as \(64, 64\); got \(\)"),
+        ({"hidden": (8, 0)}, r"got \(8, 0\)"),
+        ({"dropout": 1.0}, r"dropout must lie in \[0, 1\); got 1.0"),
+    ],
+)
+def test_wrong_settings(wrong: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        MLPConfig(**wrong)  # type: ignore[arg-type]  # the wrong value is the point
+
+
+def test_mlp_config_is_its_json() -> None:
+    config = MLPConfig([8, 4], 0.2)  # type: ignore[arg-type]  # a list, as from JSON
+    assert config.hidden == (8, 4)
+    assert config.to_json() == {"name": "mlp", "hidden": [8, 4], "dropout": 0.2}
+    assert MLPConfig.from_json(config.to_json()) == config
+
+
+def test_standardize_takes_large_images_in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Double precision is eight times a byte: never for more than a part of bounded size."""
+    x = torch.randint(256, (30, 3, 64, 64), dtype=torch.uint8)
+    largest: list[int] = []
+    double = torch.Tensor.double
+
+    def counted(self: torch.Tensor) -> torch.Tensor:
+        largest.append(self.numel())
+        return double(self)
+
+    monkeypatch.setattr(torch.Tensor, "double", counted)
+    monkeypatch.setattr("lossdial.models.backbones._PART", 7 * 3 * 64 * 64)
+    layer = Standardize(3)
+    layer.fit(x)
+    assert max(largest) == 7 * 3 * 64 * 64
+    flat = x.transpose(0, 1).reshape(3, -1).to(torch.float64) / 255
+    torch.testing.assert_close(layer.mean, flat.mean(1).float())
+    torch.testing.assert_close(layer.scale, flat.std(1, correction=0).float())

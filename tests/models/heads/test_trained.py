@@ -1,5 +1,6 @@
-"""FiLM and its head against their formula in NumPy: one member and many, one λ and one per sample, folded and not."""
+"""Plain, FiLM and polynomial heads against direct computation, folded and not."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,50 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.autograd import gradcheck
 
-from lossdial.models import FiLM, FiLMConfig, FiLMHead, Head, PlainConfig, Scale
+from lossdial.losses import VSLoss
+from lossdial.models import (
+    ConditionalClassifier,
+    FiLM,
+    FiLMConfig,
+    FiLMHead,
+    Head,
+    PlainConfig,
+    PolynomialConfig,
+    PolynomialHead,
+    Scale,
+    build_head,
+    build_model,
+)
 from lossdial.models.heads import base
+from lossdial.spaces import Linear, Space
+from lossdial.training import OptimizerConfig, Recipe, fit
 
 C, D = 12, 2
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_it_ignores_lambda_and_folds_all_the_same(members: int) -> None:
+    head = PlainConfig(members=members).build(C, D)
+    assert head.foldable
+    features = torch.randn(7, C)
+    logits = head(features, torch.randn(members, D))
+    assert logits.shape == (members, 7, 2)
+    torch.testing.assert_close(logits, head(features, torch.randn(members, 7, D)))
+    for k in range(members):
+        expected = features @ head.linear.weight[k] + head.linear.bias[k]
+        torch.testing.assert_close(logits[k], expected)
+    for codes in (torch.randn(5, D), torch.randn(5, 0)):  # a baseline's code has no coordinates
+        weights, biases = head.fold(codes)
+        assert (weights.shape, biases.shape) == ((members, 5, C), (members, 5))
+        margins = logits[..., 1] - logits[..., 0]
+        for k in range(members):
+            torch.testing.assert_close(features @ weights[k].T + biases[k], margins[k, :, None].expand(-1, 5))
+        p = margins.double().sigmoid().mean(0)
+        torch.testing.assert_close(
+            head.margins(features, codes), torch.logit(p)[:, None].expand(-1, 5).float(), atol=1e-6, rtol=1e-5
+        )
+
+
 SCALES: list[Scale] = ["sigma", "1+sigma"]
 
 
@@ -180,7 +221,7 @@ def test_a_start_at_zero_is_the_plain_head_whatever_lambda() -> None:
 def test_a_head_with_hidden_layers_does_not_fold() -> None:
     head = FiLMConfig((9,)).build(C, D)
     assert not head.foldable
-    with pytest.raises(ValueError, match=r"hidden layers \(9,\) is not linear .* use margins\(features, lams\)"):
+    with pytest.raises(ValueError, match=r"head has hidden layers \(9,\), is not linear in its features and does"):
         head.fold(torch.randn(3, D))
 
 
@@ -193,7 +234,7 @@ def test_a_head_with_hidden_layers_does_not_fold() -> None:
         ({"scale": "tanh"}, r"scale must be 'sigma' or '1\+sigma'; got 'tanh'"),
         ({"members": 0}, "members must be a whole number of at least 1; got 0"),
         ({"members": True}, "members must be a whole number of at least 1; got True"),
-        ({"scale": "sigma", "zero_start": True}, r"would multiply every feature by 0; use scale='1\+sigma'"),
+        ({"scale": "sigma", "zero_start": True}, "zero_start would multiply every feature by 0 with scale='sigma'"),
     ],
 )
 def test_wrong_settings(wrong: dict[str, Any], message: str) -> None:
@@ -204,3 +245,100 @@ def test_wrong_settings(wrong: dict[str, Any], message: str) -> None:
 def test_film_needs_a_lambda_that_varies() -> None:
     with pytest.raises(ValueError, match="FiLM has nothing to be told; use PlainConfig"):
         FiLMConfig().build(C, 0)
+
+
+WIDTH = 7
+
+
+def filled(config: PolynomialConfig, dim: int) -> PolynomialHead:
+    head = config.build(WIDTH, dim).double()
+    for p in head.parameters():
+        nn.init.normal_(p)
+    return head
+
+
+def naive(head: PolynomialHead, member: int, features: np.ndarray, code: np.ndarray) -> np.ndarray:
+    """W₀ + Σ φ W, with φ spelled out as powers."""
+    weight = head.linear.weight[member].detach().numpy().copy()
+    bias = head.linear.bias[member].detach().numpy().copy()
+    for t, term in enumerate(head.terms):
+        phi = math.prod(code[i] for i in term)
+        weight += phi * head.weight[member, t].detach().numpy()
+        bias += phi * head.bias[member, t].detach().numpy()
+    return features @ weight + bias
+
+
+@pytest.mark.parametrize(("degree", "dim", "terms"), [(1, 1, 1), (2, 2, 5), (3, 2, 9), (2, 4, 14), (3, 3, 19)])
+@pytest.mark.parametrize("members", [1, 3])
+def test_it_is_its_formula_at_one_λ_per_member_and_per_sample(degree: int, dim: int, terms: int, members: int) -> None:
+    head = filled(PolynomialConfig(degree, members=members), dim)
+    assert len(set(head.terms)) == terms
+    features = torch.randn(5, WIDTH, dtype=torch.float64)
+    codes = torch.rand(members, 5, dim, dtype=torch.float64) * 2 - 1
+    once, each = head(features, codes[:, 0]), head(features, codes)
+    for k in range(members):
+        expected = naive(head, k, features.numpy(), codes[k, 0].numpy())
+        np.testing.assert_allclose(once[k].detach(), expected, atol=1e-12)
+        for i in range(5):
+            expected = naive(head, k, features[i : i + 1].numpy(), codes[k, i].numpy())[0]
+            np.testing.assert_allclose(each[k, i].detach(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_it_folds_exactly(members: int) -> None:
+    head = filled(PolynomialConfig(3, members=members), 2)
+    features, codes = torch.randn(5, WIDTH, dtype=torch.float64), torch.rand(4, 2, dtype=torch.float64) * 2 - 1
+    weights, biases = head.fold(codes)
+    for j, code in enumerate(codes):
+        logits = head(features, code.expand(members, -1))
+        folded = torch.einsum("nc,kc->kn", features, weights[:, j]) + biases[:, j, None]
+        torch.testing.assert_close(folded, logits[..., 1] - logits[..., 0])
+
+
+def test_training_starts_as_the_plain_heads_whatever_λ() -> None:
+    torch.manual_seed(3)
+    plain = PlainConfig(members=2).build(WIDTH)
+    torch.manual_seed(3)
+    head = PolynomialConfig(members=2).build(WIDTH, 2)
+    features = torch.randn(5, WIDTH)
+    for code in (torch.zeros(2, 2), torch.randn(2, 2), torch.randn(2, 5, 2)):
+        torch.testing.assert_close(head(features, code), plain(features, code))
+
+
+def test_members_can_be_taken_apart_and_put_together() -> None:
+    head = filled(PolynomialConfig(members=3), 2)
+    again = Head.stack([head.member(i) for i in range(3)])
+    code = torch.randn(3, 2, dtype=torch.float64)
+    features = torch.randn(4, WIDTH, dtype=torch.float64)
+    assert torch.equal(again(features, code), head(features, code))
+
+
+def test_recipe_leads_back() -> None:
+    head = build_head(PolynomialConfig(degree=3, members=2).to_json(), WIDTH, 2)
+    assert head.config == PolynomialConfig(degree=3, members=2)
+    assert isinstance(build_head("polynomial", WIDTH, 2), PolynomialHead)
+
+
+@pytest.mark.parametrize("degree", [0, 4, 2.0, True])
+def test_degrees_are_one_two_or_three(degree) -> None:
+    with pytest.raises(ValueError, match="degree must be 1, 2 or 3; got"):
+        PolynomialConfig(degree)
+
+
+def test_without_a_variable_it_is_refused() -> None:
+    with pytest.raises(ValueError, match="dim must be at least 1: every name of the space is a Constant, so"):
+        PolynomialConfig().build(WIDTH, 0)
+
+
+@pytest.mark.parametrize("lam_per", ["batch", "sample"])
+def test_training_moves_the_margin_with_λ(lam_per) -> None:
+    """τ shifts the margin: at the optimum z₊ − z₋ grows by τ log β, which a polynomial can follow exactly."""
+    x = torch.randn(400, 3)
+    y = (x[:, 0] + torch.randn(400) > 1.3).long()
+    space = Space(gamma=Linear(0, 0.1, 10), tau=Linear(0, 2, 0.5))
+    model = build_model(nn.Identity(), "polynomial", space, x, seed=0)
+    assert isinstance(model, ConditionalClassifier)
+    recipe = Recipe(epochs=60, batch_size=100, optimizer=OptimizerConfig("adam", 0.05), lam_per=lam_per)
+    fit(model, VSLoss(9.0), recipe.batches(x, y), recipe, progress=False)
+    margins = model.margins(model.embed(x), space.grid(gamma=[0.0], tau=[0.0, 2.0])).mean(0)
+    assert (margins[1] - margins[0]).item() == pytest.approx(2 * math.log(9), rel=0.3)

@@ -1,16 +1,32 @@
-"""Heads as values and as members: configs to JSON and back, building by name, stacking and taking out."""
+"""Heads as values and as members: JSON, names, stacking; and the mean of members' probabilities."""
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
 
-from lossdial.models import FiLMConfig, FiLMHead, Head, HeadConfig, PlainConfig, build_head, register_head
-from lossdial.models.heads import MemberLinear, base
+from lossdial.models import (
+    FiLMConfig,
+    FiLMHead,
+    Head,
+    HeadConfig,
+    PlainConfig,
+    build_head,
+    mean_log_odds,
+    register_head,
+)
+from lossdial.models.heads import MemberLinear, base, mean_log_probability
 
 C, D = 12, 2
+
+
 CONFIGS = [FiLMConfig(), FiLMConfig((9,), 16, "sigma", members=2), FiLMConfig(zero_start=True), PlainConfig(members=3)]
 
 
@@ -38,7 +54,7 @@ def test_json_reads_as_it_should() -> None:
     }
     with pytest.raises(ValueError, match=r"FiLMConfig has no field 'width'\. Did you mean 'widths'"):
         FiLMConfig.from_json({"name": "film", "width": [9]})
-    with pytest.raises(ValueError, match="members must be a whole number"):
+    with pytest.raises(ValueError, match="PlainConfig: 'members' must be a whole number"):
         build_head({"name": "plain", "members": "many"}, C, D)
 
 
@@ -46,11 +62,11 @@ def test_by_name_or_by_default() -> None:
     assert build_head("plain", C, D).config == PlainConfig()
     assert build_head(None, C, D).config == FiLMConfig()
     assert build_head(None, C, 0).config == PlainConfig()
-    with pytest.raises(ValueError, match="unknown head 'flim'; did you mean 'film'"):
+    with pytest.raises(ValueError, match="head must be a known one"):
         build_head("flim", C, D)
     with pytest.raises(ValueError, match=r"did you mean 'polynomial'[?] There are 'film', 'plain', 'polynomial'"):
         build_head("poly", C, D)
-    with pytest.raises(ValueError, match=r"head='path' is not trained: an exact solve makes it. Leave head out"):
+    with pytest.raises(ValueError, match="head 'path' is not trained: an exact solve makes it"):
         build_head("path", C, D)
     with pytest.raises(ValueError, match=r"head must be a HeadConfig such as FiLMConfig\(\)"):
         build_head(3, C, D)  # type: ignore[arg-type]  # the wrong type is the point
@@ -95,13 +111,13 @@ def test_only_single_heads_of_one_kind_can_be_stacked() -> None:
         [PlainConfig().build(C, D), PlainConfig().build(C + 1, D)],
         [PlainConfig(members=2).build(C, D)],
     ):
-        with pytest.raises(ValueError, match="only single heads of one kind can be stacked"):
+        with pytest.raises(ValueError, match="heads must be single heads of one kind"):
             Head.stack(heads)
 
 
 def test_a_new_head_is_one_config_and_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
     """W(λ) = W₀ + Σ λ_k W_k, with members, in a dozen lines; all that works on heads works on it."""
-    monkeypatch.setattr(base, "_HEADS", dict(base._HEADS))
+    monkeypatch.setattr(base._HEADS, "_entries", dict(base._HEADS._entries))
 
     @register_head
     @dataclass(frozen=True)
@@ -139,3 +155,76 @@ def test_a_new_head_is_one_config_and_one_class(monkeypatch: pytest.MonkeyPatch)
     assert head.margins(features, codes).shape == (5, 3)
     assert Head.stack([head.member(0), head.member(1)]).config == head.config
     assert isinstance(build_head("film", C, D), FiLMHead)
+
+
+margins = st.lists(st.floats(-30, 30), min_size=1, max_size=6)
+
+
+def exact(values: list[float]) -> float:
+    """log Σ σ(m) − log Σ σ(−m) in rational arithmetic, from e^m rounded once."""
+    odds = [Fraction(math.exp(m)) for m in values]
+    up = sum(o / (1 + o) for o in odds)
+    down = sum(1 / (1 + o) for o in odds)
+    ratio = up / down
+    return math.log(ratio.numerator) - math.log(ratio.denominator)
+
+
+@given(margins)
+def test_is_the_log_odds_of_the_mean_probability(values: list[float]) -> None:
+    double = mean_log_odds(torch.tensor(values, dtype=torch.float64))
+    assert double.item() == pytest.approx(exact(values), rel=1e-12, abs=1e-12)
+    single = mean_log_odds(torch.tensor(values))
+    assert single.dtype == torch.float32
+    assert single.item() == pytest.approx(exact(np.float32(values).tolist()), rel=1e-6, abs=2e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_margins_of_any_size_stay_finite_and_right(dtype: torch.dtype) -> None:
+    """σ(200) is 1 in either type; the score is not infinite."""
+    for size in (20.0, 200.0, 1e4):
+        same = torch.full((5,), size, dtype=dtype)
+        assert mean_log_odds(same).item() == pytest.approx(size, rel=1e-6)
+        assert mean_log_odds(-same).item() == pytest.approx(-size, rel=1e-6)
+        assert mean_log_odds(torch.tensor([size, -size], dtype=dtype)).item() == pytest.approx(0, abs=1e-6)
+        # One member in two is sure: the odds are those of a half, whatever the other's certainty.
+        mixed = torch.tensor([size, 0.0], dtype=dtype)
+        assert mean_log_odds(mixed).item() == pytest.approx(math.log(3), rel=1e-6)
+
+
+def test_one_member_is_itself_bit_for_bit() -> None:
+    x = torch.randn(1, 50, 4) * 10
+    assert torch.equal(mean_log_odds(x), x[0])
+    assert torch.equal(mean_log_odds(x.transpose(0, 1), 1), x[0])
+    logits = torch.randn(1, 5, 2)
+    assert torch.equal(mean_log_probability(logits), logits[0])
+
+
+def test_logits_of_an_ensemble_are_log_probabilities_whose_difference_is_the_score() -> None:
+    logits = torch.randn(4, 9, 2, dtype=torch.float64) * 5
+    pair = mean_log_probability(logits)
+    torch.testing.assert_close(pair.exp(), logits.softmax(-1).mean(0))
+    torch.testing.assert_close(pair[:, 1] - pair[:, 0], mean_log_odds(logits[..., 1] - logits[..., 0]))
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_layers_side_by_side_are_linear_layers(members: int) -> None:
+    layer = MemberLinear(members, 4, 5)
+    torch.manual_seed(3)
+    for i in range(members):
+        layer.reset(i)
+    torch.manual_seed(3)
+    singles = [nn.Linear(4, 5) for _ in range(members)]
+    assert [layer.weight[i].min() >= -0.5 for i in range(members)]  # 1/√4
+    with torch.no_grad():
+        for i, single in enumerate(singles):
+            single.weight.copy_(layer.weight[i].T)
+            single.bias.copy_(layer.bias[i])
+    shared, own, row = torch.randn(7, 4), torch.randn(members, 7, 4), torch.randn(members, 1, 4)
+    scale, shift = torch.randn(members, 4), torch.randn(members, 4)
+    for i, single in enumerate(singles):
+        torch.testing.assert_close(layer(shared)[i], single(shared))
+        torch.testing.assert_close(layer(own)[i], single(own[i]))
+        torch.testing.assert_close(layer(row)[i], single(row[i]))
+        moved = single(scale[i] * shared + shift[i])
+        torch.testing.assert_close(layer(shared, scale, shift)[i], moved, atol=1e-5, rtol=1e-5)
+    assert f"members={members}" in repr(layer)
