@@ -92,7 +92,7 @@ def test_a_mistake_is_one_line(client: Client, path: str, body: Any, status: int
         ("text/csv", "a,b\n1,2,3\n", 400, "the CSV is not a well-formed table"),
         ("text/csv", "age\n" + "1\n" * 501, 413, "501 rows are too many"),
         ("text/csv", b"\xff\n\xff", 400, "the CSV is not UTF-8"),
-        ("text/plain", "hello", 415, "the Content-Type must be application/json or text/csv; got 'text/plain'"),
+        ("text/plain", "hello", 415, "the Content-Type must be application/json, text/csv; got 'text/plain'"),
         ("", "{}", 415, "the Content-Type must be"),
         ("multipart/form-data", "x", 400, "Missing boundary"),
         ("multipart/form-data; boundary=b", "x", 400, "the form"),

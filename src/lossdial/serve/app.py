@@ -15,6 +15,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, PlainTextResponse
 from fastapi.routing import APIRoute
+from numpy.typing import NDArray
 from pydantic import ValidationError
 from pydantic_core import from_json
 from starlette.exceptions import HTTPException
@@ -167,41 +168,30 @@ class Service:
             return reader.images(await form_files(request.headers, body, self.limits.rows)), questions.PredictQuery()
         if kind.startswith("image/"):
             return reader.images([body]), questions.PredictQuery()
-        legal = (
-            "application/json, multipart/form-data or image/…" if reader.kind == "images" else f"{_JSON} or text/csv"
-        )
-        raise Refused(415, f"the Content-Type must be {legal}; got {kind[:60]!r}.")
+        legal = "multipart/form-data or image/…" if reader.kind == "images" else "text/csv"
+        raise Refused(415, f"the Content-Type must be {_JSON}, {legal}; got {kind[:60]!r}.")
 
     def decide(self, question: questions.Decide) -> questions.Decision:
-        served, others = self.live.now, self.live.others
-        setting = Setting(question.point, None, question.threshold, question.prevalence)
-        name = question.point or "default"
-        score_is = self.live.score_is.get(name)
-        scores = self._scores(question.scores)
-        as_probabilities = choices.are_probabilities(question.scores_are, name, score_is)
+        served, others, name = self.live.now, self.live.others, question.point or "default"
         point = choices.named({**served.bundle.points, **others}, name)
+        setting = Setting(question.point, None, question.threshold, question.prevalence)
         choices.require_one_cut(point, setting)
+        scores, score_is = self._scores(question.scores), self.live.score_is.get(name)
+        as_probabilities = choices.are_probabilities(question.scores_are, name, score_is)
         stated = as_probabilities and name not in others  # by this model: calibrated, at the point's prevalence
-        if stated and point.lower is not None:
-            raise Refused(400, f"{name!r} is a referral band, on scores; post the score that /predict answers.")
         if stated:
-            choices.require_probabilities(scores, "scores_are says probabilities")
-            if setting.threshold is not None:
-                raise Refused(400, "a threshold by hand is a score, not a probability; post scores beside it.")
+            choices.require_stated(point, setting, scores)
         elif as_probabilities:
-            scores = choices.scores_to_margins(scores, name, score_is)
-            if setting.threshold is not None:  # in the units of the scores
-                threshold = choices.scores_to_margins(np.array([setting.threshold]), name, score_is, "threshold")
-                setting = replace(setting, threshold=float(threshold[0]))
+            scores, setting = choices.in_margins(scores, setting, name, score_is)
         if setting.prevalence is not None:
             point = choices.moved(point, setting.prevalence, self._own_share(served, point))
         choice = choices.described(point, setting, None)
-        probability: Any = scores if stated else np.asarray(choice.point.probability(scores))
-        decision: Any
-        if point.lower is not None:
-            decision = point.actions(scores)
+        decision: NDArray[Any]
+        if stated:
+            decision, probability = choices.above_by_probability(choice.point, scores), scores
         else:
-            decision = choices.above_by_probability(choice.point, scores) if stated else choice.point.predict(scores)
+            decision = choice.point.predict(scores) if point.lower is None else point.actions(scores)
+            probability = np.asarray(choice.point.probability(scores))
         return questions.Decision(decision=decision.tolist(), probability=probability.tolist(), **choice.answer)
 
     def _own_share(self, served: Served, point: OperatingPoint) -> float:
@@ -258,7 +248,7 @@ class Service:
         outcomes = outcomes_of(question.outcomes, labels, len(scores))
         score_is = self.live.score_is.get(name)
         if score_is == "probability":
-            scores = choices.scores_to_margins(scores, name, score_is)
+            scores, _ = choices.in_margins(scores, DEFAULT, name, score_is)
         state = state_of(self.monitors.see(name, point, scores, outcomes))
         return questions.MonitorOfPoint(point=name, **dict(state))
 
@@ -294,7 +284,7 @@ class Service:
         policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
         return HTMLResponse(docs_page(self._fastapi.openapi()), headers={"Content-Security-Policy": policy})
 
-    def _scores(self, scores: Sequence[float]) -> Any:
+    def _scores(self, scores: Sequence[float]) -> NDArray[np.float64]:
         if len(scores) > self.limits.rows:
             raise Refused(
                 413,

@@ -155,19 +155,31 @@ def are_probabilities(scores_are: str | None, name: str, score_is: str | None) -
     return scores_are == "probabilities" or (scores_are is None and score_is == "probability")
 
 
-def require_probabilities(scores: NDArray[np.float64], why: str, what: str = "scores") -> None:
-    """Refuse scores that cannot be probabilities."""
+def require_stated(point: OperatingPoint, setting: Setting, scores: NDArray[np.float64]) -> None:
+    """Refuse what the probabilities that this model stated at a point cannot be compared with."""
+    if point.lower is not None:
+        raise Refused(400, f"{point.name!r} is a referral band, on scores; post the score that /predict answers.")
+    if setting.threshold is not None:
+        raise Refused(400, "a threshold by hand is a score, not a probability; post scores beside it.")
+    _require_probabilities(scores, "scores_are says probabilities")
+
+
+def _require_probabilities(scores: NDArray[np.float64], why: str, what: str = "scores") -> None:
     if not ((scores >= 0) & (scores <= 1)).all():
         raise Refused(400, f"{what} must lie in [0, 1], for {why}.")
 
 
-def scores_to_margins(
-    scores: NDArray[np.float64], name: str, score_is: str | None, what: str = "scores"
-) -> NDArray[np.float64]:
-    """Probabilities of another model as the margins that its point was tuned on."""
-    by_file = f"point {name!r} was tuned on probabilities"
-    require_probabilities(scores, by_file if score_is == "probability" else "scores_are says probabilities", what)
-    return np.asarray(margin_of_probability(scores))
+def in_margins(
+    scores: NDArray[np.float64], setting: Setting, name: str, score_is: str | None
+) -> tuple[NDArray[np.float64], Setting]:
+    """Probabilities of another model, and a threshold on them, as the margins that its point was tuned on."""
+    why = f"point {name!r} was tuned on probabilities" if score_is == "probability" else "scores_are says probabilities"
+    _require_probabilities(scores, why)
+    if setting.threshold is not None:
+        threshold = np.array([setting.threshold])
+        _require_probabilities(threshold, why, "threshold")
+        setting = replace(setting, threshold=float(np.asarray(margin_of_probability(threshold))[0]))
+    return np.asarray(margin_of_probability(scores)), setting
 
 
 def above_by_probability(point: OperatingPoint, probability: NDArray[np.float64]) -> NDArray[np.bool_]:

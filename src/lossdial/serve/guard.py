@@ -133,7 +133,8 @@ class Guard:
             await self._read(receive, chunks)
             await self._app(scope, _replay(b"".join(chunks), receive), counted)
         except Refused as refusal:
-            await _refuse(refusal, receive, counted)
+            if not status:
+                await _refuse(refusal, receive, counted)
         finally:
             self._held -= sum(map(len, chunks))
             path = scope["path"] if scope["path"] in self._paths else "other"

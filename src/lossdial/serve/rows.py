@@ -174,7 +174,8 @@ def _from_base64(text: Any, i: int) -> bytes:
 
 
 class _InMemory(MultiPartParser):
-    spool_max_size = 2**40  # nothing that a client sends is written to the disk
+    # Nothing that a client sends is written to the disk. Starlette has renamed the attribute.
+    spool_max_size = max_file_size = 2**40
 
 
 async def form_files(headers: Headers, body: bytes, most: int) -> list[bytes]:
