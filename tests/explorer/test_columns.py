@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from lossdial.dial.certificates.bounds import needed, rank_for, upper_share
-from lossdial.dial.certificates.choice import parts
+from lossdial.dial.certificates.choice import choosing_and_certifying
 from lossdial.dial.surface import Samples
 from lossdial.explorer.columns import split
 
@@ -23,7 +23,7 @@ def test_one_lam_leaves_all_positives_to_certify() -> None:
 @pytest.mark.parametrize("n", [400, 1000])
 def test_the_rows_that_choose_are_those_of_a_certified_tune(n: int) -> None:
     found = split(samples(n), 9)
-    choosing, certifying = parts(samples(n).labels, None, 0.95, 0.95)
+    choosing, certifying = choosing_and_certifying(samples(n).labels, None, 0.95, 0.95)
     np.testing.assert_array_equal(np.flatnonzero(found.choosing), choosing)
     np.testing.assert_array_equal(np.flatnonzero(found.certifying), certifying)
     np.testing.assert_array_equal(found.counted, found.certifying & samples(n).labels)

@@ -1,4 +1,4 @@
-"""Certificates watched over posted outcomes."""
+"""Certificates monitored over posted outcomes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def cases(n: int, distance: float, seed: int) -> dict[str, list[object]]:
     return {"scores": score.tolist(), "outcomes": ["ill & <b>" if yes else "well" for yes in y]}
 
 
-def test_the_server_s_watch_is_python_s(serving: Serving, fitted: LCTClassifier) -> None:
+def test_the_server_monitors_as_python_does(serving: Serving, fitted: LCTClassifier) -> None:
     client, point = serving(), fitted.points["sure"]
-    monitor = Monitor.over(point.certificate, point.threshold)
+    monitor = Monitor.of(point)
     for seed in range(3):
         posted = cases(200, 5.0, seed)
         found = client.post("/outcomes", {"point": "sure", **posted}).json
@@ -41,7 +41,7 @@ def test_a_certificate_that_no_longer_holds_is_said(serving: Serving) -> None:
     assert 'lossdial_certificate_broken{bound="recall",point="sure"} 1.0' in client.get("/metrics").body.decode()
 
 
-def test_a_watch_goes_on_after_a_restart_where_it_may_be_kept(serving: Serving) -> None:
+def test_a_monitor_goes_on_after_a_restart_where_it_may_be_kept(serving: Serving) -> None:
     first = serving(allow_save=True).post("/outcomes", {"point": "sure", **cases(100, 5.0, 0)}).json
     assert first["bounds"]["fpr"]["outcomes"] > 0
     again = serving(allow_save=True)
@@ -51,7 +51,7 @@ def test_a_watch_goes_on_after_a_restart_where_it_may_be_kept(serving: Serving) 
     assert counts == [100, 200]
 
 
-def test_the_command_and_the_server_keep_one_watch(
+def test_the_command_and_the_server_keep_one_monitor(
     serving: Serving, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     client, frame = serving(allow_save=True), make_rows(120, 5)
@@ -78,10 +78,10 @@ def test_zero_and_one_are_outcomes_too(serving: Serving) -> None:
     assert found["bounds"]["recall"]["outcomes"] == 2
 
 
-def test_a_damaged_watch_is_told(serving: Serving, run: Path) -> None:
+def test_a_damaged_monitor_is_told(serving: Serving, run: Path) -> None:
     client = serving(allow_save=True)
     client.post("/outcomes", {"point": "sure", **cases(20, 5.0, 0)})
-    (run / "watch" / "sure.json").write_text("{")
+    (run / "monitor" / "sure.json").write_text("{")
     for answer in (client.get("/outcomes"), client.get("/metrics")):
         assert answer.status == 409
         assert "sure.json" in answer.error

@@ -53,7 +53,7 @@ def monitor(
     confidence
         How sure to be before the certificate is called broken.
     state
-        The file that keeps the evidence. By default one of its own in RUN/watch.
+        The file that keeps the evidence. By default one of its own in RUN/monitor.
     restart
         Begin anew, and forget what was seen.
     """
