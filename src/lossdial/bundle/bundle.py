@@ -190,11 +190,26 @@ class Bundle:
         lams: Lam | None = None,
         features: Tensor | None = None,
     ) -> Dial:
-        """The dial over raw rows and their labels; rows that were trained on are warned of.
+        """The dial of raw rows and their labels, with a warning where training has seen them.
 
-        Where these rows certify, the samples held out in training choose λ, unless they are the same.
+        Where these rows certify, the rows held out in training choose λ, unless they are the same.
 
-        lams: an even grid over the trained range unless given. features: of X, where they are known already.
+        Parameters
+        ----------
+        X, y
+            Rows that training has not seen.
+        groups
+            Rows of one group (a patient) belong together.
+        sample_weight
+            How much each row counts.
+        lams
+            The λ to look at; an even grid over the trained range by default.
+        features
+            Those of X, where they have been computed already.
+
+        Returns
+        -------
+        Dial
         """
         labels = self.predictor.labels(y)
         rows = self.predictor.schema.numbers(X)
@@ -212,7 +227,7 @@ class Bundle:
         return self.predictor.margins(self.predictor.features(X), lam)
 
     def held_out(self) -> Dial:
-        """The dial over the samples that were held out in training."""
+        """The dial of the rows that were held out in training."""
         if self.evidence is None:
             raise TooFewPositives(
                 "",
@@ -224,7 +239,7 @@ class Bundle:
         return dial
 
     def adapt(self, *, prevalence: float | Estimate, cost_fn: float, cost_fp: float, name: str) -> OperatingPoint:
-        """The point of least expected cost elsewhere, by the held-out samples, or by their envelope where it alone was
+        """The point of least expected cost elsewhere, by the held-out rows, or by their envelope where it alone was
         kept."""
         if self.evidence is None and self.envelope is not None:
             require_positives(self.envelope.n_positive)
@@ -232,7 +247,7 @@ class Bundle:
         return self.held_out().adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name)
 
     def trained_on(self, X: Any, numbers: NDArray[np.float64] | None = None) -> str:
-        """Why raw rows are no evidence, where training has seen them; else empty. `numbers`: theirs, where known."""
+        """Why raw rows are no evidence, where training has seen them; else empty. ``numbers``: as the schema gives them."""
         if self.seen is None:
             return ""
         schema = self.predictor.schema

@@ -31,24 +31,45 @@ _ROWS: Final = 2**16  # of features held in double precision at a time
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """A network, the schema of its inputs and the names of its classes."""
+    """A network, the schema of its inputs and the names of its classes.
+
+    Parameters
+    ----------
+    schema
+        What a raw row is, and how it becomes the network's input.
+    model
+        The network, in evaluation mode.
+    classes
+        The two labels, the negative class first.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from lossdial import LCTClassifier
+    >>> X, y = make_classification(400, weights=[0.8], random_state=0)
+    >>> predictor = LCTClassifier(network="features").fit(X, y).bundle_.predictor
+    >>> features = predictor.features(X)  # the backbone runs once
+    >>> predictor.margins(features, {"gamma": 0, "tau": 0, "ridge": -2}).shape
+    (400,)
+    >>> predictor.scores(features).shape  # at every λ of an even grid
+    (400, 21)
+    """
 
     schema: Schema
     model: ConditionalClassifier
-    #: the two label values, the negative class first
     classes: tuple[Any, Any]
 
     @property
     def space(self) -> Space:
-        """What λ may be."""
+        """The values that λ may have."""
         return self.model.space
 
     def features(self, X: Any) -> Tensor:
-        """Everything before λ, (n, c): the one call of the backbone for these rows."""
+        """The features (n, c) of raw rows, which do not depend on λ: the one call of the backbone."""
         return self.embed(self.schema.encode(X))
 
     def embed(self, encoded: NDArray[Any]) -> Tensor:
-        """The same of rows (n, …) that the schema has encoded already."""
+        """The features (n, c) of rows (n, …) that the schema has encoded already."""
         return self.model.embed(torch.from_numpy(encoded))
 
     def lam(self, values: Mapping[str, float] | Lam) -> Lam:
@@ -57,7 +78,7 @@ class Predictor:
 
     @torch.no_grad()
     def fold(self, lam: Mapping[str, float] | Lam) -> Folded:
-        """The head at one λ, for whoever asks for it again and again."""
+        """The head at one λ, to be used many times."""
         codes = self.space.encode(self.lam(lam).at(None)).double()
         return Folded(codes, self._head.fold(codes) if self._head.foldable else None)
 
@@ -69,7 +90,7 @@ class Predictor:
         return self.scores(features, self.lam(lam).at(None)).columns(0, 1)[:, 0]
 
     def scores(self, features: Tensor, lams: Lam | None = None) -> ModelScores:
-        """z₊ − z₋ of features (n, c) at every λ of (m,), computed when asked for; an even grid unless given."""
+        """z₊ − z₋ of features (n, c) at m values of λ, computed when they are needed; on an even grid by default."""
         return ModelScores(self._head, self.space, features, dial_grid(self.space) if lams is None else lams)
 
     @cached_property
@@ -84,10 +105,23 @@ class Predictor:
         costs: tuple[ArrayLike, ArrayLike] | None = None,
         folded: Folded | None = None,
     ) -> Decisions:
-        """What an operating point says of features (n, c); `folded` is the head at its λ, where it is at hand.
+        """The decisions of an operating point on features (n, c).
 
-        costs: of a miss and of a false alarm, each one number or one per case; an alert is then what its probability
-        makes worth it, a threshold for each case in place of the point's own.
+        Parameters
+        ----------
+        features
+            As :meth:`features` gives them.
+        point
+            The operating point.
+        costs
+            Of a miss and of a false alarm, each one number or one per case: the threshold is then each case's own, by
+            the point's probabilities.
+        folded
+            The head at the point's λ, where it has been folded already.
+
+        Returns
+        -------
+        Decisions
         """
         margin = self.margins(features, point.lam if folded is None else folded)
         positive = point.predict(margin) if costs is None else worth_an_alert(point, margin, *costs)
@@ -109,8 +143,8 @@ class Folded:
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """Of n samples: z₊ − z₋ at the point's λ, the probability of the positive class, and whether it is predicted; of a
-    point with two cuts also clear, refer or act."""
+    """The decisions of a point on n rows: z₊ − z₋ at its λ, the probability of the positive class, whether it is$
+    predicted and, for a point with two cuts, clear, refer or act."""
 
     margin: NDArray[np.float32]
     probability: NDArray[np.floating[Any]]
@@ -120,10 +154,10 @@ class Decisions:
 
 @dataclass(frozen=True, eq=False)
 class ModelScores:
-    """Scores (n, m) of features (n, c) at λ (m,), in blocks; what the dial asks of a network.
+    """Scores (n, m) of features (n, c) at λ (m,), computed in blocks, as the dial takes them.
 
-    All from λ on is computed in float64 and rounded to float32, so that a row's score depends neither on the rows nor
-    on the λ that are asked for together with it.
+    Everything from λ on is computed in float64 and rounded to float32, so that a row's score depends neither on the
+    other rows nor on the other λ.
     """
 
     head: Head
@@ -161,15 +195,15 @@ class ModelScores:
         return replace(self, features=self.features[torch.from_numpy(index)])
 
     def array(self) -> NDArray[np.float32]:
-        """All of them at once, (n, m)."""
+        """All scores at once, (n, m)."""
         return self.columns(0, len(self.at))
 
 
 def dial_grid(space: Space) -> Lam:
-    """The λ that a question looks at unless told otherwise: the trained range, evenly, some hundreds at most."""
+    """The λ that a dial has by default: an even grid over the trained range, of a few hundred at most."""
     return space.even_grid({0: 1, 1: 21, 2: 11, 3: 7, 4: 4}.get(space.dim, 3))
 
 
 def class_array(classes: tuple[Any, ...]) -> NDArray[Any]:
-    """Labels as an array of the kind that they came from: Python's own text and numbers from one of objects."""
+    """Labels as an array of the kind that they came from: one of objects where they are Python's own."""
     return np.array(classes, dtype=None if isinstance(classes[0], np.generic) else object)
