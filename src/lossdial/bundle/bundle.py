@@ -247,7 +247,7 @@ class Bundle:
         return self.held_out().adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name)
 
     def trained_on(self, X: Any, numbers: NDArray[np.float64] | None = None) -> str:
-        """Why raw rows are no evidence, where training has seen them; else empty. ``numbers``: as the schema gives them."""
+        """Why raw rows are no evidence, where training has seen them; else empty. ``numbers`` are the schema's."""
         if self.seen is None:
             return ""
         schema = self.predictor.schema
