@@ -1,4 +1,4 @@
-"""Ways in which test data tell more than they should: copies of rows, and files that give their class away."""
+"""Rows that are copies of each other, groups that belong together, and files that give their class away."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.base.errors import warn
+from lossdial.base.errors import InputError, warn
 from lossdial.data.encoder.columns import cells_of, has_numbers
 from lossdial.data.encoder.inference import is_identifier
 from lossdial.data.splits import CoarseGroups, grouped_split
@@ -27,7 +27,20 @@ __all__ = [
     "warn_of_file_kinds",
 ]
 
-_PART = 256  # rows hashed at a time: a view in another order is copied, one part at a time
+Rows = pd.DataFrame | NDArray[Any]
+
+_PART: Final = 256  # rows hashed at a time: a view in another order is copied, one part at a time
+_WIDE: Final = 256  # columns; beyond, a row is hashed as bytes
+_SHARP: Final = 0.5  # difference between the classes' shares of a file format, or of their sizes, that is warned of
+_FEW: Final = 5  # files of a class that say nothing yet
+
+
+@dataclass(frozen=True, eq=False)
+class RowSplit:
+    """The mask (n,) of the rows held out, and the groups (n,) that were kept together."""
+
+    test: NDArray[np.bool_]
+    groups: NDArray[np.intp]
 
 
 def row_numbers(X: Any) -> NDArray[np.float64]:
@@ -50,12 +63,12 @@ def row_numbers(X: Any) -> NDArray[np.float64]:
         columns = [_as_numbers(X.iloc[:, i]) for i in range(X.shape[1])]
         X = np.stack(columns, axis=1) if columns else np.zeros((len(X), 0))
     rows = X.reshape(len(X), -1)
-    weights, found = _weights(rows.shape[1]), np.empty(len(rows))
+    weights, numbers = _weights(rows.shape[1]), np.empty(len(rows))
     for start in range(0, len(rows), _PART):
         part = rows[start : start + _PART].astype(np.float64)
         scaled = part if X.dtype == np.uint8 else np.arcsinh(part)  # pixels are of one scale
-        found[start : start + _PART] = np.nan_to_num(scaled, nan=-1.5, posinf=1e3, neginf=-1e3) @ weights
-    return found
+        numbers[start : start + _PART] = np.nan_to_num(scaled, nan=-1.5, posinf=1e3, neginf=-1e3) @ weights
+    return numbers
 
 
 def _weights(columns: int) -> NDArray[np.float64]:
@@ -70,21 +83,6 @@ def _as_numbers(column: pd.Series[Any]) -> NDArray[np.float64]:
     numbers = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64)
     text = pd.util.hash_array(cells.fillna("").to_numpy(dtype=object)) / 2.0**61
     return np.where(np.isnan(numbers) & column.notna().to_numpy(), text, numbers)
-
-
-Rows = pd.DataFrame | NDArray[Any]
-
-_WIDE: Final = 256  # columns; beyond, a row is hashed as bytes
-_SHARP: Final = 0.5  # difference between the classes' shares of a file format, or of their sizes, that is warned of
-_FEW: Final = 5  # files of a class that say nothing yet
-
-
-@dataclass(frozen=True, eq=False)
-class RowSplit:
-    """The mask (n,) of the rows held out, and the groups (n,) that were kept together."""
-
-    test: NDArray[np.bool_]
-    groups: NDArray[np.intp]
 
 
 def row_digests(x: Rows) -> NDArray[np.uint64]:
@@ -118,12 +116,12 @@ def row_groups(x: Rows, largest: float = 0.05) -> NDArray[np.intp]:
         x = x.loc[:, [not is_identifier(x.iloc[:, i]) for i in range(x.shape[1])]]
     digests = row_digests(x)
     codes, uniques = pd.factorize(digests)
-    alone = np.flatnonzero(_by_nature(digests, largest))
+    alone = np.flatnonzero(_are_common(digests, largest))
     codes[alone] = len(uniques) + np.arange(len(alone))
     return np.asarray(pd.factorize(codes)[0], dtype=np.intp)
 
 
-def _by_nature(digests: NDArray[np.uint64], largest: float = 0.05) -> NDArray[np.bool_]:
+def _are_common(digests: NDArray[np.uint64], largest: float = 0.05) -> NDArray[np.bool_]:
     """Which rows (n,) make up more than a share of them all: what the data are made of, and no copies."""
     codes, uniques = pd.factorize(digests)
     return np.asarray((np.bincount(codes, minlength=len(uniques)) > max(5, largest * len(codes)))[codes])
@@ -138,38 +136,62 @@ def join_groups(*groups: ArrayLike | None) -> NDArray[np.intp] | None:
     from scipy.sparse import coo_array  # here, for reading a model needs neither
     from scipy.sparse.csgraph import connected_components
 
-    given = [pd.factorize(np.asarray(g))[0] for g in groups if g is not None]
-    if not given:
+    groupings = [pd.factorize(np.asarray(g))[0] for g in groups if g is not None]
+    if not groupings:
         return None
-    if any((codes < 0).any() for codes in given):
-        raise ValueError("groups must not have gaps; give each row without a group one of its own")
-    n = len(given[0])
-    if any(len(codes) != n for codes in given):
-        raise ValueError(f"groups must be of one length; got {', '.join(str(len(codes)) for codes in given)}")
-    starts = np.cumsum([n, *(codes.max(initial=-1) + 1 for codes in given)])
-    rows = np.tile(np.arange(n), len(given))
-    nodes = np.concatenate([codes + start for codes, start in zip(given, starts, strict=False)])
+    if any((codes < 0).any() for codes in groupings):
+        raise InputError("groups", "must not have gaps", remedy="Give each row without a group one of its own.")
+    n = len(groupings[0])
+    if any(len(codes) != n for codes in groupings):
+        raise InputError("groups", "must be of one length", got=[len(codes) for codes in groupings])
+    starts = np.cumsum([n, *(codes.max(initial=-1) + 1 for codes in groupings)])
+    rows = np.tile(np.arange(n), len(groupings))
+    nodes = np.concatenate([codes + start for codes, start in zip(groupings, starts, strict=False)])
     graph = coo_array((np.ones(len(rows), dtype=np.int8), (rows, nodes)), shape=(int(starts[-1]),) * 2)
     _, component = connected_components(graph, directed=False)
     return np.asarray(pd.factorize(component[:n])[0], dtype=np.intp)
 
 
 def split_rows(x: Rows, y: NDArray[Any], groups: ArrayLike | None, share: float, seed: int) -> RowSplit:
-    """Hold out a share of each class: copies of a row, and rows of a group, stay on one side.
+    """Hold out a share of each class, with copies of a row, and rows of a group, on one side.
 
     At least one row of each class is held out where it has two. Where rows repeat so much that copies cannot be kept
     together, only the groups are; rows that are then on both sides are counted in a warning.
+
+    Parameters
+    ----------
+    x : pandas.DataFrame, or ndarray of shape (n, …)
+        The rows of a table, or images.
+    y : ndarray of shape (n,)
+        Their labels.
+    groups : array-like of shape (n,), optional
+        What must stay together.
+    share : float
+        Of the rows of each class that are held out.
+    seed : int
+        Of the random order; see :func:`lossdial.data.grouped_split`.
+
+    Returns
+    -------
+    RowSplit
+        Which rows are held out, and the groups that were kept together.
+
+    Examples
+    --------
+    >>> split = split_rows(np.arange(10)[:, None] // 2, np.arange(10) < 4, None, 0.5, seed=0)
+    >>> int(split.test.sum()), set(split.groups[split.test]) & set(split.groups[~split.test])
+    (4, set())
     """
     if not 0 < share < 1:
-        raise ValueError(f"share must lie strictly between 0 and 1; got {share:g}")
+        raise InputError("share", "must lie strictly between 0 and 1", got=share)
     names, counts = np.unique(y, return_counts=True)
     shares = {name: max(share, 1 / n) if n > 1 else share for name, n in zip(names.tolist(), counts, strict=True)}
-    given = join_groups(groups)
-    joined = join_groups(groups, row_groups(x))
+    kept = join_groups(groups, row_groups(x))
     try:
-        test, kept = grouped_split(y, joined, shares, seed), joined
+        test = grouped_split(y, kept, shares, seed)
     except CoarseGroups:
-        test, kept = grouped_split(y, given, shares, seed), given
+        kept = join_groups(groups)
+        test = grouped_split(y, kept, shares, seed)
     if isinstance(x, pd.DataFrame):
         count_copies(x[~test], x[test], "held-out rows")
     else:
@@ -179,9 +201,21 @@ def split_rows(x: Rows, y: NDArray[Any], groups: ArrayLike | None, share: float,
 
 
 def count_copies(train: Rows, other: Rows, what: str = "test images") -> int:
-    """How many rows (or images) of `other` are exact copies of training rows; warned of where there are any.
+    """Count the rows, or images, that are exact copies of training rows; a warning gives their number.
 
-    As in :func:`row_groups`, a row of a table that makes up a large share of them all is no copy.
+    As in :func:`split_rows`, a row of a table that makes up a large share of them all is no copy.
+
+    Parameters
+    ----------
+    train, other : pandas.DataFrame, or ndarray of shape (n, …)
+        The training rows, and the others.
+    what : str, default="test images"
+        What the others are, for the warning; it ends in "images" or "rows".
+
+    Returns
+    -------
+    int
+        How many of the others are copies.
     """
     if isinstance(train, pd.DataFrame) and isinstance(other, pd.DataFrame):
         names = [name for name in train.columns if name in other.columns and not is_identifier(train[name])]
@@ -195,27 +229,29 @@ def warn_of_file_kinds(labels: Sequence[str], formats: NDArray[np.str_], sizes: 
     A network learns to tell JPEG from PNG long before it learns a disease. labels, formats: (n,); sizes: (n, 2), the
     width and height of each file.
     """
-    kinds, pixels = np.asarray(labels), sizes.prod(axis=1)
-    formatted: list[tuple[float, str]] = []
-    sized: list[tuple[float, str]] = []
+    from scipy.stats import ks_2samp  # here, for it takes long to import
+
+    classes, pixels = np.asarray(labels), sizes.prod(axis=1)
+    by_format: list[tuple[float, str]] = []
+    by_size: list[tuple[float, str]] = []
     for name in sorted(set(labels)):
-        own, rest = kinds == name, kinds != name
+        own, rest = classes == name, classes != name
         if min(own.sum(), rest.sum()) < _FEW:
             continue
         for kind in np.unique(formats):
-            here, there = float((formats[own] == kind).mean()), float((formats[rest] == kind).mean())
+            share, share_of_rest = float((formats[own] == kind).mean()), float((formats[rest] == kind).mean())
             text = (
-                f"{here:.0%} of the {own.sum():,} files of class {name!r} are {kind}, and {there:.0%} of the other "
-                f"{rest.sum():,}: a model can tell the classes by the file format. Save all files in one format"
+                f"{share:.0%} of the {own.sum():,} files of class {name!r} are {kind}, and {share_of_rest:.0%} of the "
+                f"other {rest.sum():,}: a model can tell the classes by the file format. Save all files in one format"
             )
-            formatted.append((here - there, text))
+            by_format.append((share - share_of_rest, text))
         text = (
             f"the files of class {name!r} are of another size ({_typical(sizes[own])} px, typically) than the others "
             f"({_typical(sizes[rest])}): a model can tell the classes by their sharpness. Use one size for all"
         )
-        sized.append((_distance(pixels[own], pixels[rest]), text))
-    for found in (formatted, sized):
-        difference, text = max(found, key=lambda pair: pair[0], default=(0.0, ""))
+        by_size.append((float(ks_2samp(pixels[own], pixels[rest]).statistic), text))
+    for differences in (by_format, by_size):
+        difference, text = max(differences, key=lambda pair: pair[0], default=(0.0, ""))
         if difference >= _SHARP:
             warn(text)
 
@@ -225,25 +261,16 @@ def _typical(sizes: NDArray[np.int64]) -> str:
     return f"{width:.0f} × {height:.0f}"
 
 
-def _distance(a: NDArray[Any], b: NDArray[Any]) -> float:
-    """The largest difference between two empirical distribution functions (Kolmogorov-Smirnov)."""
-    at = np.union1d(a, b)
-    first, second = (np.searchsorted(np.sort(v), at, side="right") / len(v) for v in (a, b))
-    return float(np.abs(first - second).max())
-
-
 def _warn_of_copies(train: NDArray[np.uint64], other: NDArray[np.uint64], what: str) -> int:
-    of_images = what.endswith("images")  # of which none comes often by nature
-    rare = ~_by_nature(np.concatenate([train, other]), 1.0 if of_images else 0.05)
-    train, other_rare = train[rare[: len(train)]], other[rare[len(train) :]]
-    copies = int(np.isin(other_rare, train).sum())
+    images = what.endswith("images")  # of which none comes often by nature
+    rare = ~_are_common(np.concatenate([train, other]), 1.0 if images else 0.05)
+    train, rare_others = train[rare[: len(train)]], other[rare[len(train) :]]
+    copies = int(np.isin(rare_others, train).sum())
     if copies:
         repeated = 1 - len(np.unique(train)) / len(train)
         itself = f" (in training itself {repeated:.0%} of the rows repeat others)" if repeated > 0.01 else ""
-        warn(
-            f"{copies:,} of {len(other):,} {what} are exact copies of training "
-            f"{'images' if of_images else 'rows'}{itself}: scores on them will flatter"
-        )
+        of_training = f"exact copies of training {'images' if images else 'rows'}{itself}"
+        warn(f"{copies:,} of {len(other):,} {what} are {of_training}: scores on them will flatter")
     return copies
 
 

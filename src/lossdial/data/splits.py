@@ -132,8 +132,8 @@ def grouped_split(
     Examples
     --------
     >>> test = grouped_split(np.array([0, 0, 0, 0, 1, 1]), np.array([7, 7, 8, 8, 9, 5]), 0.5, seed=0)
-    >>> test.sum()
-    np.int64(3)
+    >>> int(test.sum())
+    3
     """
     names, stratum = np.unique(strata, return_inverse=True)
     given = [share[name] if isinstance(share, Mapping) else share for name in names.tolist()]

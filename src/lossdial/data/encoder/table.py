@@ -28,47 +28,7 @@ Matrix = NDArray[np.float32]
 
 
 class TableCoder:
-    """Turn a data frame (n rows) into a float32 matrix (n, d).
-
-    Numbers and booleans pass with gaps filled by the training median, and a column that marks gaps where training had
-    any; dates become days; text becomes a column of 0 and 1 for each category. Text that clearly means numbers ('1,5',
-    '$12.50', '12 %', 'unknown' among numbers) is read as such, and `report_` says of every column what became of it. A
-    column that is mostly numbers but cannot be read as a whole is an error. Values are not scaled: the network
-    standardises its own input. :class:`lossdial.data.TableEncoder` is the same as a scikit-learn transformer.
-
-    Parameters
-    ----------
-    max_categories : int, default=100
-        How many categories of a text column have a column each; rarer ones share one.
-    max_unique : float, default=0.5
-        A text column with more than this share of distinct values is an identifier, and is left out.
-    text : sequence of str, default=()
-        Columns to take as text, whatever they look like: codes made of digits.
-
-    Attributes
-    ----------
-    columns_ : tuple of Column
-        The columns that are used, and how.
-    report_ : tuple of ColumnReport
-        What became of every column.
-    dropped_ : tuple of str
-        The columns that were left out.
-
-    Examples
-    --------
-    >>> frame = pd.DataFrame({"age": ["30", "unknown", "50"], "town": ["Ulm", "Bern", "Ulm"]})
-    >>> import warnings
-    >>> with warnings.catch_warnings(action="ignore"):
-    ...     encoder = TableCoder().fit(frame)
-    >>> encoder.get_feature_names_out().tolist()
-    ['age', 'age=<missing>', 'town=Bern', 'town=Ulm']
-    >>> encoder.transform(frame)
-    array([[30.,  0.,  0.,  1.],
-           [40.,  1.,  1.,  0.],
-           [50.,  0.,  0.,  1.]], dtype=float32)
-    >>> encoder.report_[0].note
-    "text as numbers: '30' is 30; 1 cell such as 'unknown' taken as missing"
-    """
+    """Turn a data frame (n rows) into a float32 matrix (n, d); :class:`TableEncoder` without scikit-learn."""
 
     columns_: tuple[Column, ...]
     report_: tuple[ColumnReport, ...]
@@ -82,24 +42,7 @@ class TableCoder:
         self.text = text
 
     def fit(self, X: Frame | ArrayLike, y: object = None) -> Self:  # noqa: ARG002 (scikit-learn's signature)
-        """Learn what each column is.
-
-        Parameters
-        ----------
-        X : data frame of pandas, polars or Arrow, or array-like of shape (n, d)
-            The training rows.
-        y : ignored
-
-        Returns
-        -------
-        TableCoder
-            The encoder itself.
-
-        Raises
-        ------
-        InputError
-            If a column cannot be read, or none is left.
-        """
+        """Learn from training rows what each column is: a data frame of pandas, polars or Arrow, or an array (n, d)."""
         frame = _frame(X)
         if self.max_categories < 1:
             raise InputError("max_categories", "must be at least 1", got=self.max_categories)
@@ -134,22 +77,9 @@ class TableCoder:
         return self._restore(used, tuple(d.report for d in decisions))
 
     def transform(self, X: Frame | ArrayLike) -> Matrix:
-        """Encode rows as those of training were; what differs from training is a warning.
+        """Encode rows as those of training were, found by their columns' names; what differs is a warning.
 
-        Parameters
-        ----------
-        X : data frame of pandas, polars or Arrow, or array-like of shape (n, d)
-            Rows with at least the columns that are used, in any order.
-
-        Returns
-        -------
-        ndarray of shape (n, d'), float32
-            The encoded rows.
-
-        Raises
-        ------
-        InputError
-            If a column is missing, or most of its cells cannot be read as in training.
+        A column that is missing, or of which most cells cannot be read as in training, is an InputError.
         """
         matrix, remarks = self.encode(X)
         for remark in remarks:
