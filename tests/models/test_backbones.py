@@ -183,9 +183,7 @@ def test_recipes_survive_json_and_build_the_same_backbone(backbone: MLP | CifarR
 def test_an_unknown_recipe_names_the_closest() -> None:
     with pytest.raises(ValueError, match="backbone 'cifar-resnet' is unknown"):
         build_backbone({"name": "cifar-resnet"})
-    with pytest.raises(
-        ValueError, match="backbone None is unknown"
-    ):
+    with pytest.raises(ValueError, match="backbone None is unknown"):
         build_backbone({})
 
 
