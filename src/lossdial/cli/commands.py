@@ -40,6 +40,10 @@ _RENAMED: Final = {
 }
 
 
+#: questions of the library that an option of a command asks
+_QUESTIONS: Final = {"by_subgroup": "evaluate --by", "case_costs": "evaluate --cost-fn", "at": "points --prevalence"}
+
+
 @dataclass(frozen=True)
 class Option:
     """A parameter of a command, or a field of one of its option groups."""
@@ -155,7 +159,8 @@ class Command:
         first, *settings = name.split("__")
         option = self.options.get(first) or self.options.get(_RENAMED.get(first, ""))
         if option is None:
-            return f"`lossdial {dashed(name)}`" if dashed(name) in OWN else in_python(name, value)
+            question = _QUESTIONS.get(name, dashed(name) if dashed(name) in OWN else "")
+            return f"`lossdial {question}`" if question else in_python(name, value)
         flag = ".".join([option.flag, *map(dashed, settings)])
         return flag if value is None or option.is_flag else f"{flag} {value.strip(chr(39))}"
 

@@ -237,7 +237,7 @@ class Dial:
                 evidence=self._evidence,
             )
         elif by is not None:
-            remedy = "Give {confidence} too; to measure subgroups use by_subgroup."
+            remedy = "Give {confidence} too; to measure subgroups use {by_subgroup}."
             raise InputError("by", "asks for a certified floor in each subgroup", remedy=remedy)
         elif jointly != 1:
             raise InputError(

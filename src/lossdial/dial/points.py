@@ -225,7 +225,7 @@ class OperatingPoint:
             raise NotCertified(
                 "",
                 f"point {self.name!r} is not certified, so nothing holds for sure at another prevalence; tune with "
-                "{confidence=0.95}, or dial.certify(point) on fresh data.",
+                "{confidence=0.95}, or use {certify} on fresh data.",
             )
         return at_prevalence(self.certificate, prevalence, cost_fn, cost_fp)
 

@@ -235,8 +235,8 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
             splits = self._splits(X, y, groups, metadata.split)
         except _CannotSplitError as reason:
             warn(
-                f"{reason}, so no row can be scored by a model that has not seen it. To tune, give tune data of their "
-                "own: tune(X, y, …)."
+                f"{reason}, so no row can be scored by a model that has not seen it. To tune, give {{tune}} data of "
+                "its own."
             )
             return None
         labels, positive = self._inner(y), self._inner(self.pos_label_)

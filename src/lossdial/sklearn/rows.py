@@ -103,8 +103,8 @@ class TrainingData:
                 few = f"{positives} positive" if positives <= negatives else f"{negatives} negative"
                 warn(
                     f"{few}{'s' if rarest > 1 else ''} among {len(rows.labels):,} rows: too few to hold any out at "
-                    f"validation_fraction={share:g}, so no figure can be stated. To tune, give tune data of its own: "
-                    "tune(X, y, …)."
+                    f"validation_fraction={share:g}, so no figure can be stated. To tune, give {{tune}} data of "
+                    "its own."
                 )
             return rows, None
         at_random = stream_seed(seed, Stream.SPLIT) % 2**32

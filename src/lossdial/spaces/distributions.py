@@ -284,7 +284,7 @@ def check(name: str, distribution: object) -> None:
     """Refuse what cannot be a coordinate of λ, before anything is trained on it."""
     if not isinstance(distribution, Distribution):
         number = isinstance(distribution, (int, float))
-        remedy = f"Write {name}=Constant({distribution})." if number else ""
+        remedy = f"Write {{{name}=Constant({distribution})}}." if number else ""
         raise InputError(name, "must be a distribution, such as Constant or Linear", got=distribution, remedy=remedy)
     kind = type(distribution).__name__
     shape = (*distribution.batch_shape, *distribution.event_shape)

@@ -192,7 +192,7 @@ def at_alert_rate(rows: CertifyingScores, cap: float, confidence: float) -> tupl
     if rows.unit == "group":
         raise NotCertified(
             "",
-            "alerts are counted in rows, and of each group one row certifies here; use cap_alerts, which heeds both.",
+            "alerts are counted in rows, and of each group one row certifies here; use {cap_alerts}, which heeds both.",
         )
     scores = np.sort(np.concatenate([rows.positive, rows.negative]))
     n, risk = scores.size, 1 - confidence

@@ -96,8 +96,8 @@ class _Task:
         if "alert_rate" in bounds and (len(bounds) > 1 or objective.prevalence is not None):
             raise NotCertified(
                 "",
-                "a cap on alert_rate is certified alone and at the data's own prevalence; bound recall or fpr instead, "
-                "and point.at(prevalence=...) says what alert rate follows.",
+                "a cap on alert_rate is certified alone and at the data's own prevalence; bound recall or fpr instead: "
+                "the certificate then says what alert rate follows at any prevalence.",
             )
         anchor = next((name for name in ("recall", "fpr", "specificity", "alert_rate") if name in bounds), "")
         free = {"recall", "fpr", "specificity", "balanced_accuracy", "g_mean", "alert_rate"}
@@ -383,7 +383,7 @@ def _by_subgroup(
     surface: Surface, score: FloatArray, certifying: NDArray[np.intp], by: NDArray[np.generic], task: _Task, seed: int
 ) -> tuple[float, Certificate]:
     if set(task.bounds) != {"recall"}:
-        raise NotCertified("by", "goes with a floor on recall and no other bound: subject_to={'recall': 0.95}, say.")
+        raise NotCertified("by", "goes with a floor on recall and no other bound in {subject_to}")
     if by.shape != surface.labels.shape:
         raise InputError("by", f"must have shape ({surface.labels.size},), one subgroup per row", got=by.shape)
     names, floor = surface.samples.groups, task.bounds["recall"][1]

@@ -202,8 +202,8 @@ def certifying_scores(
         raise NotCertified(
             "sample_weight",
             "cannot be certified: the distribution of a weighted count is not known exactly",
-            remedy="Leave the weights out, or give a sample drawn as the new data will be. For another prevalence use "
-            "point.at(prevalence=...).",
+            remedy="Leave the weights out, or give a sample drawn as the new data will be. For another prevalence, ask "
+            "the certificate.",
         )
     if values.min() == values.max():
         probability = 1 / (1 + math.exp(-min(max(float(values[0]), -700.0), 700.0)))

@@ -93,8 +93,8 @@ def fit_exact(
     if not walk.solve():
         warn(
             "the features separate the two classes perfectly, so that without a ridge the best weights are infinite; "
-            f"solved with a weak ridge, C = {_WEAK:,.0f}, instead. Put ridge=Linear(-5, 1, 1/6) into the space, or "
-            "choose C."
+            f"solved with a weak ridge, C = {_WEAK:,.0f}, instead. Put {{ridge=Linear(-5, 1, 0.167)}} into the space, "
+            "or choose C."
         )
         again = fit_exact(
             found,
