@@ -292,7 +292,7 @@ def test_a_watch_continues_only_with_what_it_watches_and_sees_nothing_twice(tmp_
     again = Monitor.load(tmp_path / "w.json")
     assert again == after
     assert again.continues(monitor)
-    with pytest.raises(ValueError, match="these very 200 outcomes have been seen already"):
+    with pytest.raises(ValueError, match="these 200 outcomes, or some of them, have been seen already"):
         again.see(mixed(1, 200)[1], mixed(1, 200)[0])
     assert again.see([0.3], [0]).see([0.3], [0]).tests["fpr"].n == again.tests["fpr"].n + 2  # single cases may repeat
     dial.tune(maximize="precision", subject_to={"recall": 0.8}, confidence=0.95)

@@ -264,3 +264,49 @@ def test_a_wrong_test_is_refused():
     with pytest.raises(InputError) as raised:
         SequentialTest(0.9, 0.05, stakes=(0.1,))
     assert raised.value.argument == "stakes"
+
+
+CHANGES = {
+    "float32": lambda score, y: (score.astype(np.float32), y),
+    "a row less": lambda score, y: (score[1:], y[1:]),
+    "half": lambda score, y: (score[::2], y[::2]),
+    "rounded": lambda score, y: (score.round(5), y),
+    "a growing file": lambda score, y: tuple(
+        np.concatenate(pair) for pair in zip((score, y), cases(np.random.default_rng(99), 300), strict=True)
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_outcomes_that_were_shown_before_do_not_count_twice(change: str):
+    rng = np.random.default_rng(5)
+    monitor = Monitor.of(certified(rng))
+    weeks = [cases(rng, 300) for _ in range(4)]
+    for week in weeks:
+        monitor = monitor.see(*week)
+    monitor = Monitor.from_json(monitor.to_json())
+    with pytest.raises(InputError, match="or some of them, have been seen already"):
+        monitor.see(*CHANGES[change](*weeks[1]))
+    assert monitor.see(*cases(rng, 300)).tests["fpr"].n > monitor.tests["fpr"].n
+
+
+@pytest.mark.parametrize("change", ["float32", "half", "rounded"])
+def test_rows_that_certified_a_point_neither_certify_again_nor_are_new_outcomes(change: str):
+    rng = np.random.default_rng(6)
+    score, y = cases(rng, 2000)
+    point = Dial(*reversed(cases(rng, 2000))).tune(maximize="f1")
+    point = Dial(y, score).certify(point)
+    changed, labels = CHANGES[change](score, y)
+    with pytest.raises(InputError, match="or some of them"):
+        Monitor.of(point).see(changed, labels)
+    with pytest.raises(NotCertified, match="or certified it"):
+        Dial(labels, changed).certify(point)
+    assert Dial(*reversed(cases(rng, 2000))).certify(point).certificate is not None
+
+
+def test_of_many_calls_the_latest_are_known_by_sketches():
+    rng = np.random.default_rng(7)
+    monitor = Monitor.of(certified(rng))
+    for _ in range(105):
+        monitor = monitor.see(*cases(rng, 50))
+    assert [len(call.split()) for call in monitor.seen].count(1) == 5

@@ -128,7 +128,8 @@ def certify_point(
             "different rows.",
         )
     certificate = at_threshold(certifying_rows(surface, score, seed), point.threshold, confidence)
-    return replace(point, certificate=certificate, holding="")
+    spent = f"{point.chosen_on} {sketches(surface.labels, score)}".strip()
+    return replace(point, certificate=certificate, holding="", chosen_on=spent)
 
 
 def with_chances(surface: Surface, objective: Objective, point: OperatingPoint) -> OperatingPoint:

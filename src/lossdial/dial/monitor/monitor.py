@@ -21,7 +21,7 @@ from lossdial.base.errors import InputError
 from lossdial.base.files import read_json, write_json
 from lossdial.dial.certificates.bounds import require_floor
 from lossdial.dial.certificates.certificate import precision_at
-from lossdial.dial.certificates.evidence import NotCertified, are_known, digest_of, require_confidence
+from lossdial.dial.certificates.evidence import NotCertified, are_known, digest_of, require_confidence, sketches
 from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_finite, require_open_unit
 from lossdial.dial.points import OperatingPoint
 
@@ -32,6 +32,8 @@ _MOST = 1e100
 _FEWEST = 5
 """The fewest outcomes that are recognised when they are shown again."""
 _REMEMBERED = 1000
+_SKETCHED = 100
+"""The latest calls, of which a sketch is kept beside the digest."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,8 @@ class Monitor:
         "all" where every case gets an outcome. "alerts" where only cases above the threshold do: nobody then learns of
         a miss, and precision is monitored in place of recall and FPR.
     seen
-        Digests of the outcomes so far, so that none is counted twice.
+        A digest and a sketch of the outcomes of each call, so that none is counted twice, also where a file has grown
+        since or its scores were rounded.
     made_on
         Sketches of the rows that made the point; these are no new outcomes.
     unmonitored
@@ -251,7 +254,7 @@ class Monitor:
         labels = as_labels(outcomes)
         if self.labels == "all":
             self.require_new(labels, values)
-        seen = self._with_digest(labels, values)
+        seen = self._with_call(labels, values)
         order = _shuffled(labels, values)
         labels, accepted = labels[order], values[order] > self.threshold
         successes = {"recall": accepted[labels], "fpr": ~accepted[~labels], "precision": labels}
@@ -269,18 +272,22 @@ class Monitor:
                 remedy="Show outcomes that came since.",
             )
 
-    def _with_digest(self, labels: BoolArray, values: FloatArray) -> tuple[str, ...]:
-        """The digests so far and that of these outcomes; an error where they were shown before."""
+    def _with_call(self, labels: BoolArray, values: FloatArray) -> tuple[str, ...]:
+        """The calls so far and this one; an error where these outcomes, or some of them, were shown before."""
         if values.size < _FEWEST:  # a few cases may well repeat
             return self.seen
         digest = digest_of(labels, values)[:16]
-        if digest in self.seen:
+        if any(digest == call.split()[0] for call in self.seen) or any(
+            are_known(call.split()[1:], labels, values) for call in self.seen[-_SKETCHED:]
+        ):
             raise InputError(
                 "",
-                f"these very {values.size} outcomes have been seen already; shown again, they would count twice",
+                f"these {values.size} outcomes, or some of them, have been seen already; shown again, they would count "
+                "twice",
                 remedy="Show those that came since.",
             )
-        return (*self.seen[1 - _REMEMBERED :], digest)
+        older = tuple(call.split()[0] for call in self.seen[1 - _REMEMBERED : 1 - _SKETCHED])
+        return (*older, *self.seen[1 - _SKETCHED :], f"{digest} {sketches(labels, values)}")
 
     def continues(self, other: "Monitor") -> bool:
         """Whether it monitors what another does: the same threshold, floors and confidence."""
