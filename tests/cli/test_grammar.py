@@ -1,3 +1,4 @@
+import shlex
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,7 +46,18 @@ def test_a_value_may_look_like_much() -> None:
     assert values(TRAIN, *PLACE, "--drop", '"A,B"')["drop"] == ["A,B"]
 
 
-def test_aims() -> None:
+def test_the_commands_of_the_documentation_are_understood() -> None:
+    root = Path(__file__).parents[2]
+    pages = [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+    blocks = [block for page in pages for block in page.read_text(encoding="utf-8").split("```")[1::2]]
+    lines = [line for block in blocks for line in block.splitlines() if line.startswith("lossdial ")]
+    assert len(lines) > 30
+    for line in lines:
+        _, name, *words = shlex.split(line, comments=True)
+        parse(commands()[name], words)
+
+
+def test_objectives() -> None:
     found = values(TUNE, "RUN", "--subject-to", "recall=0.9", "--subject-to", "fpr=0.2,precision@0.5=0.1")
     assert found["subject_to"] == {"recall": 0.9, "fpr": 0.2, "precision@0.5": 0.1}
     assert values(TUNE, "RUN", "--calibration", "none")["calibration"] is None

@@ -51,8 +51,7 @@ def positive_class(labels: ArrayLike, wanted: object = None, argument: str = "po
     if wanted is not None:
         named = [value for value in values if same_label(value, wanted)]
         if not named:
-            hint = closest(wanted, values)
-            raise InputError(argument, "must be one of the labels", got=wanted, remedy=hint[0].upper() + hint[1:])
+            raise InputError(argument, "must be one of the labels", got=wanted, remedy=closest(wanted, values))
         return named[0]
     if len(values) != 2:
         listed = ", ".join(str(value) for value in values[:10]) + (", …" if len(values) > 10 else "")

@@ -12,7 +12,7 @@ import dataclasses
 import inspect
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
@@ -114,31 +114,31 @@ class Command:
     @cached_property
     def options(self) -> dict[str, Option]:
         """Its options by the names of the parameters."""
-        return {option.name: option for option in self._options()}
-
-    def _options(self) -> Iterator[Option]:
-        for p in inspect.signature(self.function).parameters.values():
-            group = self._group(p.annotation)
+        options = []
+        for p, group in self._parameters:
             if group is None:
                 about = described(self.function, p.name) or MEANINGS.get(p.name, "")
-                yield Option(p.name, p.default, p.kind is p.POSITIONAL_ONLY, about, p.annotation, self.module)
+                by_place = p.kind is p.POSITIONAL_ONLY
+                options.append(Option(p.name, p.default, by_place, about, p.annotation, self.module))
                 continue
             for field in dataclasses.fields(group):  # type: ignore[arg-type]
-                about = described(self.function, field.name) or described(group, field.name)
-                yield Option(field.name, field.default, False, about, str(field.type), group.__module__, group)
+                about, kind = described(group, field.name), str(field.type)
+                options.append(Option(field.name, field.default, False, about, kind, OptionGroup.__module__, group))
+        return {option.name: option for option in options}
 
-    def _group(self, annotation: str) -> type[OptionGroup] | None:
-        kind = vars(import_module(self.module)).get(annotation)
-        return kind if isinstance(kind, type) and issubclass(kind, OptionGroup) else None
+    @cached_property
+    def _parameters(self) -> list[tuple[inspect.Parameter, type[OptionGroup] | None]]:
+        """The parameters of the function, each with the group that it is, if any."""
+        known = {group.__name__: group for group in OptionGroup.__subclasses__()}
+        return [(p, known.get(p.annotation)) for p in inspect.signature(self.function).parameters.values()]
 
     def run(self, values: dict[str, Any]) -> None:
         """Call its function with the values of the options that were given."""
         places, named = [], {}
-        for p in inspect.signature(self.function).parameters.values():
-            group = self._group(p.annotation)
+        for p, group in self._parameters:
             if group is not None:
-                fields = {field.name for field in dataclasses.fields(group)}  # type: ignore[arg-type]
-                named[p.name] = group(**{name: value for name, value in values.items() if name in fields})
+                own = [name for name in values if name in group.__annotations__]
+                named[p.name] = group(**{name: values[name] for name in own})
             elif p.kind is p.POSITIONAL_ONLY:
                 places.append(values.get(p.name, p.default))
             elif p.name in values:

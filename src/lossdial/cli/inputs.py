@@ -182,14 +182,14 @@ def grid_with_points(bundle: Bundle) -> Lam:
 def point_of(bundle: Bundle, run: str, name: str, option: str = "point") -> OperatingPoint:
     """The operating point that an option names."""
     if name not in bundle.points:
-        raise InputError(option, f"names no operating point of {run}", got=name, remedy=_hint(name, bundle.points))
+        raise InputError(option, f"names no operating point of {run}", got=name, remedy=closest(name, bundle.points))
     return bundle.points[name]
 
 
 def column_of(table: pd.DataFrame, name: str, option: str, source: str, gaps: bool = False) -> pd.Series[Any]:
     """The column of a table that an option names; whether it may have ``gaps``."""
     if name not in table:
-        raise InputError(option, f"names no column of {source}", got=name, remedy=_hint(name, map(str, table)))
+        raise InputError(option, f"names no column of {source}", got=name, remedy=closest(name, map(str, table)))
     column = table[name]
     if not gaps and column.isna().any():
         first = int(column.isna().to_numpy().argmax()) + 1
@@ -240,8 +240,3 @@ def _amounts(table: pd.DataFrame, value: str, option: str, source: str) -> NDArr
     if wrong.size:
         raise InputError(option, f"{value} must be finite and 0 or more; got {wrong[0]:g} ({wrong.size:,} such)")
     return costs
-
-
-def _hint(name: str, known: Any) -> str:
-    hint = closest(name, known)
-    return hint[0].upper() + hint[1:]
