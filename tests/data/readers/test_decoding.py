@@ -3,7 +3,6 @@
 import io
 import struct
 import tracemalloc
-import warnings
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ from PIL import Image
 
 from lossdial.base.errors import InputError
 from lossdial.data.readers import decoding
-from lossdial.data.readers.decoding import WHITE, FileFacts, decode_bytes, decode_images, read_pixels, white_of
+from lossdial.data.readers.decoding import WHITE, decode_bytes, decode_images, read_pixels, white_of
 
 SaveImage = Callable[..., None]
 
@@ -140,23 +139,6 @@ def test_floating_point_pixels_are_refused(tmp_path: Path) -> None:
         decode_images([tmp_path / "a.tif"], 8)
 
 
-def test_bar_appears_only_when_it_takes_long(
-    folder: list[Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")  # rich then takes the captured stream for a terminal
-    monkeypatch.setenv("TERM", "xterm")
-    decode_images(folder, 24)
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr(decoding, "BAR_AFTER", 0.0)
-    decode_images(folder, 24, progress=False)
-    assert capsys.readouterr().err == ""
-    decode_images(folder, 24)
-    assert "decoding images" in capsys.readouterr().err
-    monkeypatch.delenv("FORCE_COLOR")
-    decode_images(folder, 24)
-    assert capsys.readouterr().err == ""
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -173,12 +155,6 @@ def test_wrong_arguments(arguments: dict[str, object]) -> None:
     with pytest.raises(InputError) as raised:
         decode_images(**{"paths": ["a.png"], "size": 8, **arguments})  # type: ignore[arg-type]  # wrong on purpose
     assert raised.value.argument == next(iter(arguments))
-
-
-def test_no_warning_leaks_from_a_good_folder(folder: list[Path]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        decode_images(folder, 24, workers=1)
 
 
 def test_formats_and_sizes_of_the_files(tmp_path: Path, save_image: SaveImage) -> None:
@@ -227,11 +203,6 @@ def test_a_later_image_that_does_not_fit_is_warned_of(tmp_path: Path) -> None:
     Image.fromarray(np.full((8, 8), 3000, np.uint16)).save(tmp_path / "dark.png")
     with pytest.warns(UserWarning, match=r"1 image files of 16 bits have no value above 3,000, where 65,535 is white"):
         assert decode_images([tmp_path / "dark.png"], 8, white=65535).x.max() == 12
-
-
-def test_a_file_that_is_not_there_is_told_in_words(folder: list[Path], tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match=r"nowhere\.png \(No such file or directory\)"):
-        decode_images([*folder[:3], tmp_path / "nowhere.png"], 24, max_corrupt=0.5)
 
 
 def test_contents_are_decoded_as_files_are(tmp_path: Path) -> None:
@@ -310,32 +281,11 @@ def test_no_file_is_handed_to_another_program(folder: list[Path], tmp_path: Path
         decode_images([*folder[:3], tmp_path / "x.png"], 16, max_corrupt=0.5)
 
 
-@pytest.mark.parametrize("suffix", ["png", "tif"])
-def test_sixteen_bits_keep_their_range(tmp_path: Path, suffix: str) -> None:
-    values = np.linspace(0, 65535, 256).reshape(16, 16).astype(np.uint16)
-    Image.fromarray(values).save(tmp_path / f"a.{suffix}")
-    pixels, facts = read_pixels(tmp_path / f"a.{suffix}", 16)
-    np.testing.assert_array_equal(pixels[0], np.rint(values / 257))
-    assert facts == FileFacts("PNG" if suffix == "png" else "TIFF", (16, 16), 65535)
-    pixels, _ = read_pixels(tmp_path / f"a.{suffix}", 16, white=4095)
-    np.testing.assert_array_equal(pixels[0], np.rint(np.minimum(values, 4095) / 4095 * 255))
-
-
-def test_eight_bits_have_no_peak(tmp_path: Path) -> None:
-    Image.fromarray(np.zeros((4, 6, 3), np.uint8)).save(tmp_path / "a.png")
-    assert read_pixels(tmp_path / "a.png", 4)[1] == FileFacts("PNG", (6, 4))
-
-
 @pytest.mark.parametrize(
     ("peak", "white"), [(0, 255), (255, 255), (256, 1023), (4095, 4095), (4096, 16383), (16384, WHITE)]
 )
 def test_white_is_the_depth_that_holds_all(peak: int, white: int) -> None:
     assert white_of([3, peak], None)[0] == white
-
-
-def test_white_without_sixteen_bit_files() -> None:
-    assert white_of([], None) == (WHITE, "")
-    assert white_of([], 4095) == (4095, "")
 
 
 def test_colour_of_sixteen_bits_with_twelve_used(tmp_path: Path) -> None:
