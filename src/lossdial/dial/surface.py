@@ -195,7 +195,8 @@ def by_plainness(lams: Sequence[Mapping[str, float]], plain: Mapping[str, float]
 
 def column_of(lams: Sequence[Mapping[str, float]], lam: Mapping[str, float]) -> int | None:
     """Which of the values of λ this one is; None where it is none of them."""
-    return next((k for k, other in enumerate(lams) if dict(other) == dict(lam)), None)
+    values = dict(lam)
+    return next((k for k, other in enumerate(lams) if dict(other) == values), None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,25 +57,17 @@ def test_envelope_is_the_upper_hull_of_all_roc_curves(seed, ties, weighted):
         assert vertex.calibration == calibrate(surface.y, score, "platt", weight)
 
 
-def test_best_vertex_is_the_best_point_for_every_cost_and_prevalence():
+@pytest.mark.parametrize("cost_fn", [0.01, 0.3, 1, 20, 1000])
+@pytest.mark.parametrize("prevalence", [0.001, 0.02, 0.3, 0.9])
+def test_best_vertex_is_the_best_point_for_every_cost_and_prevalence(cost_fn, prevalence):
     surface = make(3, n=200)
-    hull = envelope(surface)
-    cost_fn, cost_fp = np.geomspace(0.01, 1000, 15), 1.0
-    prevalence = np.array([0.001, 0.02, 0.3, 0.9])[:, None]
-    vertices = hull.best(cost_fn, cost_fp, prevalence)
-    costs = hull.costs(cost_fn, cost_fp, prevalence).min(axis=-1)
-    assert vertices.shape == costs.shape == (4, 15)
-    for i in range(4):
-        for j in range(15):
-            objective = Objective(
-                minimize="expected_cost", cost_fn=cost_fn[j], cost_fp=cost_fp, prevalence=float(prevalence[i, 0])
-            )
-            assert costs[i, j] == pytest.approx(select(surface, objective).value)
+    hull = envelope(surface, None)
+    vertex = hull.best(cost_fn, 1, prevalence)
+    objective = Objective(minimize="expected_cost", cost_fn=cost_fn, cost_fp=1, prevalence=prevalence)
+    assert hull.costs(cost_fn, 1, prevalence)[vertex] == pytest.approx(select(surface, objective).value)
     # The slope of the cost line lies between those of the edges that meet at the vertex.
-    slope = (1 - prevalence) * cost_fp / (prevalence * cost_fn)
-    edges = np.r_[math.inf, slopes(hull), 0]
-    assert (slope <= edges[vertices] + 1e-9).all()
-    assert (slope >= edges[vertices + 1] - 1e-9).all()
+    slope, edges = (1 - prevalence) / (prevalence * cost_fn), np.r_[math.inf, slopes(hull), 0]
+    assert edges[vertex + 1] - 1e-9 <= slope <= edges[vertex] + 1e-9
 
 
 def test_ends_and_blocks(monkeypatch):
@@ -234,7 +226,7 @@ def test_impossible_costs_are_refused(terms, argument):
     hull = envelope(make())
     cost_fn, cost_fp, prevalence = terms
     for ask in (
-        lambda: hull.best(cost_fn, cost_fp, [0.1, prevalence]),
+        lambda: hull.best(*terms),
         lambda: adapt(hull, prevalence, cost_fn, cost_fp),
     ):
         with pytest.raises(InputError) as raised:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from lossdial.base.codec import Reader, encode_float
 from lossdial.base.errors import InputError
@@ -147,18 +147,15 @@ class Envelope:
         """The area under the envelope, at least the AUC of every λ."""
         return float(np.sum(np.diff(self.fpr) * (self.tpr[1:] + self.tpr[:-1])) / 2)
 
-    def best(self, cost_fn: ArrayLike, cost_fp: ArrayLike, prevalence: ArrayLike) -> NDArray[np.intp]:
-        """The vertex of least expected cost for each of many costs and prevalences (broadcast together)."""
-        return np.asarray(np.argmin(self.costs(cost_fn, cost_fp, prevalence), axis=-1))
+    def costs(self, cost_fn: float, cost_fp: float, prevalence: float) -> FloatArray:
+        """The expected cost per sample (v,) of each vertex."""
+        require_costs(cost_fn, cost_fp)
+        require_prevalence(prevalence)
+        return np.asarray(prevalence * cost_fn * (1 - self.tpr) + (1 - prevalence) * cost_fp * self.fpr)
 
-    def costs(self, cost_fn: ArrayLike, cost_fp: ArrayLike, prevalence: ArrayLike) -> FloatArray:
-        """The expected cost per sample (…, v) of each vertex, for each of many costs and prevalences."""
-        miss, alarm, share = np.broadcast_arrays(cost_fn, cost_fp, np.asarray(prevalence, dtype=np.float64))
-        for a, b, c in zip(miss.ravel(), alarm.ravel(), share.ravel(), strict=True):
-            require_costs(float(a), float(b))
-            require_prevalence(float(c))
-        missed = (share * miss)[..., None] * (1 - self.tpr)
-        return np.asarray(missed + ((1 - share) * alarm)[..., None] * self.fpr)
+    def best(self, cost_fn: float, cost_fp: float, prevalence: float) -> int:
+        """The vertex of least expected cost."""
+        return int(np.argmin(self.costs(cost_fn, cost_fp, prevalence)))
 
     def to_json(self) -> dict[str, Any]:
         """A dict of JSON's own types, from which `from_json` rebuilds the same envelope."""
@@ -293,7 +290,7 @@ def adapt(
     require_prevalence(prevalence)
     cost = expected_cost(cost_fn, cost_fp, prevalence)
     report = [m.at_prevalence(prevalence) for m in map(as_metric, REPORT) if isinstance(m, CountMetric)]
-    vertex = envelope.vertices[int(envelope.best(cost_fn, cost_fp, prevalence))]
+    vertex = envelope.vertices[envelope.best(cost_fn, cost_fp, prevalence)]
     objective = Objective(minimize="expected_cost", cost_fn=cost_fn, cost_fp=cost_fp, prevalence=prevalence)
     counts, drawn = _counts(envelope, np.array([vertex.fpr, vertex.tpr]), resamples, seed)
     return OperatingPoint(
@@ -320,7 +317,7 @@ def _crossfit(
 ) -> Estimate:
     values, spread = np.zeros(1), np.zeros((1, resamples))
     for turn, half in enumerate(envelope.halves):
-        counts, drawn = _counts(half, half.held_out[int(half.best(*terms))], resamples, seed + turn)
+        counts, drawn = _counts(half, half.held_out[half.best(*terms)], resamples, seed + turn)
         values += cost.function(counts) / len(envelope.halves)
         spread += cost.function(drawn) / len(envelope.halves)
     return enclose(cost, values, spread, envelope.effective[0])[0]

@@ -107,22 +107,14 @@ def partial_auc(max_fpr: float) -> RankMetric:
     return RankMetric(f"partial_auc@{max_fpr:g}", function)
 
 
-def precision_at_recall(floor: float) -> RankMetric:
-    """The best precision over thresholds at which recall ≥ floor."""
-    require_unit("precision_at_recall", floor)
-    return best(PRECISION, [MetricBound(RECALL, floor)], f"precision_at_recall@{floor:g}")
+def _best_within(name: str, metric: CountMetric, bounded: CountMetric) -> Callable[[float], RankMetric]:
+    """Makers of the best of a metric over the thresholds that keep another to a bound."""
 
+    def make(value: float) -> RankMetric:
+        require_unit(name, value)
+        return best(metric, [MetricBound(bounded, value)], f"{name}@{value:g}")
 
-def recall_at_precision(floor: float) -> RankMetric:
-    """The best recall over thresholds at which precision ≥ floor; 0 where there is none."""
-    require_unit("recall_at_precision", floor)
-    return best(RECALL, [MetricBound(PRECISION, floor)], f"recall_at_precision@{floor:g}")
-
-
-def recall_at_fpr(cap: float) -> RankMetric:
-    """The best recall over thresholds at which the false-positive rate ≤ cap."""
-    require_unit("recall_at_fpr", cap)
-    return best(RECALL, [MetricBound(FPR, cap)], f"recall_at_fpr@{cap:g}")
+    return make
 
 
 def calibration_error(bins: float) -> ScoreMetric:
@@ -213,9 +205,9 @@ _WITH_PARAMETER: dict[str, tuple[Callable[[float], Metric], float]] = {
     "f_beta": (f_beta, 2.0),
     "max_f_beta": (lambda beta: best(f_beta(beta), name=f"max_f_beta@{beta:g}"), 2.0),
     "partial_auc": (partial_auc, 0.1),
-    "precision_at_recall": (precision_at_recall, 0.99),
-    "recall_at_precision": (recall_at_precision, 0.5),
-    "recall_at_fpr": (recall_at_fpr, 0.05),
+    "precision_at_recall": (_best_within("precision_at_recall", PRECISION, RECALL), 0.99),
+    "recall_at_precision": (_best_within("recall_at_precision", RECALL, PRECISION), 0.5),
+    "recall_at_fpr": (_best_within("recall_at_fpr", RECALL, FPR), 0.05),
     "net_benefit": (net_benefit, 0.1),
     "calibration_error": (calibration_error, 15),
 }
