@@ -163,12 +163,17 @@ def test_with_many_positives_a_shape_that_no_logistic_map_has_is_met_and_stays_s
 
 def test_calibrated_scores_are_computed_when_asked_for():
     surface = make(5)
-    found = calibrations(surface, "beta")
-    probable = calibrated(surface, found)
+    maps = calibrations(surface, "beta")
+    stating = calibrated(surface, maps)
     for k in range(5):
-        np.testing.assert_array_equal(probable.score(k), found[k].apply(surface.score(k)))
-    half = probable.take(np.arange(0, 400, 2))
-    np.testing.assert_array_equal(half.score(1), probable.score(1)[::2])
+        np.testing.assert_array_equal(stating.probable.score(k), maps[k].apply(surface.score(k)))
+        np.testing.assert_array_equal(stating.score(k), surface.score(k))
+    half = stating.take(np.arange(0, 400, 2))
+    np.testing.assert_array_equal(half.probable.score(1), stating.probable.score(1)[::2])
+    np.testing.assert_array_equal(half.at(1).probable.score(0), half.probable.score(1))
+    figures = stating.metrics(["auc", "brier"])
+    np.testing.assert_array_equal(figures["auc"], surface.metric("auc"))
+    np.testing.assert_array_equal(figures["brier"], stating.probable.metric("brier"))
     assert calibrated(surface, (None,) * 5) is surface
 
 

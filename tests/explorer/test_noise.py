@@ -14,9 +14,9 @@ from lossdial.explorer.noise import METRICS, grade, witnesses
 def test_what_is_inside_the_noise_is_as_in_the_dials_own_pictures(make_dial: Callable[..., Dial]) -> None:
     surface = make_dial(shape=(4, 4), decimals=5).surface
     probable = calibrated(surface, calibrations(surface, "auto"))
-    for graded in grade(surface, probable, resamples=60):
+    for graded in grade(probable, resamples=60):
         metric = as_metric(graded.name)
-        seen = probable if graded.name in ("brier", "log_loss") else surface
+        seen = probable.probable if graded.name in ("brier", "log_loss") else surface
         values = seen.metric(metric)
         np.testing.assert_array_equal(graded.values, values)
         alike = np.abs(values - values[graded.best]) <= graded.reach * graded.deviation
@@ -25,7 +25,7 @@ def test_what_is_inside_the_noise_is_as_in_the_dials_own_pictures(make_dial: Cal
 
 def test_alone_there_is_no_noise(make_dial: Callable[..., Dial]) -> None:
     surface = make_dial().surface.at(0)
-    found = grade(surface, surface)
+    found = grade(surface)
     assert [graded.name for graded in found] == list(METRICS)
     assert all(graded.best == 0 and graded.reach == 0 for graded in found)
 

@@ -11,7 +11,7 @@ label changes. An `Isotonic` of an earlier version may have flat stretches.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, cast
 
@@ -213,10 +213,10 @@ class CalibratedScores:
 
 
 def calibrated(surface: Surface, maps: Sequence[Calibration | None]) -> Surface:
-    """The surface of the margins after the calibrations of its λ; the same one where there are none."""
+    """The surface that states its probabilities by the calibrations of its λ; the same one where there are none."""
     if all(calibration is None for calibration in maps):
         return surface
-    return surface.with_scores(CalibratedScores(surface.scores, maps), surface.lams)
+    return replace(surface, stated=CalibratedScores(surface.scores, maps))
 
 
 def features(kind: str, margin: FloatArray) -> tuple[FloatArray, ...]:

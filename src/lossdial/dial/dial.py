@@ -499,7 +499,7 @@ class Dial:
         `groups_new` (k,) says which of them belong together.
         """
         chosen = self._point(point)
-        samples, one = self._surface.samples, at_point(self._surface_at(chosen), chosen)[0]
+        samples, one = self._surface.samples, at_point(self._surface_at(chosen), chosen)
         return fit_mixture(score_new, samples.labels, one.score(0), samples.weight, samples.groups, groups_new)
 
     def estimate_prevalence(

@@ -198,7 +198,7 @@ def _evaluate(surface: Surface, point: OperatingPoint, resamples: int, seed: int
         ]
         prevalence = point.prevalence or surface.prevalence
         return Evaluation(point, counts, figures, tuple(checks), None, prevalence, "", lower)
-    prevalence = at_point(surface, point)[0].prevalence
+    prevalence = at_point(surface, point).prevalence
     metrics = {}
     bounds: tuple[MetricBound, ...] = ()
     if point.objective is not None:

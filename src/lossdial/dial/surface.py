@@ -1,7 +1,7 @@
 """The score surface: what one trained model says about n samples at each of m values of λ."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
@@ -217,6 +217,8 @@ class Surface:
         Which samples belong together.
     plain : mapping, optional
         The λ of the plain loss, as far as it is known: of λ that are equally good, the nearest to it is taken.
+    stated : array-like of shape (n, m), or Scores, optional
+        The scores after calibration, from which figures of the probabilities are taken; `scores` unless given.
 
     Examples
     --------
@@ -231,6 +233,7 @@ class Surface:
     weight: FloatArray | None = None
     groups: NDArray[Any] | None = None
     plain: Mapping[str, float] = field(default_factory=dict)
+    stated: FloatArray | Scores | None = None
     samples: Samples = field(init=False)
 
     def __post_init__(self) -> None:
@@ -252,11 +255,13 @@ class Surface:
             raise InputError("lams", problem, got=strange[0], remedy="Give a mapping for each λ.")
         if any(set(lam) != set(self.lams[0]) for lam in self.lams):
             raise InputError("lams", "must all have the same names", got=sorted({tuple(lam) for lam in self.lams}))
+        stated = self.stated
         if weighted is not None:
-            scores = rows_of(scores, weighted)
+            scores, stated = rows_of(scores, weighted), None if stated is None else rows_of(stated, weighted)
         checked = {
             "y": samples.labels.astype(np.uint8),
             "scores": scores,
+            "stated": stated,
             "lams": tuple({k: float(v) for k, v in lam.items()} for lam in self.lams),
             "weight": samples.weight,
             "groups": samples.groups,
@@ -360,6 +365,8 @@ class Surface:
     ) -> dict[str, FloatArray]:
         """Several metrics for every λ in one walk, name -> (m,)."""
         chosen = [as_metric(metric) for metric in metrics]
+        if self.stated is not None and any(metric.of_probabilities for metric in chosen):
+            return self.apart(chosen, lambda surface, some: surface.metrics(some, threshold, block_bytes))
         cuts = None if threshold is None else np.broadcast_to(np.asarray(threshold), (self.n_lams,))
         # Blocks are sized for the matrix product; strips of them stay in the processor's cache while being ranked.
         step = max(1, STRIP_BYTES // (self._item_bytes * self.labels.size))
@@ -370,23 +377,48 @@ class Surface:
                 parts.append(evaluate(chosen, self.labels, rows[i : i + step], own, weight=self.weight))
         return {metric.name: np.concatenate([part[metric.name] for part in parts]) for metric in chosen}
 
+    def apart(
+        self, metrics: Sequence[Metric], compute: Callable[["Surface", list[Metric]], dict[str, FloatArray]]
+    ) -> dict[str, FloatArray]:
+        """Compute metrics of the scores on these scores, and those of the probabilities on the stated ones."""
+        sides = (self._raw, False), (self.probable, True)
+        result: dict[str, FloatArray] = {}
+        for surface, of_probabilities in sides:
+            if some := [metric for metric in metrics if metric.of_probabilities == of_probabilities]:
+                result |= compute(surface, some)
+        return result
+
+    @cached_property
+    def _raw(self) -> "Surface":
+        return replace(self, stated=None)
+
+    @cached_property
+    def probable(self) -> "Surface":
+        """The surface of the scores that are stated."""
+        return self if self.stated is None else self.with_scores(self.stated, self.lams)
+
     def take(self, samples: ArrayLike) -> "Surface":
         """The surface of some samples only (indices or a mask)."""
         index = np.arange(self.labels.size)[np.asarray(samples)]
-        weight = None if self.weight is None else self.weight[index]
-        groups = None if self.groups is None else self.groups[index]
-        return Surface(self.labels[index], rows_of(self.scores, index), self.lams, weight, groups, self.plain)
+        return replace(
+            self,
+            y=self.labels[index],
+            scores=rows_of(self.scores, index),
+            stated=None if self.stated is None else rows_of(self.stated, index),
+            weight=None if self.weight is None else self.weight[index],
+            groups=None if self.groups is None else self.groups[index],
+        )
 
     def with_scores(self, scores: FloatArray | Scores, lams: Sequence[Mapping[str, float]]) -> "Surface":
         """The same samples with other scores (n, m)."""
-        return Surface(self.labels, scores, lams, self.weight, self.groups, self.plain)
+        return replace(self, scores=scores, lams=lams, stated=None)
 
     def at_prevalence(self, prevalence: float) -> "Surface":
         """The same samples, weighted by class so that a share `prevalence` is positive."""
         require_prevalence(prevalence)
         positive, negative = prevalence / self.prevalence, (1 - prevalence) / (1 - self.prevalence)
         weight = np.where(self.labels, positive, negative) * (1.0 if self.weight is None else self.weight)
-        return Surface(self.labels, self.scores, self.lams, weight, self.groups, self.plain)
+        return replace(self, weight=weight)
 
     def column(self, lam: Mapping[str, float], whose: str = "lam") -> int:
         """Which column has this λ; `whose` is how an error calls it."""
@@ -398,4 +430,5 @@ class Surface:
 
     def at(self, index: int) -> "Surface":
         """The surface of one λ only."""
-        return self.with_scores(self.score(index)[:, None], (self.lams[index],))
+        stated = None if self.stated is None else self.probable.score(index)[:, None]
+        return replace(self, scores=self.score(index)[:, None], lams=(self.lams[index],), stated=stated)

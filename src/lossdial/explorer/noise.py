@@ -50,28 +50,23 @@ class Witnesses:
 
 
 def grade(
-    surface: Surface, stated: Surface, names: Sequence[str] = METRICS, resamples: int = RESAMPLES, seed: int = 0
+    surface: Surface, names: Sequence[str] = METRICS, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[Graded, ...]:
-    """Metrics of every λ, those of probabilities as calibrated (on `stated`). Of equals the plainer λ is best."""
+    """Metrics of every λ, those of probabilities as the surface states them. Of equals the plainer λ is best."""
     metrics = [as_metric(name) for name in names]
     alone = surface.n_lams == 1 or min(surface.samples.units) < 2
-    drawn_at_once = resample(surface.samples, resamples, seed)
+    values = surface.metrics(metrics)
+    drawn = {} if alone else bootstrap(surface, metrics, resample(surface.samples, resamples, seed))
     graded = []
-    for seen, some in (
-        (surface, [m for m in metrics if not m.of_probabilities]),
-        (stated, [m for m in metrics if m.of_probabilities]),
-    ):
-        values = seen.metrics(some)
-        drawn = {} if alone else bootstrap(seen, some, drawn_at_once)
-        for metric in some:
-            figure = values[metric.name] * (1.0 if metric.greater_is_better else -1.0)
-            order = surface.by_plainness
-            best = int(order[np.argmax(figure[order] >= figure.max() - SAME)])
-            deviation: FloatArray = np.zeros(surface.n_lams)
-            reach = 0.0
-            if not alone:
-                deviation, reach = difference_from_best(drawn[metric.name], best, surface.samples.effective[0])
-            graded.append(Graded(metric.name, metric.greater_is_better, values[metric.name], best, deviation, reach))
+    for metric in metrics:
+        figure = values[metric.name] * metric.sign
+        order = surface.by_plainness
+        best = int(order[np.argmax(figure[order] >= figure.max() - SAME)])
+        deviation: FloatArray = np.zeros(surface.n_lams)
+        reach = 0.0
+        if not alone:
+            deviation, reach = difference_from_best(drawn[metric.name], best, surface.samples.effective[0])
+        graded.append(Graded(metric.name, metric.greater_is_better, values[metric.name], best, deviation, reach))
     return tuple(graded)
 
 

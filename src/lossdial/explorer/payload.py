@@ -78,7 +78,7 @@ def labelled_payload(dial: Dial, points: Sequence[OperatingPoint], pictures: Any
     streams = Streams()
     hashed = hashlib.sha256(surface.y.tobytes())
     write_columns(streams, surface, division, maps, hashed)
-    graded = grade(surface, calibrated(surface, maps))
+    graded = grade(calibrated(surface, maps))
     for metric in graded:
         streams.floats(f"metric {metric.name}", metric.values)
         streams.floats(f"noise {metric.name}", metric.deviation)

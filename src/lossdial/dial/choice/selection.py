@@ -17,7 +17,7 @@ from lossdial.dial.metrics.registry import BALANCED_ACCURACY, REPORT, as_metric
 from lossdial.dial.monitor.prevalence import log_odds
 from lossdial.dial.points import Estimate, Figures, OperatingPoint
 from lossdial.dial.surface import Surface
-from lossdial.dial.uncertainty.intervals import draws, enclose, estimates, measured
+from lossdial.dial.uncertainty.intervals import draws, enclose, estimates
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class _Search:
         figures = [f for f in (metric, *(bound.metric for bound in of_lam)) if not isinstance(f, CountMetric)]
         of_probabilities = [f for f in figures if f.of_probabilities]
         of_scores = [f for f in figures if not f.of_probabilities]
-        probable = self._calibrated.metrics(of_probabilities) if of_probabilities else {}
+        probable = self._calibrated.probable.metrics(of_probabilities) if of_probabilities else {}
         objective = metric if isinstance(metric, CountMetric) else BALANCED_ACCURACY
         gain, balance, violation, column = np.empty(m), np.empty(m), np.empty(m), np.empty(m, dtype=np.intp)
         for part, rows, ranking in surface.ranked_blocks():
@@ -201,41 +201,32 @@ def _metrics(metric: Metric, bounds: Sequence[MetricBound]) -> list[Metric]:
     return list({m.name: m for m in (metric, *(bound.metric for bound in bounds))}.values())
 
 
-def at_point(surface: Surface, point: OperatingPoint) -> tuple[Surface, Surface]:
-    """The surface of a point's λ alone, at the point's prevalence where it has one, and the margins it states there."""
+def at_point(surface: Surface, point: OperatingPoint) -> Surface:
+    """The surface of a point's λ alone, at the point's prevalence where it has one, stating the point's margins."""
     one = surface.at(surface.column(point.lam, f"point {point.name!r}"))
     if point.prevalence is not None:
         one = one.at_prevalence(point.prevalence)
     if point.calibration is None and not point.shift:
-        return one, one
-    return one, one.with_scores(point.margin(one.score(0))[:, None], one.lams)
+        return one
+    return replace(one, stated=point.margin(one.score(0))[:, None])
 
 
 def figures_of(
     surface: Surface, point: OperatingPoint, metrics: Sequence[str | Metric], resamples: int = 1000, seed: int = 0
 ) -> dict[str, Estimate]:
     """Metrics of a point on a surface: at its threshold and prevalence, those of probabilities as it states them."""
-    one, probable = at_point(surface, point)
-    values = estimates(one, metrics, point.threshold, resamples, seed, probable)
+    values = estimates(at_point(surface, point), metrics, point.threshold, resamples, seed)
     return {name: estimate for name, (estimate,) in values.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class HeldOut:
-    """One half at the λ and threshold that the other chose, its scores also as the other calibrates them."""
-
-    surface: Surface
-    probable: Surface
-    threshold: float
-
-
-def held_out(surface: Surface, objective: Objective, calibration: str | None, seed: int = 0) -> Iterator[HeldOut]:
-    """Each half of the samples at what was chosen on the other half."""
+def held_out(
+    surface: Surface, objective: Objective, calibration: str | None, seed: int = 0
+) -> Iterator[tuple[Surface, float]]:
+    """Each half of the samples at the λ and threshold that the other half chose, calibrated by the other half."""
     for selecting, measuring in surface.swapped_halves(seed):
         chosen = select(selecting, objective, calibration)
         maps = calibrations(selecting.at(chosen.index), calibration)
-        half = measuring.at(chosen.index)
-        yield HeldOut(half, calibrated(half, maps), chosen.threshold)
+        yield calibrated(measuring.at(chosen.index), maps), chosen.threshold
 
 
 def crossfit(
@@ -254,9 +245,9 @@ def crossfit(
     metrics = _metrics(*objective.unfolded(surface.prevalence))
     values: dict[str, FloatArray] = {m.name: np.zeros(1) for m in metrics}
     spreads: dict[str, FloatArray] = {m.name: np.zeros((1, resamples)) for m in metrics}
-    for turn, half in enumerate(held_out(surface, objective, calibration, seed)):
-        value = measured(half.surface, metrics, half.threshold, half.probable)
-        drawn = draws(half.surface, metrics, half.threshold, resamples, seed + turn, half.probable)
+    for turn, (half, threshold) in enumerate(held_out(surface, objective, calibration, seed)):
+        value = half.metrics(metrics, threshold)
+        drawn = draws(half, metrics, threshold, resamples, seed + turn)
         for m in metrics:
             values[m.name] += value[m.name] / 2
             spreads[m.name] += drawn[m.name] / 2
@@ -275,8 +266,8 @@ def _missed(
     """The bounds that are not kept where they were not chosen, each with its cross-fitted figure."""
     metrics = [bound.metric for bound in bounds]
     values = dict.fromkeys((m.name for m in metrics), 0.0)
-    for half in held_out(surface, objective, calibration, seed):
-        for name, value in measured(half.surface, metrics, half.threshold, half.probable).items():
+    for half, threshold in held_out(surface, objective, calibration, seed):
+        for name, value in half.metrics(metrics, threshold).items():
             values[name] += float(value[0]) / 2
     return tuple(
         f"{bound.metric.name} {values[bound.metric.name]:.4g} instead of {bound}"

@@ -74,7 +74,7 @@ def precision_recall_figure(surface: Surface, points: Sequence[OperatingPoint] =
     )
     places = []
     for k, point in enumerate(points):
-        own, _ = at_point(surface, point)
+        own = at_point(surface, point)
         (_, counts) = next(_curves(own))
         before = sum((p.lam, p.prevalence) == (point.lam, point.prevalence) for p in points[:k])
         # Gaps let equal curves below be seen; a curve at another prevalence is dashed.
@@ -131,7 +131,7 @@ def roc_figure(surface: Surface, points: Sequence[OperatingPoint] = (), hull: En
     axes.plot([0, 1], [0, 1], color=INK, linewidth=0.9, linestyle=":", zorder=2)
     places = []
     for point in points:
-        rates = at_point(surface, point)[0].metrics([FPR, RECALL], point.threshold)  # rates know no prevalence
+        rates = at_point(surface, point).metrics([FPR, RECALL], point.threshold)  # rates know no prevalence
         places.append((float(rates["fpr"][0]), float(rates["recall"][0])))
     mark_points(figure, axes, points, places)
     for one, recall_floor, fpr_cap in _certified(points):
@@ -156,14 +156,8 @@ def _box(axes: Axes, one: Styled, low: tuple[float, float], high: tuple[float, f
         return
     size = high[0] - low[0], high[1] - low[1]
     label = f"{one.label}: {what} in here, certified at {100 * one.point.certificate.confidence:.4g} %"
-    style: dict[str, Any] = {
-        "facecolor": one.colour,
-        "edgecolor": one.colour,
-        "alpha": 0.10,
-        "linewidth": 1.0,
-        "zorder": 2,
-    }
-    axes.add_patch(Rectangle(low, *size, zorder=2, **style, label=label))
+    style: dict[str, Any] = {"facecolor": one.colour, "edgecolor": one.colour, "alpha": 0.10, "linewidth": 1.0}
+    axes.add_patch(Rectangle(low, *size, **style, zorder=2, label=label))
 
 
 def _curves(surface: Surface) -> Iterator[tuple[int, Counts]]:
@@ -227,8 +221,8 @@ def decision_curve_figure(
             require_open_unit("probabilities", end)
         odds = cuts / (1 - cuts)
         for one in group:
-            own, probable = at_point(surface, one.point)
-            predicted = sigmoid(probable.score(0).astype(np.float64))
+            own = at_point(surface, one.point)
+            predicted = sigmoid(own.probable.score(0).astype(np.float64))
             weight = np.ones(predicted.size) if own.weight is None else own.weight
             tp, fp = (_above(predicted[side], weight[side], cuts) for side in (own.labels, ~own.labels))
             benefit = (tp - fp * odds) / weight.sum()
@@ -312,8 +306,8 @@ def _root(share: FloatArray) -> FloatArray:
 
 def _reliability(axes: Axes, surface: Surface, one: Styled, bins: int) -> float:
     """Draw one line, and give the greatest value on it."""
-    own, probable = at_point(surface, one.point)
-    probability = sigmoid(probable.score(0).astype(np.float64))
+    own = at_point(surface, one.point)
+    probability = sigmoid(own.probable.score(0).astype(np.float64))
     weight, moved = (np.ones(own.labels.size) if w is None else w for w in (surface.weight, own.weight))
     groups = np.array_split(np.argsort(probability, kind="stable"), min(bins, probability.size))
     mean = np.array([np.average(probability[group], weights=moved[group]) for group in groups])

@@ -135,6 +135,8 @@ def bootstrap(
         problem = f"must be drawn from {surface.n_positive} positives and {surface.n_negative} negatives"
         raise InputError("resamples", f"{problem}; they are of {counts}")
     chosen = [as_metric(metric) for metric in metrics]
+    if surface.stated is not None and any(metric.of_probabilities for metric in chosen):
+        return surface.apart(chosen, lambda one, some: bootstrap(one, some, resamples, threshold))
     cuts = None if threshold is None else np.broadcast_to(np.asarray(threshold, dtype=np.float64), (surface.n_lams,))
     result: dict[str, FloatArray] = {m.name: np.empty((surface.n_lams, resamples.size)) for m in chosen}
     for part, rows in surface.blocks(_ROW_BYTES):

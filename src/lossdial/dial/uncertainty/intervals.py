@@ -81,28 +81,12 @@ def estimates(
     threshold: float | FloatArray | None = None,
     resamples: int = 1000,
     seed: int = 0,
-    probable: Surface | None = None,
 ) -> dict[str, tuple[Estimate, ...]]:
-    """Every metric of every λ with its 95 % interval: name -> one `Estimate` per λ.
-
-    Figures of the probabilities are of `probable`, where given: the same samples and λ with calibrated scores.
-    """
+    """Every metric of every λ with its 95 % interval: name -> one `Estimate` per λ."""
     chosen = [as_metric(metric) for metric in metrics]
-    values = measured(surface, chosen, threshold, probable)
-    drawn = draws(surface, chosen, threshold, resamples, seed, probable)
+    values = surface.metrics(chosen, threshold)
+    drawn = draws(surface, chosen, threshold, resamples, seed)
     return {m.name: enclose(m, values[m.name], drawn[m.name], surface.samples.effective[0]) for m in chosen}
-
-
-def measured(
-    surface: Surface,
-    metrics: Sequence[Metric],
-    threshold: float | FloatArray | None = None,
-    probable: Surface | None = None,
-) -> dict[str, FloatArray]:
-    """Every metric of every λ, name -> (m,), figures of the probabilities being of `probable`."""
-    of_scores, of_margins = _apart(metrics, surface, probable)
-    result = surface.metrics(of_scores, threshold) if of_scores else {}
-    return result | (probable.metrics(of_margins) if probable is not None and of_margins else {})
 
 
 def draws(
@@ -111,15 +95,10 @@ def draws(
     threshold: float | FloatArray | None = None,
     resamples: int = 1000,
     seed: int = 0,
-    probable: Surface | None = None,
 ) -> dict[str, FloatArray]:
     """What each metric of each λ might have been, name -> (m, B): resampled, or at a threshold from the posterior."""
-    drawn = resample(surface.samples, resamples, seed)
-    of_scores, of_margins = _apart(metrics, surface, probable)
-    others = [metric for metric in of_scores if not isinstance(metric, CountMetric)]
-    result = bootstrap(surface, others, drawn) if others else {}
-    if probable is not None and of_margins:
-        result |= bootstrap(probable, of_margins, drawn)
+    others = [metric for metric in metrics if not isinstance(metric, CountMetric)]
+    result = bootstrap(surface, others, resample(surface.samples, resamples, seed)) if others else {}
     counts: dict[float | None, Counts] = {}
     for metric in metrics:
         if isinstance(metric, CountMetric):
@@ -131,12 +110,6 @@ def draws(
                 )
             result[metric.name] = metric.function(counts[own])
     return result
-
-
-def _apart(metrics: Sequence[Metric], surface: Surface, probable: Surface | None) -> tuple[list[Metric], list[Metric]]:
-    if probable is None or probable is surface:
-        return list(metrics), []
-    return [m for m in metrics if not m.of_probabilities], [m for m in metrics if m.of_probabilities]
 
 
 def enclose(metric: Metric, values: FloatArray, drawn: FloatArray, n_positive: float) -> tuple[Estimate, ...]:
