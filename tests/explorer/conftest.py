@@ -14,7 +14,7 @@ from lossdial.dial.points import Estimate
 from lossdial.dial.uncertainty.intervals import rounded
 from lossdial.explorer import Unlabelled, explore
 from lossdial.explorer.figures import Setting, Sizes, adding_up, figures, people, printed
-from lossdial.explorer.page import bundle
+from lossdial.explorer.page import joined_modules
 
 
 def dial_of(
@@ -166,7 +166,7 @@ def javascript(browser: Any) -> Iterator[Callable[..., Any]]:
     page = context.new_page()
 
     def run(module: str, expression: str, argument: Any = None) -> Any:
-        return page.evaluate(f"(given) => {{ {bundle(module)}\nreturn {expression}; }}", argument)
+        return page.evaluate(f"(given) => {{ {joined_modules(module)}\nreturn {expression}; }}", argument)
 
     yield run
     context.close()

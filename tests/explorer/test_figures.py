@@ -33,7 +33,7 @@ def test_figures_are_those_of_the_dial_and_lie_in_their_intervals(
             assert found[name] is NONE
             continue
         assert isinstance(metric, registry.CountMetric)
-        expected = float(registry.at_prevalence(metric, prevalence).function(counts))
+        expected = float(metric.at_prevalence(prevalence).function(counts))
         assert found[name].value == pytest.approx(expected, abs=1e-12), name
     cost = registry.expected_cost(cost_fn, cost_fp, prevalence).function(counts)
     assert found["expected_cost"].value == pytest.approx(float(cost), rel=1e-12)

@@ -193,12 +193,10 @@ MODULES = sorted(path.name for path in (STATIC / "js").iterdir())
 
 
 def test_no_name_is_declared_twice() -> None:
-    declared = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", page_module.bundle("main"), re.MULTILINE)
-    declared += [
-        name
-        for names in re.findall(r"^const \[([^\]]+)\] =", page_module.bundle("main"), re.MULTILINE)
-        for name in names.split(", ")
-    ]
+    source = page_module.joined_modules("main")
+    declared = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", source, re.MULTILINE)
+    for names in re.findall(r"^const \[([^\]]+)\] =", source, re.MULTILINE):
+        declared += names.split(", ")
     assert len(declared) > 100
     assert [name for name, count in Counter(declared).items() if count > 1] == []
 
@@ -222,12 +220,3 @@ NETWORK = "fetch( XMLHttpRequest WebSocket http:// https://"
 def test_the_page_neither_writes_markup_nor_asks_a_network(word: str) -> None:
     script = page_module.script().replace('"http://www.w3.org/2000/svg"', "")  # a name, not an address
     assert word not in script + page_module.style() + page_module._text("page.html")
-
-
-def test_a_circle_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    sources = {"js/a.js": 'import { b } from "./b.js";\n', "js/b.js": 'import { a } from "./a.js";\n'}
-    monkeypatch.setattr(page_module, "_text", sources.__getitem__)
-    page_module.bundle.cache_clear()
-    with pytest.raises(ValueError, match="a -> b -> a"):
-        page_module.bundle("a")
-    page_module.bundle.cache_clear()

@@ -206,7 +206,7 @@ def _text(name: str) -> str:
 
 
 @cache
-def bundle(entry: str) -> str:
+def joined_modules(entry: str) -> str:
     """The module `static/js/<entry>.js` and all that it imports, as plain declarations, each after those it needs.
 
     They are ordinary modules. Here their imports and exports are left out, which suffices because no two of them
@@ -214,24 +214,22 @@ def bundle(entry: str) -> str:
     """
     done: dict[str, str] = {}
 
-    def visit(name: str, path: tuple[str, ...]) -> None:
-        if name in path:
-            raise ValueError(f"modules import each other in a circle: {' -> '.join((*path, name))}.")
+    def visit(name: str) -> None:
         if name in done:
             return
         source = _text(f"js/{name}.js")
         for needed in _IMPORT.findall(source):
-            visit(needed, (*path, name))
+            visit(needed)
         done[name] = _EXPORT.sub("", _IMPORT.sub("", source)).strip()
 
-    visit(entry, ())
+    visit(entry)
     return "\n\n".join(done.values())
 
 
 @cache
 def script() -> str:
     """The page's script."""
-    return f'(() => {{\n"use strict";\n{bundle("main")}\n}})();\n'
+    return f'(() => {{\n"use strict";\n{joined_modules("main")}\n}})();\n'
 
 
 @cache

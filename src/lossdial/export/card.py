@@ -32,6 +32,11 @@ def model_card(bundle: Bundle, title: str = "A model of lossdial", onnx: str | N
     -------
     str
         Markdown, with front matter in YAML.
+
+    Examples
+    --------
+    >>> model_card(Bundle.load("RUN"), "patients").splitlines()[:2]  # doctest: +SKIP
+    ['---', 'license: unknown']
     """
     blocks: list[Block] = [
         *_about(bundle, onnx),

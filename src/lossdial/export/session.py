@@ -79,10 +79,12 @@ class OnnxModel:
         try:
             self._session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's own kinds are private
-            raise ValueError(f"this is no graph that onnxruntime reads: {str(error).splitlines()[0]}") from error
+            problem = f"must be a graph that onnxruntime reads ({str(error).splitlines()[0]})"
+            raise InputError("source", problem) from error
         self.metadata: Mapping[str, str] = self._session.get_modelmeta().custom_metadata_map
         if "lossdial.points" not in self.metadata:
-            raise ValueError("this graph was not written by lossdial; `lossdial export RUN --onnx FILE` does.")
+            remedy = "`lossdial export RUN --onnx FILE` writes one."
+            raise InputError("source", "must be a graph that lossdial wrote", remedy=remedy)
 
     @cached_property
     def points(self) -> Mapping[str, OperatingPoint]:
@@ -192,6 +194,6 @@ class OnnxModel:
         if isinstance(schema, ImageSchema):
             images = schema.encode(X)
             if images.dtype != np.uint8:
-                raise ValueError(f"the graph takes pixels of type uint8, 0 to 255; got {images.dtype}.")
+                raise InputError("X", "must have pixels of type uint8, 0 to 255", got=str(images.dtype))
             return {"image": images}
         return {"x": schema.encode(X)}
