@@ -87,11 +87,15 @@ def trained(index: int) -> Iterator[tuple[str, str, float]]:
     y_new, x_new = draw(20_000)
     positive = clf.predict(x_new) == 1
     recall, fpr = positive[y_new == 1].mean(), positive[y_new == 0].mean()
+
+    def certify(values: Floats, labels: NDArray[np.int64]) -> object:
+        return clf.dial(values, labels).certify("default")
+
     rows = {what: change(y, x) for what, change in CHANGES.items()} | {FRESH: draw(800)}
     for what, (labels, values) in rows.items():
         known = at_threshold(certifying_scores(labels, clf.predict_proba(values)[:, 1]), 0.5, CONFIDENCE)
         wrong = recall < known.recall or fpr > known.fpr
-        yield from _told(what, wrong, partial(clf.certify, values, labels))
+        yield from _told(what, wrong, partial(certify, values, labels))
 
 
 def _told(what: str, wrong: bool, certify: Callable[[], object]) -> Iterator[tuple[str, str, float]]:

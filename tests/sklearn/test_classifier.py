@@ -349,7 +349,7 @@ def test_weights_count():
     assert weighted.bundle_.evidence.sample_weight is not None
 
 
-def test_an_aim_in_the_constructor_tunes_inside_fit_and_cross_validation():
+def test_an_objective_tunes_inside_fit_and_cross_validation():
     X, y = table(500)
     objective = Objective(maximize="precision", subject_to={"recall": 0.98})
     clf = quick(objective=objective).fit(X, y)
@@ -359,7 +359,7 @@ def test_an_aim_in_the_constructor_tunes_inside_fit_and_cross_validation():
     assert high > low + 0.1
 
 
-def test_an_aim_with_too_few_positives_held_out_is_a_warning(tmp_path):
+def test_an_objective_with_too_few_held_out_positives_is_a_warning(tmp_path):
     X, y = table(300, share=0.05)
     untuned = quick().fit(X, y)
     with pytest.warns(UserWarning, match=r"the objective is not tuned for, .*y must have at least 5 positives"):
@@ -696,13 +696,13 @@ def test_groups_stay_in_one_fold():
     [{"head": "film"}, {"recipe": Recipe(epochs=1)}, {"space": Space(gamma=Constant(0), tau=Constant(1))}],
     ids=str,
 )
-def test_what_only_training_has_a_use_for_is_refused_beside_it(settings):
+def test_settings_of_a_training_are_refused_beside_table(settings):
     X, y = mixed(200)
     with pytest.raises(ValueError, match=r"learned from labelled rows.*network='mlp'"):
         LCTClassifier(network="table", **settings).fit(X, y)
 
 
-def test_columns_that_tell_nothing_beside_one_that_does():
+def test_constant_columns_beside_an_informative_one():
     rng = np.random.default_rng(0)
     y = np.arange(200) % 5 == 0
     X = np.stack([np.zeros(200), y + 0.3 * rng.standard_normal(200), np.full(200, 7.0)], 1)

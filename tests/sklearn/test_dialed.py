@@ -231,7 +231,7 @@ def test_fold_scores_do_not_tell_whether_new_rows_changed() -> None:
     assert frozen.adapt(**ask).prevalence == pytest.approx(y[2000:].mean(), abs=0.08)
 
 
-def test_an_aim_works_in_pipelines_searches_and_cross_validation(data: tuple[np.ndarray, np.ndarray]) -> None:
+def test_an_objective_works_in_pipelines_searches_and_cross_validation(data: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = data
     dialed = DialedClassifier(LogisticRegression(), objective=Objective(**OBJECTIVE), cv=3)
     piped = make_pipeline(StandardScaler(), dialed).fit(X, y)
@@ -414,7 +414,7 @@ def test_splits_that_leave_rows_out_or_take_them_twice(data: tuple[np.ndarray, n
         DialedClassifier(GaussianNB(), cv=1).fit(X, y)
 
 
-def test_what_is_no_binary_problem(data: tuple[np.ndarray, np.ndarray]) -> None:
+def test_other_than_two_classes_or_scores_is_refused(data: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = data
     with pytest.raises(ValueError, match="y holds one class only, 0; two classes are needed"):
         DialedClassifier(GaussianNB()).fit(X, y * 0)
@@ -465,7 +465,7 @@ def test_benchmarks_on_real_data_say_what_to_set(monkeypatch: pytest.MonkeyPatch
         real_data()
 
 
-def test_a_threshold_is_told_in_the_units_of_the_model_itself(data: tuple[np.ndarray, np.ndarray]) -> None:
+def test_a_threshold_is_stated_in_the_units_of_the_model_too(data: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = data
     clf = DialedClassifier(LogisticRegression(class_weight="balanced")).fit(X, y)  # its probabilities are too high
     point = clf.tune(**OBJECTIVE)
