@@ -96,7 +96,7 @@ def test_rows_that_were_split_to_choose_and_certify_are_no_fresh_evidence(fitted
     for name in ("sure", "sure there"):
         with pytest.raises(NotCertified, match=r"these rows chose point 'sure.*, or"):
             fitted.dial(X, y).certify(name)
-        with pytest.raises(ValueError, match="these 1500 rows, .* chose this point or made its certificate"):
+        with pytest.raises(ValueError, match=r"these 1500 rows, .* chose this point or made its certificate"):
             fitted.dial(X, y).monitor(name).see(fitted.margin(X, name), (y == "ill").astype(int))
         fitted.keep(fitted.dial(*rows(1500, 4)).certify(name))
         with pytest.raises(NotCertified, match="they cannot certify it"):  # nor once others have
