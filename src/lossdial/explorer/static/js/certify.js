@@ -6,7 +6,7 @@
 import { factor } from "./figures.js";
 import { balancedAccuracy, bestLam } from "./search.js";
 
-const MOST = 0.98; // the share of the risk that recall may take; the cap on FPR gets the rest (dial/bounds.py)
+const MOST = 0.98; // the share of the risk that recall may take; the cap on FPR gets the rest (dial/certificates/bounds.py)
 
 const logSum = (a, b) => Math.max(a, b) + Math.log1p(Math.exp(-Math.abs(a - b)));
 
@@ -21,7 +21,7 @@ function logBinomial(k, n, q) {
   return Math.min(0, sum);
 }
 
-// The greatest k with P(Bin(n, 1 - floor) <= k - 1) <= risk; 0 where there is none (dial/bounds.py, rank_for).
+// The greatest k with P(Bin(n, 1 - floor) <= k - 1) <= risk; 0 where there is none (dial/certificates/bounds.py, rank_for).
 export function rankFor(n, floor, risk) {
   let term = n * Math.log(floor);
   let sum = term;
@@ -34,7 +34,7 @@ export function rankFor(n, floor, risk) {
   return k;
 }
 
-// Clopper and Pearson's upper bound on a share of which `hits` in n were seen (dial/bounds.py, upper_share).
+// Clopper and Pearson's upper bound on a share of which `hits` in n were seen (dial/certificates/bounds.py, upper_share).
 export function upperShare(hits, n, risk) {
   if (hits >= n) return 1;
   let [low, high] = [hits / n, 1];
@@ -94,7 +94,7 @@ export function certified(model, { floor, confidence, prevalence }) {
   const { refusal, n, split, certifying, groups } = model.certify;
   if (refusal) return { refusal };
   if (!(floor > 0 && floor < 1)) {
-    return { refusal: "A certified recall must lie strictly between 0 and 100 %: no finite sample promises that nobody is missed. Ask for 99 %, say." };
+    return { refusal: "A certified recall must lie strictly between 0 and 100 %: no finite sample shows that nobody is missed. Ask for 99 %, say." };
   }
   const rank = (size) => rankFor(size, floor, MOST * risk) || rankFor(size, floor, risk);
   const k = rank(n);

@@ -3,7 +3,7 @@
 import { byId, draw, node } from "./dom.js";
 import { general } from "./format.js";
 import { Plot } from "./plot.js";
-import { aims, deviations, everyLam } from "./search.js";
+import { objectives, deviations, everyLam } from "./search.js";
 
 const VIRIDIS = ["440154", "482878", "3e4a89", "31688e", "26828e", "1f9e89", "35b779", "6ece58", "b5de2b", "fde725"].map(
   (hex) => [0, 2, 4].map((k) => parseInt(hex.slice(k, k + 2), 16)),
@@ -82,20 +82,20 @@ export class HeatMap {
     const { model } = this;
     const { metric } = view.state;
     if (metric in MINE) {
-      const aim = aims[metric](model.sizes, view.setting);
-      const { cuts, best } = metric === "cost" ? view.cheapest : everyLam(model, aim);
+      const objective = objectives[metric](model.sizes, view.setting);
+      const { cuts, best } = metric === "cost" ? view.cheapest : everyLam(model, objective);
       const values = Array.from(cuts, (cut, column) => {
         const { tp, fp } = model.counts(column, cut);
-        const { value } = aim.shown(tp, fp);
+        const { value } = objective.shown(tp, fp);
         return Number.isNaN(value) ? 0 : value;
       });
-      const noise = deviations(model, aim, cuts, best);
+      const noise = deviations(model, objective, cuts, best);
       const reach = Math.max(...model.metrics.map((other) => other.reach));
       const scale = metric === "cost" ? 1000 : 1;
       return {
         values: values.map((value) => scale * value),
         best,
-        greater: aim.greater,
+        greater: objective.greater,
         same: values.map((value, column) => Math.abs(value - values[best]) <= reach * noise[column]),
       };
     }

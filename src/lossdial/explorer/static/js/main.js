@@ -14,7 +14,7 @@ import { People, peopleDigits } from "./people.js";
 import { Pictures } from "./pictures.js";
 import { Points, listed } from "./points.js";
 import { Referral } from "./referral.js";
-import { aims, alertsOf, everyLam } from "./search.js";
+import { objectives, alertsOf, everyLam } from "./search.js";
 import { about, certificateText, objective, onBudget, onCertified, onCost, onRecall, summary } from "./sentences.js";
 import { Store, firstState, fromAddress, moved, placeOf, settingOf, settled, toAddress } from "./state.js";
 
@@ -88,7 +88,7 @@ class Explorer {
     const key = JSON.stringify([setting.prevalence, setting.costFn, setting.costFp]);
     if (this.costKey !== key) {
       this.costKey = key;
-      this.cheapest = everyLam(model, aims.cost(model.sizes, setting));
+      this.cheapest = everyLam(model, objectives.cost(model.sizes, setting));
     }
     const best = model.counts(this.cheapest.best, this.cheapest.cuts[this.cheapest.best]);
     return {
@@ -174,15 +174,15 @@ class Explorer {
   }
 
   // A jump: the new state, and the sentence that says what it means.
-  land(state, aim, sentence) {
-    const chosen = aim ? objective(aim, settingOf(state), this.model.prevalence) : {};
+  land(state, kind, sentence) {
+    const chosen = kind ? objective(kind, settingOf(state), this.model.prevalence) : {};
     this.saying = true;
     this.store.set({ ...state, ...chosen });
     this.saying = false;
     this.say(sentence(this.view()));
   }
 
-  jump(aim, sentence) {
+  jump(kind, sentence) {
     const { model, store } = this;
     const { state } = store;
     if (!model.labelled) {
@@ -190,9 +190,9 @@ class Explorer {
       return;
     }
     const before = this.view().figures.expected_cost.value;
-    const found = everyLam(model, aims[aim](model.sizes, settingOf(state)));
-    const next = { ...state, column: found.best, cut: found.cuts[found.best], follow: aim, certificate: "", exact: null };
-    this.land(next, aim, (view) => sentence(view, before));
+    const found = everyLam(model, objectives[kind](model.sizes, settingOf(state)));
+    const next = { ...state, column: found.best, cut: found.cuts[found.best], follow: kind, certificate: "", exact: null };
+    this.land(next, kind, (view) => sentence(view, before));
   }
 
   certify() {

@@ -1,4 +1,4 @@
-// The best threshold of every λ and the best of all, chosen as dial.objectives.select does: figures closer than SAME are
+// The best threshold of every λ and the best of all, chosen as dial.choice.selection.select does: figures closer than SAME are
 // equal; among equals the greatest recall within a λ, then the λ of the greatest balanced accuracy, then the plainest.
 
 import { alertRate, expectedCost, factor, precision, wilson } from "./figures.js";
@@ -26,7 +26,7 @@ function atLeast(share, floor) {
 
 // What can be asked for: gain (more is better) and legality as functions of the accepted; `shown` is the figure itself,
 // `slopes` how it moves with the chance errors of TPR and FPR, the threshold moving along as the limit wants; `rho` is dFPR/dTPR.
-export const aims = {
+export const objectives = {
   cost: (sizes, setting) => {
     const [miss, alarm] = [setting.prevalence * setting.costFn, (1 - setting.prevalence) * setting.costFp];
     const [p, n] = [sizes.positive, sizes.negative];
@@ -68,18 +68,18 @@ export const aims = {
   },
 };
 
-export function cutFor(model, column, aim) {
-  return bestCut(model, column, aim.gain, aim.legal, new Float64Array(model.lengths[column] + 1));
+export function cutFor(model, column, objective) {
+  return bestCut(model, column, objective.gain, objective.legal, new Float64Array(model.lengths[column] + 1));
 }
 
 // Every λ at its best threshold.
-export function everyLam(model, aim) {
+export function everyLam(model, objective) {
   const cuts = new Uint32Array(model.size);
   const gains = new Float64Array(model.size);
   const balances = new Float64Array(model.size);
   const scratch = new Float64Array(Math.max(...model.lengths) + 1);
   for (let column = 0; column < model.size; column++) {
-    const cut = bestCut(model, column, aim.gain, aim.legal, scratch);
+    const cut = bestCut(model, column, objective.gain, objective.legal, scratch);
     cuts[column] = cut;
     gains[column] = scratch[cut];
     const { tp, fp } = model.counts(column, cut);
@@ -126,11 +126,11 @@ function steepness(model, column, cut) {
 }
 
 // The standard deviation of the difference between each λ and the best, both judging the same samples.
-export function deviations(model, aim, cuts, best) {
+export function deviations(model, objective, cuts, best) {
   const { streams, sizes } = model;
   const slopesAt = (column) => {
     const { tp, fp } = model.counts(column, cuts[column]);
-    return aim.slopes(tp, fp, steepness(model, column, cuts[column]));
+    return objective.slopes(tp, fp, steepness(model, column, cuts[column]));
   };
   const there = slopesAt(best);
   return Array.from(cuts, (cut, column) => {

@@ -1,7 +1,7 @@
 // What is set on the page, and its spelling in the address.
 
 import { plain } from "./format.js";
-import { aims, cutFor } from "./search.js";
+import { objectives, cutFor } from "./search.js";
 
 const FOLLOWS = ["hand", "cost", "recall", "budget"];
 
@@ -35,7 +35,7 @@ export function firstState(model) {
   return settled(model, state);
 }
 
-// What an operating point that was given with the page sets: its λ, threshold and prevalence, and the costs of its aim.
+// What an operating point that was given with the page sets: its λ, threshold and prevalence, and the costs of its objective.
 function opening(model, { point, column, tp, fp, certificate }) {
   const { objective: origin, aim } = point;
   const costs = aim?.cost_fn ? { costFn: aim.cost_fn, costFp: aim.cost_fp } : {};
@@ -73,7 +73,7 @@ function withinBudget(model, column, budget) {
 export function settled(model, state) {
   if (state.follow === "hand") return state;
   if (!model.labelled) return { ...state, cut: withinBudget(model, state.column, state.budget) };
-  return { ...state, cut: cutFor(model, state.column, aims[state.follow](model.sizes, settingOf(state))) };
+  return { ...state, cut: cutFor(model, state.column, objectives[state.follow](model.sizes, settingOf(state))) };
 }
 
 // Another λ. Scores there are on another scale, so a threshold left to the hand keeps to the recall, not to its number.
