@@ -153,7 +153,7 @@ def test_wrong_data(make, message):
             {"network": "mpl"},
             "network must be 'table', 'mlp', 'features', a config of one, or a torch module; got 'mpl'",
         ),
-        ({"objective": "f1"}, r"objective must be an Objective; got 'f1'. Give Objective\(maximize='f1'\)"),
+        ({"objective": "f1"}, r"objective must be an Objective, such as Objective\(maximize='f1'\); got 'f1'"),
         ({"recipe__augment": Augment(flip_horizontal=True)}, "only images"),
     ],
     ids=lambda value: str(value)[:30],

@@ -224,13 +224,10 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
     def _check_settings(self) -> None:
         if not 0 <= self.validation_fraction < 1:
             raise InputError("validation_fraction", "must lie in [0, 1)", got=self.validation_fraction)
-        if self.objective is not None and not isinstance(self.objective, Objective):
-            raise InputError(
-                "objective", "must be an Objective", got=self.objective, remedy="Give Objective(maximize='f1'), say."
-            )
         for name, kinds, legal in (
             ("recipe", (Recipe, Exact), "'exact', an Exact(…) or a Recipe(…)"),
             ("run", (Run,), "a Run(…)"),
+            ("objective", (Objective, type(None)), "an Objective, such as Objective(maximize='f1')"),
             ("network", (NetworkConfig, nn.Module), "'table', 'mlp', 'features', a config of one, or a torch module"),
         ):
             if not isinstance(self._value(name), kinds):
@@ -265,11 +262,8 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
         """What must be the same for a checkpoint to be resumed, or a finished model to be this one."""
         # The seed stands for random_state, whose repr may hold an address; where it runs changes nothing.
         params = {k: v for k, v in self.get_params().items() if k.partition("__")[0] not in ("run", "random_state")}
-        leaves = {
-            k: repr(v if "__" in k else self._value(k))
-            for k, v in params.items()
-            if not any(other.startswith(f"{k}__") for other in params)
-        }
+        nested = {k.rpartition("__")[0] for k in params}
+        leaves = {k: repr(v if "__" in k else self._value(k)) for k, v in params.items() if k not in nested}
         return leaves | {"precision": self._value("run").precision, "seed": seed, "data": checksum}
 
     # --- predictions
