@@ -439,5 +439,7 @@ def _classes(fields: Reader) -> tuple[Any, Any]:
     values = fields.items("values")
     if len(values) != 2:
         raise BundleError(f"{fields.where}: 'values' must be the two labels; got {len(values)}.")
+    if any(isinstance(value, list | dict) or value is None for value in values) or values[0] == values[1]:
+        raise BundleError(f"{fields.where}: 'values' must be two labels that differ; got {values!r:.60}.")
     array = np.array(values, dtype=fields.text("dtype"))
     return array[0], array[1]

@@ -93,6 +93,8 @@ def export(
         if Path(card).suffix.lower() != ".md":
             raise InputError("card", "must end in .md", got=card)
         require_writable(Path(card))
+    if onnx is not None:
+        require_writable(Path(onnx))
     bundle = Bundle.load(run)
     point_of(bundle, run, point)
     if onnx is not None:

@@ -101,11 +101,13 @@ class ScoresDial:
         """The labels and scores of a table; each column that is missing, or is not what it should be, is an error."""
         import numpy as np
 
+        from lossdial.base.files import require_writable
         from lossdial.base.labels import positive_class
         from lossdial.data import read_table
         from lossdial.dial import Dial, margin_of_probability
 
         path = str(options.scores)
+        require_writable(Path(options.out or "point.json"))
         table = read_table(path)
         for option, what in (("target", "the labels"), ("score", "the scores")):
             if getattr(columns if option == "target" else options, option) is None:

@@ -58,6 +58,7 @@ def test_copies_of_a_row_count_once():
     assert certificate.n_unlabelled == 100
     assert alerts_together(names, score > threshold) == 10
     assert f"at most {10 * poisson.ppf(0.95, 2):.0f} on 95 %" in certificate.note
+    assert certificate.note.startswith("One row each of 100 of the groups, drawn by their size. ")
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.3, 0.6])

@@ -103,11 +103,11 @@ def cap_alerts(
             f"{needed(1 - rate, risk)}; {1 - risk ** (1 / drawn.size):.3g} can be certified now.",
         )
     threshold = float(drawn[drawn.size - rank])
-    note = ""
+    note = "" if names is None else f"One row each of {drawn.size} of the groups, drawn by their size."
     if volume is not None:
         together = 1.0 if names is None else alerts_together(names, values > threshold)
         daily = spell_daily(rate, volume, quantile, together)
-        note = f"{daily[0].upper()}{daily[1:]}."
+        note = f"{note} {daily[0].upper()}{daily[1:]}.".strip()
     bound = Bound("alert_rate", rate, False, int(np.count_nonzero(drawn > threshold)), drawn.size, risk)
     data = digest_of(np.zeros(drawn.size, dtype=np.bool_), drawn)
     return threshold, Certificate((bound,), confidence, 0, 0, data, note=note, n_unlabelled=drawn.size)
