@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from onnx import helper
 
-from lossdial.data.encoder import TableCoder
+from lossdial.data.encoder.table import TableCoder
 from lossdial.export.columns import encode, graph_columns
 from lossdial.export.nodes import ML_OPSET, OPSET, Nodes
 

@@ -218,17 +218,8 @@ class Reader:
     def finite(self, key: str) -> float:
         return float(self.read(key, float))
 
-    def positive(self, key: str) -> float:
-        value = self.finite(key)
-        if value <= 0:
-            raise _wrong(self._place(key), "greater than 0", value)
-        return value
-
     def optional(self, key: str) -> float | None:
         return None if self.get(key) is None else self.finite(key)
-
-    def numbers(self, key: str) -> tuple[float, ...]:
-        return tuple(as_number(value, self._place(key)) for value in self.items(key))
 
     def finite_by_name(self, key: str) -> dict[str, float]:
         return dict(self.read(key, Mapping[str, float]))
@@ -255,11 +246,6 @@ def encode_float(value: float) -> float | str:
     """A float as JSON can hold it; :func:`as_number` reads it back."""
     # JSON has no infinity, and a threshold of +inf ('predict none') is legal.
     return float(value) if math.isfinite(value) else repr(float(value))
-
-
-def with_lists(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """The `dict_factory` of :func:`dataclasses.asdict` for JSON, which has lists in place of tuples."""
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in items}
 
 
 def whole(value: object, least: int = 1) -> bool:

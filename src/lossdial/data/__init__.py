@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from lossdial.base.imports import lazily
 
 if TYPE_CHECKING:
-    from lossdial.data.encoder import ColumnReport, TableEncoder
+    from lossdial.data.encoder.inference import ColumnReport
+    from lossdial.data.encoder.transformer import TableEncoder
     from lossdial.data.leaks import count_copies, split_rows
     from lossdial.data.readers.decoding import decode_images
     from lossdial.data.readers.tables import read_table, split_target
@@ -40,7 +41,8 @@ __all__ = [
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "encoder": "ColumnReport TableEncoder",
+        "encoder.inference": "ColumnReport",
+        "encoder.transformer": "TableEncoder",
         "leaks": "count_copies split_rows",
         "readers.decoding": "decode_images",
         "readers.tables": "read_table split_target",

@@ -20,7 +20,6 @@ from lossdial.data.readers.decoding import WHITE, decode_images
 from lossdial.data.readers.images import (
     SUFFIXES,
     ImageFiles,
-    list_image_csv,
     list_image_folder,
     list_image_table,
     list_images,
@@ -229,7 +228,12 @@ def training_images(
         kept = np.arange(len(split.y_train)) if ratio is None else entry.subsample(split.y_train, ratio, seed)
         return TrainingImages(split, kept, ratio or split.ratio, data)
     if path_column is not None:
-        files = list_image_csv(data, path_column, target or "label", group)
+        table = read_table(data)
+        group = "group" if group is None and "group" in table else group
+        files = list_image_table(table, Path(data), path_column, target or "label", group)
+        if absent := [str(path) for path in files.paths if not path.is_file()]:
+            problem = f"{len(absent):,} of {len(files.paths):,} files named in {data} do not exist"
+            raise FileNotFoundError(f"{problem}: {', '.join(absent[:5])}")
     else:
         for argument, name in (("target", target), ("group", group)):
             _require_table(argument, name, data)

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from lossdial.base.errors import InputError
-from lossdial.data.readers.images import list_image_csv, list_image_folder, list_image_table, list_images
+from lossdial.data.readers.images import ImageFiles, list_image_folder, list_image_table, list_images
+from lossdial.data.readers.tables import read_table
 from lossdial.data.sources import TrainingImages, training_images
 
 SaveImage = Callable[..., None]
@@ -25,6 +26,13 @@ def folder(tmp_path: Path, save_image: SaveImage) -> Path:
     (tmp_path / "parts" / "README").write_text("hello")
     save_image(tmp_path / "parts" / ".thumbnails" / "x.jpg", 0)
     return tmp_path / "parts"
+
+
+def listed(table: Path, **columns: str) -> ImageFiles:
+    """The files of a table that is trained on."""
+    return list_image_table(
+        read_table(table), table, columns.get("path", "path"), columns.get("label", "label"), columns.get("group")
+    )
 
 
 def everything(images: TrainingImages) -> np.ndarray:
@@ -95,9 +103,7 @@ def table(folder: Path) -> Path:
 
 
 def test_table_of_paths_labels_and_groups(table: Path, folder: Path) -> None:
-    files = list_image_csv(table)
-    assert set(files.paths) == set(list_image_folder(folder).paths)
-    assert files.groups is not None
+    assert set(listed(table).paths) == set(list_image_folder(folder).paths)
     split = training_images(str(table), path_column="path", image_size=16).split
     assert split.class_names == ("0", "1")
     assert split.groups_train is not None
@@ -112,19 +118,18 @@ def test_absolute_paths_and_named_columns(table: Path, folder: Path) -> None:
     frame = frame.rename(columns={"path": "file", "label": "broken", "group": "batch"})
     elsewhere = folder.parent / "list.parquet"
     frame.to_parquet(elsewhere)
-    files = list_image_csv(elsewhere, "file", "broken", "batch")
+    files = listed(elsewhere, path="file", label="broken", group="batch")
     assert files.groups is not None
     assert all(path.is_file() for path in files.paths)
-    assert list_image_csv(elsewhere, "file", "broken").groups is None
-    with pytest.raises(ValueError, match="no column 'path'"):
-        list_image_csv(elsewhere)
+    with pytest.raises(InputError, match="no column 'path'"):
+        listed(elsewhere)
 
 
 @pytest.mark.parametrize("column", ["label", "group"])
 def test_a_column_with_gaps_is_refused(table: Path, column: str) -> None:
     pd.read_csv(table).assign(**{column: None}).to_csv(table, index=False)
     with pytest.raises(InputError, match=f"column '{column}' of .* is empty in 50 of 50 rows"):
-        list_image_csv(table)
+        training_images(str(table), path_column="path")
 
 
 def test_table_that_names_absent_files(table: Path) -> None:
@@ -134,17 +139,17 @@ def test_table_that_names_absent_files(table: Path) -> None:
     with pytest.raises(
         FileNotFoundError, match=r"2 of 50 files named in .*parts\.csv do not exist: .*gone\.jpg, .*away"
     ):
-        list_image_csv(table)
+        training_images(str(table), path_column="path")
 
 
 def test_corrupt_files_keep_labels_and_groups_aligned(table: Path) -> None:
     whole = training_images(str(table), path_column="path", image_size=8)
-    list_image_csv(table).paths[0].write_bytes(b"")
+    listed(table).paths[0].write_bytes(b"")
     with pytest.raises(ValueError, match=r"1 of 50 .* At most 1\.0%"):
         training_images(str(table), path_column="path", image_size=8)
     with pytest.warns(UserWarning, match="1 of 50 image files cannot be read"):
         images = training_images(str(table), path_column="path", image_size=8, max_corrupt=0.05)
-    assert [path for path, _ in images.corrupt] == [list_image_csv(table).paths[0]]
+    assert [path for path, _ in images.corrupt] == [listed(table).paths[0]]
     known = {x.tobytes(): y for x, y in zip(whole.split.x_train, whole.split.y_train, strict=True)}
     known |= {x.tobytes(): y for x, y in zip(whole.split.x_test, whole.split.y_test, strict=True)}
     labels = np.concatenate([images.split.y_train, images.split.y_test])
@@ -177,7 +182,7 @@ def test_one_class_alone(table: Path, positive: str | None, problem: str) -> Non
         training_images(str(table), path_column="path", positive=positive)
 
 
-def test_images_without_labels(folder: Path, table: Path) -> None:
+def test_images_without_labels(folder: Path) -> None:
     flat = list_images(folder / "Broken part")
     assert len(flat.paths) == 10
     assert flat.labels is None
@@ -187,8 +192,3 @@ def test_images_without_labels(folder: Path, table: Path) -> None:
     (folder / "empty").mkdir()
     with pytest.raises(ValueError, match=r"there are no images in .*empty; known are \.bmp"):
         list_images(folder / "empty")
-    frame = pd.read_csv(table)
-    frame.loc[0, "path"] = "gone.jpg"  # is the decoder's to report
-    listed = list_image_table(frame, table, "path", None, None)
-    assert len(listed.paths) == 50
-    assert listed.labels is listed.groups is None

@@ -10,9 +10,8 @@ from typing import Any, Final
 import pandas as pd
 
 from lossdial.base.errors import InputError, closest
-from lossdial.data.readers.tables import read_table
 
-__all__ = ["SUFFIXES", "ImageFiles", "list_image_csv", "list_image_folder", "list_image_table", "list_images"]
+__all__ = ["SUFFIXES", "ImageFiles", "list_image_folder", "list_image_table", "list_images"]
 
 SUFFIXES: Final = frozenset((".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"))
 _SPLITS: Final = frozenset(("train", "training", "test", "testing", "val", "valid", "validation"))
@@ -58,31 +57,10 @@ def list_images(place: str | Path) -> ImageFiles:
     return ImageFiles(paths)
 
 
-def list_image_csv(
-    table: str | Path, path_column: str = "path", label_column: str = "label", group_column: str | None = None
-) -> ImageFiles:
-    """Images named in a table; a relative path starts at the table's folder.
-
-    `group_column` None takes the column 'group' where there is one.
-    """
-    table = Path(table)
-    frame = read_table(table)
-    if group_column is None and "group" in frame:
-        group_column = "group"
-    files = list_image_table(frame, table, path_column, label_column, group_column)
-    absent = [str(path) for path in files.paths if not path.is_file()]
-    if absent:
-        examples = ", ".join(absent[:5])
-        raise FileNotFoundError(
-            f"{len(absent):,} of {len(files.paths):,} files named in {table} do not exist: {examples}"
-        )
-    return files
-
-
 def list_image_table(
     frame: pd.DataFrame, table: Path, path_column: str, label_column: str | None, group_column: str | None
 ) -> ImageFiles:
-    """The files that a table, read from `table`, names; files that do not exist are left for the decoder to report."""
+    """Images named in a table that was read from `table`; a relative path starts at its folder."""
     for column in (path_column, label_column, group_column):
         if column is None:
             continue

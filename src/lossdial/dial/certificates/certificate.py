@@ -5,14 +5,14 @@ the same distribution, and that nothing about the point was chosen on the certif
 certificate itself takes.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtr
 
-from lossdial.base.codec import decode, with_lists
+from lossdial.base.codec import decode, to_json
 from lossdial.base.errors import InputError
 from lossdial.dial.certificates.bounds import (
     lower_band,
@@ -124,7 +124,8 @@ class Certificate:
 
     def to_json(self) -> dict[str, Any]:
         """A dict of JSON's own types, from which `from_json` rebuilds the same certificate."""
-        return asdict(self, dict_factory=with_lists)
+        content: dict[str, Any] = to_json(self, tagged=False)
+        return content
 
     @classmethod
     def from_json(cls, data: Any, where: str = "certificate") -> "Certificate":

@@ -7,7 +7,7 @@ with probability `risk` at most, however often one looks (Ville's inequality).
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import betaln
 
-from lossdial.base.codec import Reader, decode, encode_float, with_lists
+from lossdial.base.codec import Reader, decode, encode_float, to_json
 from lossdial.base.errors import InputError
 from lossdial.base.files import read_json, write_json
 from lossdial.dial.certificates.bounds import require_floor
@@ -325,7 +325,7 @@ class Monitor:
 
     def to_json(self) -> dict[str, Any]:
         """A dict of JSON's own types, from which `from_json` rebuilds the same state."""
-        return asdict(self, dict_factory=with_lists) | {"threshold": encode_float(self.threshold)}
+        return to_json(self, tagged=False) | {"threshold": encode_float(self.threshold)}
 
     @classmethod
     def from_json(cls, data: Any, where: str = "monitor") -> "Monitor":
