@@ -100,7 +100,6 @@ class Refusal:
     got: str
     remedy: str
     line: str
-    has_fields: bool = True
 
 
 @pytest.fixture
@@ -116,7 +115,7 @@ def refusal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
         (line,) = (line for line in capsys.readouterr().err.splitlines() if not line.startswith(("note:", "left out:")))
         error = errors.pop()
         if not isinstance(error, InputError):
-            return Refusal("", "", "", line, has_fields=False)
+            return Refusal("", "", "", line)
         return Refusal(error.argument, error.got or "", error.remedy, line)
 
     return ask

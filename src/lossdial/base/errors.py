@@ -42,7 +42,7 @@ class InputError(ValueError):
     got : Any, optional
         What came instead. It is shown in at most 80 characters.
     remedy : str
-        What to do, as a sentence; its first letter is made a capital.
+        What to do, as a sentence; a first word is given a capital letter.
 
     Examples
     --------
@@ -57,7 +57,8 @@ class InputError(ValueError):
         self.argument = argument
         self.problem = problem
         self.got = None if got is _NOTHING else shown(got)
-        self.remedy = remedy[:1].upper() + remedy[1:]
+        word = remedy.partition(" ")[0]
+        self.remedy = remedy[:1].upper() + remedy[1:] if word.isalpha() else remedy
         super().__init__(self.told())
 
     def told(self, spell: Callable[[str, str | None], str] | None = None) -> str:

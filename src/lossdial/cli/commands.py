@@ -3,7 +3,7 @@
 ``lossdial --help`` reads the table below and nothing else. The module of a command is imported when that command is
 run, and imports what is heavy inside its function. Parameters before ``/`` are given by place (``lossdial tune RUN``),
 the others by name; a parameter of an `OptionGroup` stands for all options of that group. A type that costs torch is
-named under ``TYPE_CHECKING``; it is looked up in ``lossdial`` when one of its settings is given.
+annotated as ``lossdial.Recipe``: the package imports it when one of its settings is given.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from functools import cache, cached_property
 from importlib import import_module
 from typing import Any, Final, get_origin
 
-import lossdial
 from lossdial.base.errors import in_python
 from lossdial.base.imports import plugins
 from lossdial.cli.options import MEANINGS, OptionGroup
@@ -38,8 +37,6 @@ _RENAMED: Final = {
     "share": "validation_fraction",
     "test_size": "validation_fraction",
 }
-
-
 #: questions of the library that an option of a command asks
 _QUESTIONS: Final = {"by_subgroup": "evaluate --by", "case_costs": "evaluate --cost-fn", "at": "points --prevalence"}
 
@@ -64,13 +61,12 @@ class Option:
     @cached_property
     def kind(self) -> Any:
         """Its type."""
-        return eval(self.annotation, dict(vars(import_module(self.module))), _Lazily())
+        return eval(self.annotation, vars(import_module(self.module)))
 
     @property
     def has_settings(self) -> bool:
         """Whether it stands for a class of the package, with settings of its own. It is known without an import."""
-        known = vars(import_module(self.module))
-        return any(word in lossdial.__all__ and word not in known for word in re.findall(r"\w+", self.annotation))
+        return self.annotation.startswith("lossdial.")
 
     @property
     def is_flag(self) -> bool:
@@ -81,15 +77,6 @@ class Option:
     def is_several(self) -> bool:
         """Whether it takes more than one value."""
         return not self.has_settings and get_origin(without_none(self.kind)[0]) in (list, tuple, dict)
-
-
-class _Lazily(dict[str, Any]):
-    """Names of the package, which a module imports for the type checker alone."""
-
-    def __missing__(self, name: str) -> Any:
-        if name in lossdial.__all__:
-            return getattr(lossdial, name)
-        raise KeyError(name)
 
 
 @dataclass(frozen=True)

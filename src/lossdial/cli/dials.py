@@ -179,7 +179,7 @@ def open_dial(run: str | None, data: str | None, columns: Columns, scores: Score
     if scores.scores is None:
         for name, value in vars(scores).items():
             if value is not None:
-                raise InputError(name, "goes with {scores}; a model knows its own", got=value)
+                raise InputError(name, "goes with {scores}", got=value, remedy="A model knows its own.")
         if run is None:
             raise InputError("", "RUN is needed, the folder that `lossdial train` wrote; or {scores}, a file of scores")
         return ModelDial.of(run, data, columns)

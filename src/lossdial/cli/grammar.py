@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
@@ -41,7 +42,7 @@ def parse(command: Command, words: Sequence[str]) -> Request:
     missing = [o for o in command.options.values() if o.default is REQUIRED and o.name not in values]
     if missing and not typed.print_config:
         flags = " and ".join(option.flag for option in missing)
-        about = missing[0].help.split(". ")[0].rstrip(".") if len(missing) == 1 else ""
+        about = re.split(r"\. |: ", missing[0].help)[0].rstrip(".") if len(missing) == 1 else ""
         verb = "are needed" if len(missing) > 1 else "is needed"
         raise InputError(flags, f"{verb}: {about[0].lower()}{about[1:]}" if about else verb)
     return Request(values, print_config=typed.print_config)

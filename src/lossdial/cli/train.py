@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+import lossdial
 from lossdial.base.errors import InputError
 from lossdial.cli.options import ImageOptions, LabelOptions, TableOptions
 
@@ -41,7 +42,7 @@ def train(
     members: int = 1,
     epochs: int | None = None,
     batch_size: int | None = None,
-    recipe: Recipe | None = None,
+    recipe: lossdial.Recipe | None = None,
     accelerator: str = "auto",
     precision: str | None = None,
     no_evidence: bool = False,
@@ -130,10 +131,10 @@ def train(
     )
     _require_folding_head(space, head_widths)
     if kind_of(data, files.path_column) == "images":
-        _refuse(vars(table), f"is for tables, and {data} is images; leave it out")
+        _refuse(vars(table), f"is for tables, and {data} is images")
         fitting = _images(data, labels, files, group, beta, preset, features, folder, console)
     else:
-        _refuse(vars(files) | {"features": features}, f"is for images, and {data} is a table; leave it out")
+        _refuse(vars(files) | {"features": features}, f"is for images, and {data} is a table")
         fitting = _table(data, labels, table, group, beta, preset, console)
     classifier.set_params(**fitting.parameters, run__precision=precision or fitting.precision)
     solves = "recipe__tol" in classifier.get_params()
@@ -255,7 +256,7 @@ def _refuse(options: dict[str, Any], problem: str) -> None:
     """Refuse options that would have no effect."""
     for option, value in options.items():
         if value is not None:
-            raise InputError(option, problem, got=value)
+            raise InputError(option, problem, got=value, remedy="Leave it out.")
 
 
 def _require_folding_head(space: dict[str, list[float]] | None, widths: list[int] | None) -> None:
