@@ -10,7 +10,7 @@ from lossdial.dial import Dial
 from lossdial.dial.choice.envelope import adapt, envelope
 from lossdial.dial.choice.objective import Objective
 from lossdial.dial.choice.selection import choose
-from lossdial.dial.metrics.registry import FPR, PRECISION, RECALL, as_metric, net_benefit
+from lossdial.dial.metrics.registry import FPR, PRECISION, RECALL, net_benefit
 from lossdial.dial.plots import (
     decision_curve_figure,
     heat_map_figure,
@@ -18,9 +18,9 @@ from lossdial.dial.plots import (
     reliability_figure,
     roc_figure,
 )
-from lossdial.dial.plots.heat_map import within_noise
 from lossdial.dial.points import OperatingPoint
 from lossdial.dial.surface import Surface
+from lossdial.dial.uncertainty.intervals import noise_over_lam
 
 LAMS = tuple({"gamma": g, "tau": t} for g in (0.0, 0.1) for t in (0.0, 1.0, 2.0))
 
@@ -158,26 +158,13 @@ def test_heat_map_greys_what_the_samples_cannot_tell_from_the_best():
     worse = 0.3 * base + rng.standard_normal((y.size, 2))
     lams = [{"gamma": g, "tau": t} for g in (0.0, 0.1, 0.2) for t in (0.0, 1.0)]
     surface = Surface(y, np.hstack([alike, worse]), lams)
-    noise = within_noise(surface, as_metric("auc"), surface.metric("auc"))
-    assert noise.tolist() == [True] * 4 + [False] * 2
+    (noise,) = noise_over_lam(surface, ["auc"])
+    assert noise.inside.tolist() == [True] * 4 + [False] * 2
     axes = render(heat_map_figure(surface, "auc"))
     hatched = [patch for patch in axes.patches if patch.get_hatch()]
     assert len(hatched) == 4
     assert {patch.get_x() < 0.15 for patch in hatched} == {True}
     assert any("4 of 6 λ" in text.get_text() for text in axes.figure.legends[0].get_texts())
-
-
-def test_one_seed_of_noise_is_seldom_taken_for_structure():
-    # λ that differ by noise alone. A simultaneous 95 % interval calls some λ worse in at most about one picture of
-    # twenty; 20 pictures, 6 or more with probability below 1e-3.
-    found = 0
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        y = np.repeat([1, 0], [80, 400])
-        scores = rng.standard_normal((y.size, 1)) + y[:, None] + 0.5 * rng.standard_normal((y.size, 25))
-        surface = Surface(y, scores, [{"tau": float(k)} for k in range(25)])
-        found += not within_noise(surface, as_metric("auc"), surface.metric("auc"), resamples=200, seed=seed).all()
-    assert found <= 5
 
 
 def test_a_figure_at_no_threshold_is_its_best_over_thresholds_and_says_so(surface):

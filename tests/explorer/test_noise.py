@@ -1,33 +1,8 @@
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
-from lossdial.dial import Dial
-from lossdial.dial.calibration import calibrated, calibrations
-from lossdial.dial.metrics.registry import as_metric
-from lossdial.dial.plots.heat_map import within_noise
 from lossdial.dial.surface import Samples
-from lossdial.explorer.noise import METRICS, grade, witnesses
-
-
-def test_what_is_inside_the_noise_is_as_in_the_dials_own_pictures(make_dial: Callable[..., Dial]) -> None:
-    surface = make_dial(shape=(4, 4), decimals=5).surface
-    probable = calibrated(surface, calibrations(surface, "auto"))
-    for graded in grade(probable, resamples=60):
-        metric = as_metric(graded.name)
-        seen = probable.probable if graded.name in ("brier", "log_loss") else surface
-        values = seen.metric(metric)
-        np.testing.assert_array_equal(graded.values, values)
-        alike = np.abs(values - values[graded.best]) <= graded.reach * graded.deviation
-        np.testing.assert_array_equal(alike, within_noise(seen, metric, values, resamples=60), graded.name)
-
-
-def test_alone_there_is_no_noise(make_dial: Callable[..., Dial]) -> None:
-    surface = make_dial().surface.at(0)
-    found = grade(surface)
-    assert [graded.name for graded in found] == list(METRICS)
-    assert all(graded.best == 0 and graded.reach == 0 for graded in found)
+from lossdial.explorer.noise import witnesses
 
 
 @pytest.mark.parametrize("weighted", [False, True])

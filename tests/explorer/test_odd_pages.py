@@ -8,9 +8,8 @@ import pytest
 
 from lossdial.dial import Dial
 from lossdial.dial.metrics.registry import as_metric, best, expected_cost
-from lossdial.dial.plots.heat_map import within_noise
 from lossdial.dial.points import spell_threshold
-from lossdial.dial.uncertainty.intervals import rounded
+from lossdial.dial.uncertainty.intervals import noise_over_lam, rounded
 from lossdial.explorer import Unlabelled
 from lossdial.explorer.figures import Sizes, referred, wilson
 
@@ -148,10 +147,9 @@ def test_what_is_inside_the_noise_at_my_settings_is_what_resampling_finds(
             "all => all.map(c => [+c.dataset.column, c.matches('.same')])"
         )
         grey = np.array([same for _, same in sorted(cells)])
-        values = dial.surface.metric(metric)
-        expected = within_noise(dial.surface, metric, values, resamples=150)
-        top = int(np.argmax(values) if metric.greater_is_better else np.argmin(values))
-        grey[top] = expected[top]
+        (noise,) = noise_over_lam(dial.surface, [metric], resamples=150)
+        expected = noise.inside
+        grey[noise.best] = expected[noise.best]
         assert 0 < np.count_nonzero(expected) < 81, name
         assert np.mean(grey == expected) > 0.85, (name, np.mean(grey == expected))
 

@@ -15,13 +15,16 @@ from lossdial.dial.checks import FEW_POSITIVES, BoolArray, FloatArray, require_f
 from lossdial.dial.dial import Dial
 from lossdial.dial.points import OperatingPoint
 from lossdial.dial.surface import Samples, Surface, by_plainness, column_of
+from lossdial.dial.uncertainty.intervals import noise_over_lam
 from lossdial.explorer import images
 from lossdial.explorer.columns import Split, scores_by_lam, split, write_columns
 from lossdial.explorer.encoding import Streams
-from lossdial.explorer.noise import grade
 from lossdial.explorer.summaries import GRID, HISTOGRAM_BINS, RELIABILITY_BINS, histogram, most_cuts, quantile_cuts
 
 FORMAT = "lossdial points 1"
+METRICS = ("auc", "average_precision", "max_f1", "max_balanced_accuracy", "brier", "log_loss")
+"""Figures over λ that depend on no control of the page."""
+_RESAMPLES = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +81,10 @@ def labelled_payload(dial: Dial, points: Sequence[OperatingPoint], pictures: Any
     streams = Streams()
     hashed = hashlib.sha256(surface.y.tobytes())
     write_columns(streams, surface, division, maps, hashed)
-    graded = grade(calibrated(surface, maps))
-    for metric in graded:
-        streams.floats(f"metric {metric.name}", metric.values)
-        streams.floats(f"noise {metric.name}", metric.deviation)
+    over_lam = noise_over_lam(calibrated(surface, maps), METRICS, resamples=_RESAMPLES)
+    for noise in over_lam:
+        streams.floats(f"metric {noise.metric.name}", noise.values)
+        streams.floats(f"noise {noise.metric.name}", noise.deviation)
     sizes = ("positive", "negative", "effective_positive", "effective_negative")
     content = {
         **_common(surface.lams, surface.by_plainness),
@@ -91,7 +94,10 @@ def labelled_payload(dial: Dial, points: Sequence[OperatingPoint], pictures: Any
         "groups": None if samples.groups is None else int(np.unique(samples.groups).size),
         "weighted": samples.weight is not None,
         "notes": _notes(samples, surface.n_lams),
-        "metrics": [{"name": m.name, "greater": m.greater_is_better, "best": m.best, "reach": m.reach} for m in graded],
+        "metrics": [
+            {"name": n.metric.name, "greater": n.metric.greater_is_better, "best": n.best, "reach": n.reach}
+            for n in over_lam
+        ],
         "certify": _certify(samples, division),
         "calibrations": [None if each is None else calibration_to_json(each) for each in maps],
         "grid": GRID.tolist(),

@@ -18,8 +18,7 @@ from lossdial.dial.metrics.registry import as_metric, best
 from lossdial.dial.plots.canvas import BLUE, GREY, INK, VERMILION, canvas, legend, spell, styled
 from lossdial.dial.points import OperatingPoint
 from lossdial.dial.surface import Surface
-from lossdial.dial.uncertainty.bootstrap import bootstrap, resample
-from lossdial.dial.uncertainty.intervals import difference_from_best
+from lossdial.dial.uncertainty.intervals import noise_over_lam
 
 _TRIVIAL = {"recall": "recall_at_fpr@0.05", "fpr": "recall_at_fpr@0.05", "specificity": "recall_at_fpr@0.05"}
 _NOISE = "#D9DCE0"
@@ -67,9 +66,8 @@ def heat_map_figure(
     """
     drawn, label = _what(as_metric(metric), threshold, calibration)
     seen = calibrated(surface, calibrations(surface, calibration)) if drawn.of_probabilities else surface
-    values = seen.metric(drawn, threshold)
-    alike = within_noise(seen, drawn, values, threshold, resamples, seed)
-    top = int(np.argmax(drawn.sign * values))
+    (noise,) = noise_over_lam(seen, [drawn], threshold, resamples, seed)
+    values, alike, top = noise.values, noise.inside, noise.best
     names = [name for name in surface.lams[0] if len({lam[name] for lam in surface.lams}) > 1]
     figure, (axes,) = canvas(f"{label} over λ ({'more' if drawn.greater_is_better else 'less'} is better)")
     if len(names) < 2:
@@ -88,30 +86,12 @@ def heat_map_figure(
     axes.plot([], [], "*", color="white", markeredgecolor=INK, markersize=11, label=_best_label(values[top]))
     _mark_points(figure, axes, points, x, y)
     handles, _ = axes.get_legend_handles_labels()
-    noise = Patch(facecolor=_NOISE, edgecolor=GREY, hatch="////", label=_noise_label(alike))
+    patch = Patch(facecolor=_NOISE, edgecolor=GREY, hatch="////", label=_noise_label(alike))
     others = f" ({', '.join(f'{n} = {lam[n]:g}' for n in rest)})" if rest else ""
     axes.set(xlabel=f"{x}{others}", ylabel=y)
     axes.grid(False)
-    legend(figure, [axes], [*handles, noise])
+    legend(figure, [axes], [*handles, patch])
     return figure
-
-
-def within_noise(
-    surface: Surface,
-    metric: Metric,
-    values: FloatArray,
-    threshold: float | None = None,
-    resamples: int = 300,
-    seed: int = 0,
-) -> BoolArray:
-    """Which λ (m,) these samples cannot tell from the best.
-
-    Differences are taken on resamples that all λ share, with intervals that hold for every pair at once.
-    """
-    top = int(np.argmax(metric.sign * values))
-    drawn = bootstrap(surface, [metric], resample(surface.samples, resamples, seed), threshold)[metric.name]
-    deviation, reach = difference_from_best(drawn, top, surface.samples.effective[0])
-    return np.asarray(np.abs(values - values[top]) <= reach * deviation)
 
 
 def _what(metric: Metric, threshold: float | None, calibration: str | None) -> tuple[Metric, str]:
