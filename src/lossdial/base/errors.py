@@ -149,7 +149,7 @@ class InputWarning(UserWarning):
 
     def told(self, spell: Callable[[str, str | None], str]) -> str:
         """The message in a line, with arguments as a face spells them."""
-        return _REFERENCE.sub(lambda found: spell(found[1], found[2]), self.message)
+        return _REFERENCE.sub(lambda match: spell(match[1], match[2]), self.message)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.message,)

@@ -16,6 +16,8 @@ from typing import Any, Final
 
 from filelock import FileLock, Timeout
 
+from lossdial.base.errors import InputError
+
 __all__ = [
     "BusyError",
     "claimed",
@@ -51,7 +53,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def require_writable(path: Path) -> None:
-    """Stop before long work where the file that it is to end in, or a folder above, cannot be written."""
+    """Raise an OSError, before long work, if its result cannot be written to a path."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder, and a file is to be written", str(path))
     folder = next(above for above in path.absolute().parents if above.exists())
@@ -63,9 +65,9 @@ def require_writable(path: Path) -> None:
 
 
 def sweep(path: Path) -> None:
-    """Remove what writers of ``path`` that were killed have left; for whoever keeps others from writing it.
+    """Remove temporary files of writers of ``path`` that were killed; call it while nobody else writes there.
 
-    Its name may hold ``*``.
+    The name may hold ``*``.
     """
     for left in path.parent.glob(f".{path.name}-*.tmp"):
         left.unlink(missing_ok=True)
@@ -78,7 +80,7 @@ def write(path: Path, data: bytes | str) -> None:
 
 
 def digest(content: Mapping[str, Any]) -> str:
-    """The checksum of what JSON can hold, whatever the order of its keys."""
+    """The checksum of an object of JSON, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
@@ -88,14 +90,14 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_json(path: Path, remedy: str = "Copy it again.") -> dict[str, Any]:
-    """What :func:`write_json` wrote, if it is still the same; ``remedy`` ends the message where it is not."""
+    """What :func:`write_json` wrote; an error with the ``remedy`` where the file was altered since."""
     try:
         content = json.loads(path.read_bytes())
-        found = content.pop("sha256")
+        stated = content.pop("sha256")
     except (ValueError, AttributeError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"{path} is truncated or not lossdial's ({error}). {remedy}") from error
-    if found != digest(content):
-        raise ValueError(f"{path} was altered after it was written: its checksum differs. {remedy}")
+        raise InputError("", f"{path} is truncated or not lossdial's ({error})", remedy=remedy) from error
+    if stated != digest(content):
+        raise InputError("", f"{path} was altered after it was written: its checksum differs", remedy=remedy)
     return dict(content)
 
 
@@ -109,16 +111,16 @@ _NAME: Final = ".lock"
 
 
 class BusyError(ValueError):
-    """A folder that another process is working in; the message says which."""
+    """Another process is working in a folder; the message says which process."""
 
 
 @contextmanager
 def claimed(folder: Path, what: str = "it") -> Iterator[None]:
-    """The folder as this process's own for a long job; :class:`BusyError` where another process has it.
+    """Lock a folder for a long job; :class:`BusyError` if another process has it.
 
-    The lock goes with the process that holds it, however that ends. ``what``: what one would do there, for the message.
+    The lock ends with the process that holds it, however that ends. ``what``: the job, for the message.
     """
-    made = not folder.exists()
+    is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     owner = folder / ".owner"
     lock = FileLock(folder / ".owned.lock")
@@ -135,7 +137,7 @@ def claimed(folder: Path, what: str = "it") -> Iterator[None]:
     finally:
         owner.unlink(missing_ok=True)
         lock.release()
-        if made and {path.name for path in folder.iterdir()} <= {".owned.lock"}:  # nothing came of it
+        if is_new and {path.name for path in folder.iterdir()} <= {".owned.lock"}:  # nothing came of it
             (folder / ".owned.lock").unlink(missing_ok=True)
             with suppress(OSError):
                 folder.rmdir()
@@ -143,7 +145,7 @@ def claimed(folder: Path, what: str = "it") -> Iterator[None]:
 
 @contextmanager
 def exclusive(folder: Path, seconds: float = 60.0) -> Iterator[None]:
-    """The folder for a moment, after waiting for others who have it for theirs."""
+    """Lock a folder for a moment, after waiting for others that have it."""
     lock = FileLock(folder / _NAME)
     try:
         lock.acquire(timeout=seconds)
@@ -156,7 +158,7 @@ def exclusive(folder: Path, seconds: float = 60.0) -> Iterator[None]:
 
 
 def _read(owner: Path) -> str:
-    for _ in range(20):  # between taking the lock and saying so lies a moment
+    for _ in range(20):  # the other process writes its number a moment after it has the lock
         if owner.exists() and (text := owner.read_text()):
             return text
         time.sleep(0.05)

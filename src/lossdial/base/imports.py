@@ -16,24 +16,24 @@ __all__ = [
 def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a package, of the names in each of its modules.
 
-    homes: a module of the package, and the names in it, with blanks between; the module's own name is the module.
+    homes: for each module of the package the names in it, with blanks between; a module's own name is the module.
 
     >>> look, names = lazily("lossdial", {"spaces": "Space Linear spaces"})
     >>> look("Space").__name__, look("spaces").__name__
     ('Space', 'lossdial.spaces')
     """
-    found = {name: module for module, names in homes.items() for name in names.split()}
+    modules = {name: module for module, names in homes.items() for name in names.split()}
 
     def look(name: str) -> Any:
-        if name not in found:
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = import_module(f"{package}.{found[name]}")
-        value = module if name == found[name] else getattr(module, name)
+        module = import_module(f"{package}.{modules[name]}")
+        value = module if name == modules[name] else getattr(module, name)
         setattr(sys.modules[package], name, value)  # the next look finds it there
         return value
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *found})
+        return sorted({*vars(sys.modules[package]), *modules})
 
     return look, names
 

@@ -1,7 +1,7 @@
-"""One seed drives everything, each purpose through its own generator.
+"""Generators of random numbers, one for each purpose, all from one seed.
 
-A generator is named by (seed, purpose, counters…), so no draw depends on how many others were made before it: that is
-what lets a run resume in the middle of an epoch, and two runs differ in nothing but what was asked to differ.
+A generator is named by (seed, purpose, counters…), so no draw depends on how many others were made before it. Therefore
+a run can resume in the middle of an epoch, and two runs differ only in what was meant to differ.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from enum import IntEnum
 
 import numpy as np
 import torch
+
+from lossdial.base.errors import InputError
 
 __all__ = ["Stream", "stream", "stream_seed"]
 
@@ -28,7 +30,7 @@ class Stream(IntEnum):
 def stream_seed(seed: int, purpose: Stream, *counters: int) -> int:
     """A 63-bit seed for one purpose, as far from every other as a hash can make it."""
     if seed < 0:
-        raise ValueError(f"seed must be 0 or more; got {seed}.")
+        raise InputError("seed", "must be 0 or more", got=seed)
     # As a spawn key, not as more words of entropy: there a trailing 0 would be no name of its own.
     words = np.random.SeedSequence(seed, spawn_key=(int(purpose), *counters)).generate_state(1, np.uint64)
     return int(words[0] >> np.uint64(1))

@@ -213,16 +213,13 @@ def _checksum(x: NDArray[np.uint8]) -> str:
 def _encode(encoder: ImageEncoder, images: NDArray[np.uint8], start: int) -> NDArray[np.float16]:
     features = encoder.encode(images)
     if features.shape != (len(images), encoder.n_features):
-        raise ValueError(
-            f"the encoder gave {features.shape} for {len(images)} images; its n_features is {encoder.n_features}."
-        )
+        problem = f"gave {features.shape} for {len(images)} images; its n_features is {encoder.n_features}"
+        raise InputError("encoder", problem)
     with np.errstate(over="ignore"):
         half = features.astype(np.float16)
     for row, column in np.argwhere(~np.isfinite(half)):
-        raise ValueError(
-            f"feature {column} of image {start + row} is {features[row, column]:g}; "
-            "features must be finite and within float16's ±65,504."
-        )
+        problem = f"feature {column} of image {start + row} is {features[row, column]:g}"
+        raise InputError("", f"{problem}; features must be finite and within float16's ±65,504")
     return half
 
 

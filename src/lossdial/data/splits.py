@@ -136,8 +136,8 @@ def grouped_split(
     3
     """
     names, stratum = np.unique(strata, return_inverse=True)
-    given = [share[name] if isinstance(share, Mapping) else share for name in names.tolist()]
-    shares = [Fraction(one).limit_denominator(1_000_000) for one in given]  # 0.29 of 100 is 29, not 28
+    wishes = [share[name] if isinstance(share, Mapping) else share for name in names.tolist()]
+    shares = [Fraction(one).limit_denominator(1_000_000) for one in wishes]  # 0.29 of 100 is 29, not 28
     for one in shares:
         if not 0 < one < 1:
             raise InputError("share", "must lie strictly between 0 and 1", got=float(one))

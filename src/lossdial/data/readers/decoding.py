@@ -85,26 +85,26 @@ def read_pixels(path: str | Path | BinaryIO, size: int, white: int = WHITE) -> t
     return np.ascontiguousarray(pixels.transpose(2, 0, 1)), FileFacts(kind, dimensions, peak, colour_peak)
 
 
-def white_of(peaks: Sequence[int], given: int | None) -> tuple[int, str]:
+def white_of(peaks: Sequence[int], white: int | None) -> tuple[int, str]:
     """The value that becomes 255, for 16-bit files with these largest values, and what to say of it.
 
-    It is the largest value of 8, 10, 12, 14 or 16 bits, whichever holds them all; or the `given` one, that of the
+    It is the largest value of 8, 10, 12, 14 or 16 bits, whichever holds them all; or `white`, that of the
     training images, with a warning where files exceed it or come nowhere near.
 
     >>> white_of([4012, 77], None)
     (4095, '2 image files of 16 bits use 12 of them (largest value 4,012): 4,095 is taken as white')
     """
     n, peak = len(peaks), max(peaks, default=0)
-    if given is not None:
+    if white is not None:
         remedy = "Save them as the training images were"
         files = "image files of 16 bits have"
-        if above := sum(value > given for value in peaks):
-            values = f"values up to {peak:,}, above the {given:,} that is white"
+        if above := sum(value > white for value in peaks):
+            values = f"values up to {peak:,}, above the {white:,} that is white"
             warn(f"{above:,} of {n:,} {files} {values}: they come out cut off. {remedy}")
-        if peaks and given == WHITE and peak < WHITE // 16:
-            values = f"no value above {peak:,}, where {given:,} is white"
+        if peaks and white == WHITE and peak < WHITE // 16:
+            values = f"no value above {peak:,}, where {white:,} is white"
             warn(f"{n:,} {files} {values}: they come out nearly black. {remedy}")
-        return given, ""
+        return white, ""
     bits = next((depth for depth in _DEPTHS if peak < 1 << depth), 16)
     if not peaks or bits == 16:
         return WHITE, ""
