@@ -122,6 +122,11 @@ def test_the_other_questions_and_decimal_commas(file: Path, output) -> None:
     assert "at 300 cases a day" in output("cap-alerts", *words, "--per-day", "30", "--volume", "300")
 
 
+def test_a_cap_is_certified_on_all_rows_of_the_file(file: Path, refusal) -> None:
+    words = ["cap-alerts", *SCORES, "--score", "p", "--per-day", "30", "--volume", "300", "--unlabelled", file]
+    assert refusal(*words).argument == "unlabelled"
+
+
 def test_no_torch(file: Path) -> None:
     program = (
         "import sys; from lossdial.cli import main; code = main(sys.argv[1:]); "

@@ -80,8 +80,6 @@ def export(
         The operating point that answers where none is named.
     data
         Rows to compare with besides those that are made up: a table, or images.
-    path_column
-        In a table of image files: the column with their paths. By default path.
     """
     from lossdial import Bundle
     from lossdial.base.files import require_writable, write

@@ -55,8 +55,6 @@ def evaluate(
         A column of --data (sex, site, scanner): what each point does in each of its subgroups, and the gaps.
     cost_fn
         What a miss costs: a number, or a column of --data, by which a threshold per case is judged.
-    cost_fp
-        With --cost-fn: what a false alarm costs, a number or a column.
     """
     from lossdial import Bundle
     from lossdial.cli.inputs import case_amounts, column_of, dial_at_points

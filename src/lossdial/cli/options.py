@@ -17,6 +17,8 @@ MEANINGS: Final = {
     "recall=0.95,fpr=0.2.",
     "calibration": "The map from scores to probabilities that is kept with the point: by name, auto for the best, or "
     "none.",
+    "path_column": "In a table of image files: the column with their paths. By default path.",
+    "cost_fp": "With --cost-fn: what a false alarm costs, a number or a column.",
     "unlabelled": "Rows or images without labels, as they come in use.",
     "group_new": "With --unlabelled: its column that says which rows belong together, such as a patient's.",
     "noun": "What a row is, in the sentences of the page.",

@@ -41,13 +41,9 @@ def predict(
         The table to write (CSV or Parquet).
     point
         The operating point to use, by the name that `lossdial tune --name` gave it.
-    path_column
-        In a table of image files: the column with their paths. By default path.
     cost_fn
         What a miss costs, a number or a column of --data: each case then has a threshold of its own, by the point's
         probabilities.
-    cost_fp
-        With --cost-fn: what a false alarm costs, a number or a column.
     """
     import numpy as np
     import pandas as pd
