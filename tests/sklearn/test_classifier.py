@@ -122,7 +122,7 @@ def test_positives_in_the_majority_where_they_are_asked_for():
         (lambda X, _: (X, np.zeros(len(X))), r"y holds one class only, 0\.0; two classes are needed"),
         (lambda X, y: (X, y + (np.arange(len(y)) % 2)), "Only binary classification is supported"),
         (lambda X, y: (np.where(X > 2, np.nan, X), y), r"^X is NaN in \d+ of 960 cells; .* pd.DataFrame\(X\)\.$"),
-        (lambda X, y: (np.where(X > 2, np.inf, X), y), r"^X is infinite, .* in \d+ of 960 cells; remove .*\.$"),
+        (lambda X, y: (np.where(X > 2, np.inf, X), y), r"^X is infinite, .* in \d+ of 960 cells"),
         (lambda X, y: (X.astype(str).astype(object) + "a", y), "could not convert string to float"),
         (lambda X, y: (X, y[:-1]), "inconsistent numbers of samples"),
         (lambda X, y: (X[:, :, None], y), "dim 3"),
@@ -147,8 +147,8 @@ def test_wrong_data(make, message):
         ({"space": Space(gamma=Linear(-1, 1, 0), tau=Constant(0))}, "gamma must be finite and at least 0"),
         ({"pos_label": "ill"}, r"pos_label must be one of the labels; got 'ill'"),
         ({"validation_fraction": 1.0}, r"validation_fraction must lie in \[0, 1\); got 1.0"),
-        ({"head": "flim"}, "unknown head 'flim'; did you mean 'film'"),
-        ({"head": "path"}, "head='path' is not trained: an exact solve makes it"),
+        ({"head": "flim"}, r"^head .*'flim'.*did you mean 'film'"),
+        ({"head": "path"}, "head 'path' is not trained: an exact solve makes it"),
         (
             {"network": "mpl"},
             "network must be 'table', 'mlp', 'features', a config of one, or a torch module; got 'mpl'",
@@ -369,7 +369,7 @@ def test_an_objective_with_too_few_held_out_positives_is_a_warning(tmp_path):
     assert LCTClassifier.load(tmp_path / "run").points["default"] == clf.points["default"]
     with pytest.warns(UserWarning, match=r"the objective is not tuned for, .*there are no held-out data"):
         quick(objective=Objective(maximize="f1"), validation_fraction=0.0).fit(X, y)
-    with pytest.raises(ValueError, match="the data to tune on have"):  # who asks for it gets an error
+    with pytest.raises(ValueError, match="at least 5 positives to tune on"):  # who asks for it gets an error
         clf.tune(maximize="f1")
 
 
