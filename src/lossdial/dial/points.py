@@ -1,7 +1,7 @@
 """Operating points: a λ and a threshold with their metrics, their certificate, and their form on disk."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,34 +29,6 @@ def spell_threshold(threshold: float, more: str = "") -> str:
     "-0.298 (the model's own probability 0.426)"
     """
     return f"{threshold:.4g} (the model's own probability {float(sigmoid(np.asarray(threshold))):.3g}{more})"
-
-
-class Figures(Mapping[str, Estimate]):
-    """Estimates by name, computed when they are first read: choosing takes a millisecond, resampling tens."""
-
-    def __init__(self, compute: Callable[[], Mapping[str, Estimate]]) -> None:
-        self._compute: Callable[[], Mapping[str, Estimate]] | None = compute
-        self._values: Mapping[str, Estimate] = {}
-
-    def _computed(self) -> Mapping[str, Estimate]:
-        if self._compute is not None:
-            self._values, self._compute = self._compute(), None
-        return self._values
-
-    def __getitem__(self, name: str) -> Estimate:
-        return self._computed()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._computed())
-
-    def __len__(self) -> int:
-        return len(self._computed())
-
-    def __reduce__(self) -> tuple[type[dict[str, Estimate]], tuple[dict[str, Estimate]]]:
-        return dict, (dict(self._computed()),)  # a copy carries the figures, not the data behind them
-
-    def __repr__(self) -> str:
-        return repr(dict(self._computed()))
 
 
 @dataclass(frozen=True)
