@@ -90,7 +90,7 @@ def test_a_missed_floor_is_in_the_text():
         ({"metrics": {"recall": 0.5}}, "'recall' of 'metrics' must be a list of value, low and high"),
         ({"crossfit": {"recall": [1, 2]}}, "'recall' of 'crossfit' must be a list of value"),
         ({"crossfit": {"recall": [1, 2, "x"]}}, "'recall' of 'crossfit' must be a number; got 'x'"),
-        ({"calibration": {"kind": "platt"}}, "'calibration': 'slope' is missing"),
+        ({"calibration": {"kind": "platt"}}, "'calibration' lacks 'slope'"),
         ({"aim": {"maximize": "f1"}}, "'aim': 'minimize' is missing"),
         ({"prevalence": 1.0}, "'prevalence' must lie strictly between 0 and 1"),
         ({"shift": "inf"}, "'shift' must be finite"),

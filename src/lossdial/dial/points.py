@@ -1,7 +1,7 @@
-"""The result of a choice: an operating point, what it is worth, and how sure that is."""
+"""Operating points: a λ and a threshold with their metrics, their certificate, and their form on disk."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from lossdial.base.codec import Reader, as_number, encode_float
 from lossdial.base.errors import InputError
 from lossdial.dial.calibration import Calibration, calibration_from_json, calibration_to_json
-from lossdial.dial.certificates.certificate import Certificate, CertifiedElsewhere, Share, at_prevalence
+from lossdial.dial.certificates.certificate import Certificate, CertifiedElsewhere, at_prevalence
 from lossdial.dial.certificates.evidence import NotCertified
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.choice.objective import Objective
@@ -31,52 +31,47 @@ def spell_threshold(threshold: float, more: str = "") -> str:
     return f"{threshold:.4g} (the model's own probability {float(sigmoid(np.asarray(threshold))):.3g}{more})"
 
 
-class Figures(Mapping[str, Estimate]):
-    """Estimates by name that are computed when first looked at: choosing takes a millisecond, resampling tens."""
-
-    def __init__(self, compute: Callable[[], Mapping[str, Estimate]]) -> None:
-        self._compute: Callable[[], Mapping[str, Estimate]] | None = compute
-        self._found: Mapping[str, Estimate] = {}
-
-    def _look(self) -> Mapping[str, Estimate]:
-        if self._compute is not None:
-            self._found, self._compute = self._compute(), None
-        return self._found
-
-    def __getitem__(self, name: str) -> Estimate:
-        return self._look()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._look())
-
-    def __len__(self) -> int:
-        return len(self._look())
-
-    def __reduce__(self) -> tuple[type[dict[str, Estimate]], tuple[dict[str, Estimate]]]:
-        return dict, (dict(self._look()),)  # a copy carries the figures, not the data behind them
-
-    def __repr__(self) -> str:
-        return repr(dict(self._look()))
-
-
 @dataclass(frozen=True)
 class OperatingPoint:
-    """A λ and a threshold, chosen for an objective on so many positives and negatives.
+    """A λ and a threshold, and what is known of them.
 
-    A sample is predicted positive iff its score at λ exceeds `threshold`. A referral band is a point with a second
-    cut: cases at or below `lower` are cleared, and those between the two cuts go to a person. -inf clears none, and a
-    threshold of inf acts on none. `metrics` are the figures on the data the
-    point was chosen on, hence flattering; `crossfit` holds the objective and its constraints as measured on halves
-    of the data that took no part in the choice. `aim` is the objective as data, where it can be written down. `note`
-    says what could not be met where `feasible` is False, and `missed` what was met where it was chosen, but not on
-    the halves that took no part in choosing.
+    A sample is predicted positive iff its score at λ exceeds `threshold`. A referral band is a point with a second cut.
+    The probability of a sample is sigmoid(calibration(score) + shift).
 
-    `certificate` is what holds on new data, where the point was certified; `chosen_on` are sketches of the rows that
-    chose it (words, a space between), which cannot certify it. Where it was not certified, `holding` says
-    how likely a floor or cap holds.
+    Attributes
+    ----------
+    name, lam, threshold, description
+        The name, λ by name, the threshold on the score, and the objective in words.
+    lower
+        The second cut: cases at or below it are cleared, and a person decides on those between the two cuts. -inf
+        clears none, and a threshold of inf acts on none. None where there is one cut.
+    metrics
+        Metrics on the data the point was chosen on, hence flattering.
+    crossfit
+        The objective and its bounds as measured on halves of the data that took no part in the choice.
+    n_positive, n_negative
+        The numbers of samples it was chosen on.
+    feasible, note
+        Whether all bounds could be met, and if not, what is reachable.
+    missed
+        The bounds that are met where the point was chosen, but not where it was not chosen.
+    calibration, prevalence, shift
+        The calibration of its probabilities; the prevalence they are made for, if another than that of the data; and
+        the shift of the log-odds to it.
+    objective
+        The objective as a value, where it can be written down.
+    certificate
+        What holds on new data, where the point was certified.
+    holding
+        How likely a bound holds on new data, where it was not.
+    chosen_on
+        Sketches of the rows that chose it, which cannot certify it.
 
-    Its probability is sigmoid(calibration(score) + shift): `shift` moves the log-odds from the prevalence of the data
-    to `prevalence`, where the point was made for one.
+    Examples
+    --------
+    >>> point = OperatingPoint("triage", {}, 1.0, "two cuts", {}, 50, 500, lower=-1.0)
+    >>> point.predict([0.0, 2.0]).tolist(), point.actions([-2.0, 0.0, 2.0]).tolist()
+    ([False, True], ['clear', 'refer', 'act'])
     """
 
     name: str
@@ -161,7 +156,7 @@ class OperatingPoint:
             return f"{self.threshold:g}"
         at = "" if self.prevalence is None else f" at prevalence {self.prevalence:g}"
         return spell_threshold(
-            self.threshold, f", calibrated {self.threshold_probability:.3g}{at}{self.told_break_even}"
+            self.threshold, f", calibrated {self.threshold_probability:.3g}{at}{self.spelled_break_even}"
         )
 
     @property
@@ -183,8 +178,8 @@ class OperatingPoint:
         return objective.cost_fp / (objective.cost_fp + objective.cost_fn)
 
     @property
-    def told_break_even(self) -> str:
-        """The same in words, after the threshold's probability."""
+    def spelled_break_even(self) -> str:
+        """The same in words, to follow the probability of the threshold."""
         if self.break_even is None:
             return ""
         return f"; an alert breaks even at {self.break_even:.3g} if probabilities are exact"
@@ -205,14 +200,14 @@ class OperatingPoint:
         return np.asarray(np.array(ACTIONS)[self.triage(score) + 1])
 
     def at(
-        self, prevalence: float | Estimate | Share, cost_fn: float | None = None, cost_fp: float | None = None
+        self, prevalence: float | Estimate, cost_fn: float | None = None, cost_fp: float | None = None
     ) -> CertifiedElsewhere:
         """What the certificate implies at another prevalence.
 
         Parameters
         ----------
-        prevalence : float, Estimate or Share
-            The share of positives there. The uncertainty of an estimate, or of a counted share, adds to the risk.
+        prevalence : float or Estimate
+            The share of positives there. The uncertainty of an estimate adds 5 % to the risk.
         cost_fn, cost_fp : float, optional
             The costs of a miss and of a false alarm, for a cap on the cost per case.
 

@@ -10,7 +10,6 @@ from lossdial.dial.certificates.bounds import rank_for
 from lossdial.dial.certificates.certificate import (
     Bound,
     Certificate,
-    Share,
     at_chosen,
     at_fpr,
     at_prevalence,
@@ -186,15 +185,11 @@ def test_an_estimated_prevalence_adds_its_risk_and_takes_the_bad_end():
     assert elsewhere.confidence == pytest.approx(0.90)
     assert elsewhere.precision == precision_at(0.9, 0.1, 0.01)
     assert elsewhere.npv == npv_at(0.9, 0.1, 0.04)
-    counted = at_prevalence(certificate(), Share(20, 1000, risk=0.01))
-    assert counted.confidence == pytest.approx(0.94)
-    assert counted.prevalence[0] < 0.02 < counted.prevalence[1]
 
 
 def test_the_ends_are_legal():
     assert precision_at(0.0, 0.0, 0.5) == 0
     assert npv_at(1.0, 1.0, 0.5) == 0
-    assert at_prevalence(certificate(), Share(0, 50)).precision == 0
 
 
 def test_what_does_not_travel_is_refused():
@@ -205,8 +200,6 @@ def test_what_does_not_travel_is_refused():
         at_prevalence(certificate(), 1.5)
     with pytest.raises(ValueError, match="Give both"):
         at_prevalence(certificate(), 0.1, cost_fn=1)
-    with pytest.raises(ValueError, match="hits must be between 0 and n"):
-        Share(5, 3)
     with pytest.raises(NotCertified, match="no confidence is left"):
         at_prevalence(Certificate(certificate().bounds, 0.04, 1, 1, ""), Estimate(0.1, 0.05, 0.2))
     assert np.isfinite(at_prevalence(certificate(), 1e-9).npv)

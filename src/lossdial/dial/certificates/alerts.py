@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,9 @@ from lossdial.dial.certificates.certificate import Bound, Certificate
 from lossdial.dial.certificates.evidence import NotCertified, digest_of, one_of_each, require_confidence, sketches
 from lossdial.dial.checks import BoolArray, FloatArray, as_groups, require_finite, require_open_unit
 from lossdial.dial.choice.objective import Objective
-from lossdial.dial.choice.selection import figures_of
+from lossdial.dial.choice.selection import Figures, figures_of
 from lossdial.dial.metrics.registry import REPORT
-from lossdial.dial.points import Figures, OperatingPoint
+from lossdial.dial.points import OperatingPoint
 from lossdial.dial.surface import Surface
 
 
@@ -61,7 +62,7 @@ def capped_point(
     )
     if capped.calibration is None:
         capped = replace(capped, calibration=calibrations(surface.at(column), AUTO)[0])
-    return replace(capped, metrics=Figures(lambda: figures_of(surface, capped, [*REPORT, "alert_rate"])))
+    return replace(capped, metrics=Figures(partial(figures_of, surface, capped, [*REPORT, "alert_rate"])))
 
 
 def cap_alerts(

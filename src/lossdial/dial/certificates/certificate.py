@@ -25,7 +25,7 @@ from lossdial.dial.certificates.bounds import (
 )
 from lossdial.dial.certificates.evidence import CertifyingScores, NotCertified, require_confidence
 from lossdial.dial.certificates.sample_size import sample_size
-from lossdial.dial.checks import FloatArray, require_costs, require_open_unit, require_prevalence
+from lossdial.dial.checks import FloatArray, require_costs, require_prevalence
 from lossdial.dial.uncertainty.intervals import Estimate
 
 
@@ -271,29 +271,6 @@ def _risk_of(n: int, rank: int, floor: float) -> float:
 
 
 @dataclass(frozen=True)
-class Share:
-    """A counted share: `hits` of n independent cases. Its exact interval fails with probability `risk` at most.
-
-    >>> [round(end, 3) for end in Share(2, 100).interval]
-    [0.001, 0.089]
-    """
-
-    hits: int
-    n: int
-    risk: float = 0.01
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.hits <= self.n or self.n < 1:
-            raise InputError("hits", "must be between 0 and n, of n >= 1 cases", got=f"{self.hits} of {self.n}")
-        require_open_unit("risk", self.risk)
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The Clopper-Pearson interval."""
-        return lower_share(self.hits, self.n, self.risk / 2), upper_share(self.hits, self.n, self.risk / 2)
-
-
-@dataclass(frozen=True)
 class CertifiedElsewhere:
     """What a certificate implies where between `prevalence[0]` and `prevalence[1]` of the cases are positive.
 
@@ -323,16 +300,19 @@ class CertifiedElsewhere:
 
 def at_prevalence(
     certificate: Certificate,
-    prevalence: "float | Estimate | Share",
+    prevalence: float | Estimate,
     cost_fn: float | None = None,
     cost_fp: float | None = None,
 ) -> CertifiedElsewhere:
     """What a certificate of recall and FPR implies at another prevalence.
 
-    `prevalence` is a number; or an `Estimate`, whose 95 % interval adds 5 % to the risk; or a counted `Share`, whose
-    exact interval adds its own risk.
+    `prevalence` is a number; or an `Estimate`, whose 95 % interval adds 5 % to the risk.
     """
-    low, high, risk = _range(prevalence)
+    if isinstance(prevalence, Estimate):
+        low, high, risk = prevalence.low, prevalence.high, 0.05
+    else:
+        require_prevalence(prevalence)
+        low, high, risk = prevalence, prevalence, 0.0
     missing = [name for name in ("recall", "fpr") if certificate.bound(name) is None]
     if missing:
         raise NotCertified(
@@ -360,16 +340,6 @@ def at_prevalence(
         alert_rate=(low * recall, high + (1 - high) * fpr),
         cost=cost,
     )
-
-
-def _range(prevalence: "float | Estimate | Share") -> tuple[float, float, float]:
-    """The ends of a prevalence, and the risk that it lies outside."""
-    if isinstance(prevalence, Share):
-        return *prevalence.interval, prevalence.risk
-    if isinstance(prevalence, Estimate):
-        return prevalence.low, prevalence.high, 0.05
-    require_prevalence(prevalence)
-    return prevalence, prevalence, 0.0
 
 
 def precision_at(recall: float, fpr: float, prevalence: float) -> float:

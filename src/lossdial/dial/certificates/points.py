@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,11 +25,11 @@ from lossdial.dial.certificates.sample_size import SampleSize, precision_curve, 
 from lossdial.dial.checks import FloatArray
 from lossdial.dial.choice.envelope import adapt, envelope
 from lossdial.dial.choice.objective import Objective
-from lossdial.dial.choice.selection import figures_of, select
+from lossdial.dial.choice.selection import Figures, figures_of, select
 from lossdial.dial.metrics.metric import SAME, CountMetric, Metric
 from lossdial.dial.metrics.registry import REPORT, as_metric
 from lossdial.dial.monitor.prevalence import log_odds
-from lossdial.dial.points import Figures, OperatingPoint
+from lossdial.dial.points import OperatingPoint
 from lossdial.dial.surface import Surface
 
 
@@ -73,7 +74,7 @@ def certified_point(
         certificate=replace(choice.certificate, jointly=jointly, note=note),
         chosen_on=f"{sketches(surface.labels, surface.score(choice.index))} {choice.chosen_on}".strip(),
     )
-    return replace(point, metrics=Figures(lambda: figures_of(surface, point, list(metrics.values()), seed=seed)))
+    return replace(point, metrics=Figures(partial(figures_of, surface, point, list(metrics.values()), seed=seed)))
 
 
 def _cost_of(surface: Surface, objective: Objective, choice: CertifiedChoice) -> str:

@@ -8,6 +8,7 @@ precision are at least what follows from these bounds at any two thresholds, how
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -18,9 +19,9 @@ from lossdial.dial.certificates.choice import certifying_rows, choosing_and_cert
 from lossdial.dial.certificates.evidence import CertifyingScores, NotCertified, require_confidence, sketches
 from lossdial.dial.checks import FloatArray, require_prevalence
 from lossdial.dial.choice.objective import Objective
-from lossdial.dial.choice.selection import select
+from lossdial.dial.choice.selection import Figures, select
 from lossdial.dial.monitor.prevalence import log_odds
-from lossdial.dial.points import Figures, OperatingPoint
+from lossdial.dial.points import OperatingPoint
 from lossdial.dial.surface import Surface
 from lossdial.dial.uncertainty.intervals import Estimate
 
@@ -64,7 +65,7 @@ def refer(
         chosen_on=sketches(surface.labels, surface.score(index)),
         lower=lower,
     )
-    return replace(point, metrics=Figures(lambda: referral_figures(surface, point, seed)))
+    return replace(point, metrics=Figures(partial(referral_figures, surface, point, seed)))
 
 
 def two_cuts(

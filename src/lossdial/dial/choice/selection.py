@@ -1,9 +1,9 @@
 """The λ and threshold that serve an objective."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -15,9 +15,9 @@ from lossdial.dial.metrics.metric import SAME, CountMetric, Metric, MetricBound,
 from lossdial.dial.metrics.ranking import Counts, Ranking, threshold_below
 from lossdial.dial.metrics.registry import BALANCED_ACCURACY, REPORT, as_metric
 from lossdial.dial.monitor.prevalence import log_odds
-from lossdial.dial.points import Estimate, Figures, OperatingPoint
+from lossdial.dial.points import OperatingPoint
 from lossdial.dial.surface import Surface
-from lossdial.dial.uncertainty.intervals import draws, enclose, estimates
+from lossdial.dial.uncertainty.intervals import Estimate, draws, enclose, estimates
 
 
 @dataclass(frozen=True)
@@ -193,12 +193,42 @@ def choose(
     )
     asked_for = {m.name: m for m in _metrics(metric, bounds)}
     reported = asked_for | {m.name: m for m in map(as_metric, REPORT) if m.name not in asked_for}
-    return replace(point, metrics=Figures(lambda: figures_of(surface, point, list(reported.values()), resamples, seed)))
+    return replace(
+        point, metrics=Figures(partial(figures_of, surface, point, list(reported.values()), resamples, seed))
+    )
 
 
 def _metrics(metric: Metric, bounds: Sequence[MetricBound]) -> list[Metric]:
     """The metrics of an objective, each once."""
     return list({m.name: m for m in (metric, *(bound.metric for bound in bounds))}.values())
+
+
+class Figures(Mapping[str, Estimate]):
+    """Estimates by name, computed when they are first read: choosing takes a millisecond, resampling tens."""
+
+    def __init__(self, compute: Callable[[], Mapping[str, Estimate]]) -> None:
+        self._compute: Callable[[], Mapping[str, Estimate]] | None = compute
+        self._values: Mapping[str, Estimate] = {}
+
+    def _computed(self) -> Mapping[str, Estimate]:
+        if self._compute is not None:
+            self._values, self._compute = self._compute(), None
+        return self._values
+
+    def __getitem__(self, name: str) -> Estimate:
+        return self._computed()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._computed())
+
+    def __len__(self) -> int:
+        return len(self._computed())
+
+    def __reduce__(self) -> tuple[type[dict[str, Estimate]], tuple[dict[str, Estimate]]]:
+        return dict, (dict(self._computed()),)  # a copy carries the figures, not the data behind them
+
+    def __repr__(self) -> str:
+        return repr(dict(self._computed()))
 
 
 def at_point(surface: Surface, point: OperatingPoint) -> Surface:

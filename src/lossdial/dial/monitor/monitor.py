@@ -50,7 +50,6 @@ class SequentialTest:
     n: int = 0
     hits: int = 0
     stakes: tuple[float, ...] = (0.0,) * _STEPS.size
-    peak: float = 1.0
     broken_at: int | None = None
 
     def __post_init__(self) -> None:
@@ -80,7 +79,7 @@ class SequentialTest:
         odds = math.log(self.floor) - math.log1p(-self.floor) - _STEPS
         q = 1 / (1 + np.exp(-odds))
         by_success, by_failure = q / self.floor, (1 - q) / (1 - self.floor)
-        stakes, n, peak, broken_at = np.array(self.stakes), self.n, self.peak, self.broken_at
+        stakes, n, broken_at = np.array(self.stakes), self.n, self.broken_at
         for start in range(0, outcomes.size, _CHUNK):
             chunk = outcomes[start : start + _CHUNK]
             growth = np.cumprod(np.where(chunk[:, None], by_success, by_failure), axis=0)  # (k, bets)
@@ -90,10 +89,9 @@ class SequentialTest:
             wealth = path.mean(axis=1) + _reserve(times + 1)
             if broken_at is None and wealth.max() >= 1 / self.risk:
                 broken_at = n + int(np.argmax(wealth >= 1 / self.risk)) + 1
-            peak = min(max(peak, float(wealth.max())), _MOST)
             stakes, n = np.minimum(path[-1], _MOST), n + chunk.size
         hits = self.hits + int(outcomes.sum())
-        return replace(self, n=n, hits=hits, stakes=tuple(map(float, stakes)), peak=peak, broken_at=broken_at)
+        return replace(self, n=n, hits=hits, stakes=tuple(map(float, stakes)), broken_at=broken_at)
 
 
 def confidence_sequence(hits: int, n: int, risk: float) -> tuple[float, float]:
