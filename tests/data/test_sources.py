@@ -12,6 +12,7 @@ from PIL import Image
 from lossdial.base.errors import InputError
 from lossdial.data.readers.decoding import read_pixels
 from lossdial.data.sources import (
+    TrainingImages,
     data_root,
     kind_of,
     named_set,
@@ -53,6 +54,10 @@ def test_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 # To train on
 
 
+def size_of(images: TrainingImages) -> int:
+    return images.split.x_train.shape[-1]
+
+
 def make_table(n: int, seed: int) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     ill = np.arange(n) % 10 == 0
@@ -78,7 +83,7 @@ def test_a_table(table: str) -> None:
         warnings.simplefilter("error")
         rows = training_rows(table, target="state", drop=["id"])
     assert list(rows.frame.columns) == ["age", "town", "patient"]
-    assert (rows.positive, rows.target, rows.drop, rows.name) == ("ill", "state", ("id",), None)
+    assert (rows.positive, rows.target) == ("ill", "state")
     assert (rows.y == "ill").sum() == 20
     assert rows.groups is rows.frame_val is rows.y_val is None
 
@@ -152,7 +157,7 @@ def test_a_table_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("LOSSDIAL_DATA", str(tmp_path))
     np.savez(tmp_path / "wilt.npz", X=np.random.default_rng(0).normal(size=(100, 2)), y=np.arange(100) % 10 == 0)
     rows = training_rows("wilt")
-    assert (len(rows.frame), len(rows.y), rows.positive, rows.target, rows.name) == (80, 80, 1, "y", "wilt")
+    assert (len(rows.frame), len(rows.y), rows.positive, rows.target) == (80, 80, 1, "y")
     assert rows.split is not None
     assert rows.frame_val is not None
     assert len(rows.frame_val) == 20
@@ -175,7 +180,7 @@ def photos(tmp_path: Path, save_image: SaveImage) -> Path:
 
 def test_a_folder_per_class(photos: Path) -> None:
     images = training_images(str(photos), image_size=16, seed=3)
-    assert (images.size, images.beta, images.name, images.white, images.corrupt) == (16, 2.0, None, 65535, ())
+    assert (size_of(images), images.beta, images.white, images.corrupt) == (16, 2.0, 65535, ())
     assert images.split.class_names == ("plain", "spot")
     assert len(images.kept) == len(images.split.y_train) == 48
     thinned = training_images(str(photos), image_size=8, beta=8).at_beta()
@@ -184,9 +189,9 @@ def test_a_folder_per_class(photos: Path) -> None:
 
 
 def test_the_size_is_the_callers_the_presets_or_64(photos: Path) -> None:
-    assert training_images(str(photos)).size == 64
-    assert training_images(str(photos), preset_size=24).size == 24
-    assert training_images(str(photos), image_size=12, preset_size=24).size == 12
+    assert size_of(training_images(str(photos))) == 64
+    assert size_of(training_images(str(photos), preset_size=24)) == 24
+    assert size_of(training_images(str(photos), image_size=12, preset_size=24)) == 12
     for argument in ("image_size", "preset_size"):
         with pytest.raises(ValueError, match=f"{argument} must be at least 1 pixel; got 0"):
             training_images(str(photos), **{argument: 0})  # type: ignore[arg-type]
@@ -201,7 +206,7 @@ def test_columns_are_of_a_table_of_paths(photos: Path, argument: str) -> None:
 
 def test_images_by_name(data_dir: Path) -> None:  # noqa: ARG001 (LOSSDIAL_DATA names it)
     images = training_images("cifar10-auto-truck", beta=200)
-    assert (images.name, images.size, images.beta) == ("cifar10-auto-truck", 32, 200)
+    assert (size_of(images), images.beta) == (32, 200)
     assert np.bincount(images.at_beta().y_train).tolist() == [5000, 25]
     with pytest.raises(ValueError, match="positive of the data set cifar10-auto-truck is 'truck'; got 'automobile'"):
         training_images("cifar10-auto-truck", positive="automobile")
@@ -316,7 +321,7 @@ def test_one_image_is_scaled_as_the_training_set_was(tmp_path: Path) -> None:
         top = 4096 if i == 5 else 900  # most of them alone would look like fewer bits
         Image.fromarray(rng.integers(0, top, (8, 8)).astype(np.uint16)).save(folder / f"{i:02d}.png")
     training = training_images(str(tmp_path / "scans"), image_size=8, share=0.3)
-    alone = read_images(str(tmp_path / "scans" / "ill" / "00.png"), training.size, white=training.white)
+    alone = read_images(str(tmp_path / "scans" / "ill" / "00.png"), size_of(training), white=training.white)
     everything = np.concatenate([training.split.x_train, training.split.x_test])
     assert (everything == alone.x).all(axis=(1, 2, 3)).sum() == 1
 

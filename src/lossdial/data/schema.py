@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from lossdial.base.codec import Reader, decode, to_json, whole
 from lossdial.base.errors import InputError
 from lossdial.data.encoder.table import TableCoder, as_pandas
 from lossdial.data.leaks import row_digests, row_numbers
-from lossdial.data.readers.decoding import WHITE, Decoded, decode_bytes, decode_images, machine_memory
+from lossdial.data.readers.decoding import DEFAULT_SIZE, WHITE, Decoded, decode_bytes, decode_images, machine_memory
 
 __all__ = [
     "ArraySchema",
@@ -36,8 +36,6 @@ __all__ = [
     "schema_from_json",
     "schema_of",
 ]
-
-OWN_IMAGES: Final = 64  # px: the side to which image files are brought where neither network nor user names one
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,7 +243,7 @@ def are_paths(X: Any) -> bool:
 
 def read_images(paths: Sequence[str | Path], image_size: int | None = None) -> ImageRows:
     """Files to train on, brought to ``image_size`` px; one that cannot be read is an error."""
-    decoded = decode_images(list(paths), OWN_IMAGES if image_size is None else image_size, max_corrupt=0.0)
+    decoded = decode_images(list(paths), DEFAULT_SIZE if image_size is None else image_size, max_corrupt=0.0)
     return ImageRows(decoded.x, white=decoded.white)
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ from lossdial.base.errors import InputError, closest, warn
 from lossdial.base.imports import plugins
 from lossdial.base.labels import match_labels, positive_class
 from lossdial.data.leaks import count_copies, split_rows, warn_of_file_kinds
-from lossdial.data.readers.decoding import WHITE, decode_images
+from lossdial.data.readers.decoding import DEFAULT_SIZE, WHITE, decode_images
 from lossdial.data.readers.images import (
     SUFFIXES,
     ImageFiles,
@@ -29,7 +29,6 @@ from lossdial.data.samples import ImageSplit, TableSplit
 from lossdial.data.splits import subsample_minority
 
 __all__ = [
-    "DEFAULT_SIZE",
     "NewImages",
     "NewRows",
     "TrainingImages",
@@ -43,14 +42,12 @@ __all__ = [
     "training_rows",
 ]
 
-DEFAULT_SIZE: Final = 64  # px to which own images are brought, where nobody says otherwise
-
 
 def data_root() -> Path:
     """The folder in which data sets are looked for: $LOSSDIAL_DATA, or lossdial/data in the user's cache.
 
-    >>> data_root().name
-    'data'
+    >>> isinstance(data_root(), Path)
+    True
     """
     if folder := os.environ.get("LOSSDIAL_DATA"):
         return Path(folder)
@@ -94,8 +91,7 @@ class TrainingRows:
     """A labelled table as it was read, not yet encoded; validation rows where there are any of their own.
 
     frame (n rows) has neither the target, nor the columns dropped, nor that of the groups; y (n,) are the labels as
-    they are, of which `positive` is looked for; groups (n,) or None. `name` is that of a data set, whose class names
-    and counts are in `split`.
+    they are, of which `positive` is looked for; groups (n,) or None. `split` is that of a data set by name.
     """
 
     frame: pd.DataFrame
@@ -106,8 +102,6 @@ class TrainingRows:
     groups_val: NDArray[Any] | None
     positive: Any
     target: str
-    drop: tuple[str, ...]
-    name: str | None = None
     split: TableSplit | None = None
 
 
@@ -121,14 +115,8 @@ class TrainingImages:
     split: ImageSplit
     kept: NDArray[np.intp]
     beta: float
-    name: str | None  # of a data set
     corrupt: tuple[tuple[Path, str], ...] = ()
     notes: tuple[str, ...] = ()
-
-    @property
-    def size(self) -> int:
-        """Side in pixels of the images."""
-        return int(self.split.x_train.shape[-1])
 
     @property
     def white(self) -> int:
@@ -169,7 +157,7 @@ def training_rows(
         _refuse_own(data, own, positive, ("1", entry.minority))
         split = entry.load(data_root(), beta, seed)
         rows, rows_val = (split.x_train, split.y_train, None), (split.x_test, split.y_test, None)
-        return TrainingRows(*rows, *rows_val, 1, entry.target, entry.drop, data, split)
+        return TrainingRows(*rows, *rows_val, 1, entry.target, split)
     table = read_table(data)  # before asking for a target: a wrong file is the first thing to hear of
     if target is None:
         problem = f"is needed for a table: the column of the labels. It has {', '.join(table.columns)}"
@@ -186,12 +174,12 @@ def training_rows(
         frame, y = frame.iloc[kept].reset_index(drop=True), y[kept]
         groups = None if groups is None else groups[kept]
     if validation is None:
-        return TrainingRows(frame, y, groups, None, None, None, label, target, tuple(drop))
+        return TrainingRows(frame, y, groups, None, None, None, label, target)
     frame_val, y_val, groups_val = _labelled(read_table(validation), target, (), group)
     y_val = match_labels(y_val, np.unique(y).tolist(), f"target column {target!r} of {validation}")
     count_copies(frame, frame_val, "validation rows")
     _warn_of_shared_groups(groups, groups_val)
-    return TrainingRows(frame, y, groups, frame_val, y_val, groups_val, label, target, tuple(drop))
+    return TrainingRows(frame, y, groups, frame_val, y_val, groups_val, label, target)
 
 
 def training_images(
@@ -226,7 +214,7 @@ def training_images(
         split = entry.load(data_root(), None, seed, image_size)
         ratio = beta if beta is not None else entry.default_beta
         kept = np.arange(len(split.y_train)) if ratio is None else entry.subsample(split.y_train, ratio, seed)
-        return TrainingImages(split, kept, ratio or split.ratio, data)
+        return TrainingImages(split, kept, ratio or split.ratio)
     if path_column is not None:
         table = read_table(data)
         group = "group" if group is None and "group" in table else group
@@ -273,7 +261,7 @@ def _own_images(
         groups_test=held_out.groups[test],
         white=decoded.white,
     )
-    return TrainingImages(split, np.arange(len(split.y_train)), split.beta, None, decoded.corrupt, decoded.notes)
+    return TrainingImages(split, np.arange(len(split.y_train)), split.beta, decoded.corrupt, decoded.notes)
 
 
 def _labelled(

@@ -21,6 +21,7 @@ from lossdial.base.errors import InputError, warn
 from lossdial.base.progress import ProgressBar
 
 __all__ = [
+    "DEFAULT_SIZE",
     "WHITE",
     "Decoded",
     "FileFacts",
@@ -34,6 +35,7 @@ __all__ = [
 
 _TILE_WIDTH, _TILE_LENGTH = 322, 323  # tags of TIFF
 WHITE: Final = 65535  # of 16 bits
+DEFAULT_SIZE: Final = 64  # px: the side to which own images are brought, where neither network nor user names one
 #: what is opened as an image; the rest of what Pillow knows hands files to other programs, or reads them slowly
 _FORMATS: Final = ("PNG", "JPEG", "WEBP", "TIFF", "GIF", "BMP", "PPM")
 _BAND: Final = 2**22  # pixels that are laid on white at a time
