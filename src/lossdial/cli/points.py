@@ -113,7 +113,8 @@ def point_sheet(point: OperatingPoint, short: bool = False) -> Sheet:
     """A point's figures, on the data it was chosen on and cross-fitted; ``short`` shows those it was chosen by."""
     lam = ", ".join(f"{name} {value:.3g}" for name, value in point.lam.items())
     lines = [f"{point.name}: {point.description}", *([f"λ: {lam}"] if lam else [])]
-    lines += [*wrap(f"threshold: {point.spelled_threshold}", _WIDTH), *([point.note] if point.note else [])]
+    lines += wrap(f"threshold: {point.spelled_threshold}", _WIDTH) if point.lower is None else []  # else in the table
+    lines += [point.note] if point.note else []
     title = "\n".join([*lines, *wrap(_certainty(point), _WIDTH)])
     if point.lower is not None:
         return Sheet(title, ("action", "where", "share of cases", "holds"), _actions(point), words=("where",))
