@@ -159,7 +159,7 @@ class Objective:
         try:
             return cls(maximize, minimize, bounds, *costs, prevalence)
         except ValueError as error:
-            raise ValueError(f"{where}: {error}") from None
+            raise InputError("", f"{where}: {error}") from None
 
 
 def unfold(metric: Metric, bounds: tuple[MetricBound, ...]) -> tuple[Metric, tuple[MetricBound, ...]]:
