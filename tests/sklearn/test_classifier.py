@@ -147,8 +147,8 @@ def test_wrong_data(make, message):
         ({"space": Space(gamma=Linear(-1, 1, 0), tau=Constant(0))}, "gamma must be finite and at least 0"),
         ({"pos_label": "ill"}, r"pos_label must be one of the labels; got 'ill'"),
         ({"validation_fraction": 1.0}, r"validation_fraction must lie in \[0, 1\); got 1.0"),
-        ({"head": "flim"}, "unknown head 'flim'; did you mean 'film'"),
-        ({"head": "path"}, "head='path' is not trained: an exact solve makes it"),
+        ({"head": "flim"}, "'flim' is unknown, did you mean 'film'"),
+        ({"head": "path"}, "head 'path' is not trained: an exact solve makes it"),
         (
             {"network": "mpl"},
             "network must be 'table', 'mlp', 'features', a config of one, or a torch module; got 'mpl'",
