@@ -252,7 +252,7 @@ def test_images_that_do_not_fit() -> None:
         backbone(torch.rand(64, 64, 3))
     with pytest.raises(ValueError, match=r"x has images of 16 × 16 px, on which convnext_tiny failed \("):
         backbone(torch.rand(2, 3, 16, 16))
-    with pytest.raises(ValueError, match=r"vit_tiny_patch16_224 failed on images of 64 × 64 px .*made for 224 × 224"):
+    with pytest.raises(ValueError, match="on which vit_tiny_patch16_224 failed"):
         TimmBackbone("vit_tiny_patch16_224")(torch.rand(2, 3, 64, 64))
     with pytest.raises(ValueError, match=r"in_channels must be at least 1; got 0"):
         TimmBackbone(SMALL, in_channels=0)

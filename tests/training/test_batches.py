@@ -111,7 +111,7 @@ def test_no_augmentation_is_the_identity():
 
 
 def test_augmentation_refuses_what_is_no_image():
-    with pytest.raises(ValueError, match=r"only images \(n, c, h, w\) can be augmented; got shape \(3, 4\)"):
+    with pytest.raises(ValueError, match=r"x must be images \(n, c, h, w\) to be augmented"):
         Augment()(torch.zeros(3, 4), torch.Generator())
     with pytest.raises(ValueError, match="crop_padding must be at least 0 pixels; got -1"):
         Augment(crop_padding=-1)
@@ -285,8 +285,8 @@ def test_wrong_weights(weight, message):
 @pytest.mark.parametrize(
     ("x", "y", "batch_size", "message"),
     [
-        (torch.zeros(3, 2), torch.zeros(4), 2, r"same length; got \(3, 2\) and \(4,\)"),
-        (torch.zeros(3, 2), torch.zeros(3, 1), 2, r"same length; got \(3, 2\) and \(3, 1\)"),
+        (torch.zeros(3, 2), torch.zeros(4), 2, r"y must be \(n,\), as long as x"),
+        (torch.zeros(3, 2), torch.zeros(3, 1), 2, r"y must be \(n,\), as long as x"),
         (torch.zeros(0, 2), torch.zeros(0), 2, "no samples to train on"),
         (torch.zeros(3, 2), torch.zeros(3), 0, "batch_size must be at least 1; got 0"),
     ],

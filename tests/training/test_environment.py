@@ -8,6 +8,7 @@ import torch
 from lightning_fabric.accelerators import ACCELERATOR_REGISTRY
 from torch import nn
 
+from lossdial.base.errors import InputError
 from lossdial.models import MLP, ConditionalClassifier
 from lossdial.spaces import Linear, Space
 from lossdial.training.batches import ArrayBatches
@@ -83,7 +84,7 @@ def test_a_small_table_gets_one_thread():
 @pytest.mark.parametrize("precision", [16, "16", "16-mixed", "16-true"])
 def test_float16_is_refused_by_its_name_not_run_as_something_else(precision: str | int) -> None:
     """Fabric on a CPU would run it as bfloat16 with a warning."""
-    with pytest.raises(ValueError, match=rf"precision={precision!r} is float16, .* use 'bf16-mixed' .* or '32-true'"):
+    with pytest.raises(ValueError, match="precision cannot be float16"):
         make_fabric("cpu", precision)
 
 
@@ -95,18 +96,18 @@ def test_a_precision_runs_as_itself(precision: str | int, runs_as: str) -> None:
     assert make_fabric("cpu", precision).strategy.precision.precision == runs_as
 
 
-def test_what_cannot_be_had_is_said_in_a_line() -> None:
-    with pytest.raises(ValueError, match=r"precision='bf61-mixed' is unknown; did you mean 'bf16-mixed'\?"):
+def test_an_unknown_precision_or_device() -> None:
+    with pytest.raises(ValueError, match="precision 'bf61-mixed' is unknown"):
         make_fabric("cpu", "bf61-mixed")
-    with pytest.raises(ValueError, match=r"accelerator='cudda' is unknown; did you mean 'cuda'\?"):
+    with pytest.raises(ValueError, match="accelerator 'cudda' is unknown"):
         make_fabric("cudda")
 
 
 @pytest.mark.parametrize("accelerator", ["cuda", "gpu", "mps", "tpu"])
-def test_a_device_that_is_not_there(accelerator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_is_not_available(accelerator: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in ("cuda", "mps", "tpu"):
         monkeypatch.setattr(ACCELERATOR_REGISTRY[kind]["accelerator"], "is_available", staticmethod(lambda: False))
-    message = rf"^accelerator='{accelerator}': torch finds no such device here; use 'cpu', or 'auto'\.$"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=f"'{accelerator}' is not available") as raised:
         make_fabric(accelerator)
+    assert raised.value.argument == "accelerator"
     assert make_fabric("auto").device.type == "cpu"

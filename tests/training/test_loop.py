@@ -276,7 +276,7 @@ def test_bfloat16_mixed():
 def test_float16_scaling_is_refused():
     plugin = MixedPrecision("16-mixed", device="cpu", scaler=torch.amp.GradScaler("cpu"))
     fabric = Fabric(accelerator="cpu", devices=1, plugins=plugin)
-    with pytest.raises(ValueError, match=r"float16 .* use precision='bf16-mixed' or '32-true'"):
+    with pytest.raises(ValueError, match="precision cannot be float16, whose scaling does not work with"):
         fit(make_model(), LOSS, ArrayBatches(*table(), 16), Recipe(1), fabric=fabric)
 
 
@@ -320,7 +320,7 @@ def test_a_space_that_is_not_the_losss_own():
 def test_lambda_per_sample_must_know_the_size_of_a_batch():
     data = TensorDataset(*table())
     loader = DataLoader(data, batch_sampler=BatchSampler(RandomSampler(data), 16, drop_last=False))
-    with pytest.raises(ValueError, match=r"lam_per='sample' .* batch_sampler .* use lam_per='batch'"):
+    with pytest.raises(ValueError, match="lam_per cannot be 'sample' with a DataLoader that has a"):
         fit(make_model(), LOSS, loader, Recipe(1))
     fit(make_model(), LOSS, loader, Recipe(1, lam_per="batch"))
 

@@ -5,11 +5,9 @@ from lossdial.training.checkpoint import Checkpoint, CheckpointError
 from lossdial.training.environment import make_fabric
 from lossdial.training.exact import Exact, ExactFit, exact_space, fit_exact, refit_head
 from lossdial.training.loop import FitResult, fit
-from lossdial.training.muon import Muon, Together, orthogonalized
-from lossdial.training.optimizers import SAM, Cosine, Flat, Schedule, Steps, Triangle
-from lossdial.training.recipe import LamPer, OptimizerConfig, Recipe
-from lossdial.training.ridge import standing_lam
-from lossdial.training.step import DivergedError
+from lossdial.training.optimizers import SAM, Muon, Together, orthogonalized
+from lossdial.training.recipe import Cosine, Flat, LamPer, OptimizerConfig, Recipe, Schedule, Steps, Triangle
+from lossdial.training.step import DivergedError, standing_lam
 from lossdial.training.tables import learn_table
 
 __all__ = [

@@ -32,12 +32,23 @@ __all__ = [
 class Augment:
     """Random crops and flips of images (n, c, h, w), uint8 or float; each image draws its own.
 
-    ``crop_padding``: shift by up to so many pixels; zeros move in, or with ``crop_fill="reflection"`` the pixels on the
-    other side of the edge. ``flip_horizontal="alternating"``: every image is mirrored each second time that it comes
-    round, so that both of its sides are seen equally often; at random where it is not known how often it came.
-    ``resized_crop``: cut out a box of that share of
-    the area, (0.65, 1) in the paper's Melanoma recipe, of aspect 3/4 to 4/3, and scale it to the full size.
+    Parameters
+    ----------
+    crop_padding
+        Shift by up to this many pixels.
+    flip_horizontal
+        True: mirror an image with a chance of one half. ``"alternating"``: mirror it every second time that it is
+        used, so that both sides are seen equally often; at random where it is not known how often it was used.
+    flip_vertical
+        Flip with a chance of one half.
+    resized_crop
+        Cut out a box of that share of the area, (0.65, 1) in the paper's Melanoma recipe, of aspect 3/4 to 4/3, and
+        scale it to the full size.
+    crop_fill
+        What a shift moves in: zeros, or the pixels on the other side of the edge.
 
+    Examples
+    --------
     >>> x = torch.arange(2.0 * 3 * 4 * 4).reshape(2, 3, 4, 4)
     >>> Augment(crop_padding=1, flip_horizontal=True)(x, torch.Generator().manual_seed(0)).shape
     torch.Size([2, 3, 4, 4])
@@ -55,14 +66,14 @@ class Augment:
         if self.crop_fill not in ("zeros", "reflection"):
             raise InputError("crop_fill", "must be 'zeros' or 'reflection'", got=self.crop_fill)
         if self.crop_padding < 0:
-            raise ValueError(f"crop_padding must be at least 0 pixels; got {self.crop_padding}.")
+            raise InputError("crop_padding", "must be at least 0 pixels", got=self.crop_padding)
         if self.resized_crop is not None and not 0 < self.resized_crop[0] <= self.resized_crop[1] <= 1:
-            raise ValueError(f"resized_crop must be shares 0 < low <= high <= 1; got {self.resized_crop}.")
+            raise InputError("resized_crop", "must be shares 0 < low <= high <= 1", got=self.resized_crop)
 
     def __call__(self, x: Tensor, generator: torch.Generator, mirrored: Tensor | None = None) -> Tensor:
         """Augmented copies of x; ``mirrored`` (n,), which of them are flipped left to right, where that alternates."""
         if x.dim() != 4:
-            raise ValueError(f"only images (n, c, h, w) can be augmented; got shape {tuple(x.shape)}.")
+            raise InputError("x", "must be images (n, c, h, w) to be augmented", got=tuple(x.shape))
         if self.resized_crop is not None:
             x = _resized_crop(x, self.resized_crop, generator)
         n, _, height, width = x.shape
@@ -123,14 +134,30 @@ class Batch(NamedTuple):
 class ArrayBatches:
     """Shuffled mini-batches of x (n, ...) and y (n,) in {0, 1}, indexed in memory; the last one may be smaller.
 
-    The order of an epoch and its augmentation depend on (seed, epoch, batch) alone, so any batch can be had again.
+    The order of an epoch and its augmentation depend on (seed, epoch, batch) alone, so that any batch can be repeated.
 
-    weight: (n,), how much each sample counts. Weights are scaled to a mean of 1 and a batch's loss is the mean of
-        weight × loss, so that over an epoch the loss is Σ w·l / Σ w, whichever samples came together; a batch
+    Parameters
+    ----------
+    x, y
+        Samples and labels.
+    batch_size
+        Samples per batch.
+    augment
+        Random crops and flips of images.
+    weight
+        How much each sample counts, (n,). Weights are scaled to a mean of 1 and a batch's loss is the mean of
+        weight × loss, so that over an epoch the loss is Σ w·l / Σ w, in whichever batches the samples are; a batch
         of heavy samples weighs more than one of light ones.
-    positives: the share of every batch that is positive. The rarer class then comes round many times in an epoch, each
-        time augmented anew, and a batch's positives weigh as much less as there are more of them: the loss is the
-        same on average, and varies less from batch to batch. All batches are whole.
+    positives
+        The share of every batch that is positive. The rarer class is then repeated within an epoch, each time augmented
+        anew, and its weight in a batch is reduced in proportion: the loss is the same on average, and varies less from
+        batch to batch. All batches are whole.
+
+    Examples
+    --------
+    >>> batches = ArrayBatches(torch.zeros(10, 3), torch.arange(10) % 2, batch_size=4)
+    >>> [len(batch.y) for batch in batches.epoch(seed=0, epoch=0)]
+    [4, 4, 2]
     """
 
     def __init__(
@@ -143,14 +170,14 @@ class ArrayBatches:
         positives: float | None = None,
     ) -> None:
         if len(x) != len(y) or y.dim() != 1:
-            raise ValueError(f"x and y must have the same length; got {tuple(x.shape)} and {tuple(y.shape)}.")
+            raise InputError("y", f"must be (n,), as long as x; got {tuple(y.shape)} for x of shape {tuple(x.shape)}")
         if len(x) == 0:
-            raise ValueError("there are no samples to train on.")
+            raise InputError("x", "has no samples to train on")
         if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1; got {batch_size}.")
+            raise InputError("batch_size", "must be at least 1", got=batch_size)
         self.x, self.y, self.batch_size, self.augment = x, y, batch_size, augment
         self.weight = None if weight is None else _mean_one(weight, len(y))
-        #: what the weights sum to, as they came
+        #: the sum of the weights before they are scaled
         self.total = float(len(y) if weight is None else weight.double().sum())
         self.positives = None if positives is None else _count_of(positives, batch_size, y)
 
@@ -159,7 +186,7 @@ class ArrayBatches:
         return -(-len(self.y) // self.batch_size)
 
     def size(self, i: int) -> int:
-        """How many samples the i-th batch of an epoch has."""
+        """The number of samples of the i-th batch of an epoch."""
         return self.batch_size if self.positives else min(self.batch_size, len(self.y) - i * self.batch_size)
 
     def of(self, x: Tensor) -> ArrayBatches:
@@ -170,17 +197,17 @@ class ArrayBatches:
 
     def to(self, device: torch.device) -> ArrayBatches:
         """The same batches with the arrays on another device."""
-        there = copy(self)
-        there.x, there.y = self.x.to(device), self.y.to(device)
-        there.weight = None if self.weight is None else self.weight.to(device)
-        return there
+        moved = copy(self)
+        moved.x, moved.y = self.x.to(device), self.y.to(device)
+        moved.weight = None if self.weight is None else self.weight.to(device)
+        return moved
 
     def share_without_positives(self) -> float:
-        """The expected share of batches that see no positive sample; one of weight 0 is not seen."""
+        """The expected share of batches without a positive sample of positive weight."""
         if self.positives:
             return 0.0
-        seen = self.y if self.weight is None else self.y * (self.weight > 0)
-        return (1 - float(seen.double().mean())) ** min(self.batch_size, len(self.y))
+        positive = self.y if self.weight is None else self.y * (self.weight > 0)
+        return (1 - float(positive.double().mean())) ** min(self.batch_size, len(self.y))
 
     def epoch(self, seed: int, epoch: int, start: int = 0, rank: int = 0, world: int = 1) -> Iterator[Batch]:
         """The batches ``start``, ``start + 1``, … of one epoch; of each, the part that belongs to ``rank``."""
@@ -214,7 +241,7 @@ class ArrayBatches:
         return torch.cat([positive, negative], 1).flatten()
 
     def _balance(self) -> Tensor:
-        """By class, its share of the samples over its share of a batch."""
+        """For each class, its share of the samples over its share of a batch."""
         share = float(self.y.double().mean())
         k, b = self.positives or 0, self.batch_size
         return torch.tensor([(1 - share) * b / (b - k), share * b / k])
@@ -243,20 +270,21 @@ def _times(order: Tensor) -> Tensor:
 def _count_of(share: float, batch_size: int, y: Tensor) -> int:
     """How many of a batch are positive; at least one, and one negative."""
     if not 0 < share < 1:
-        raise ValueError(
-            f"positives must be a share of the batch, between 0 and 1; got {share}. None leaves it to chance."
-        )
+        remedy = "None leaves it to chance."
+        raise InputError("positives", "must be a share of the batch, between 0 and 1", got=share, remedy=remedy)
     if batch_size < 2 or not bool((y == 1).any()) or not bool((y == 0).any()):
-        raise ValueError("positives needs samples of both classes, and a batch_size of 2 or more to hold one of each.")
+        raise InputError(
+            "positives", "needs samples of both classes, and a {batch_size} of 2 or more to hold one of each"
+        )
     return min(max(1, round(share * batch_size)), batch_size - 1)
 
 
 def _mean_one(weight: Tensor, n: int) -> Tensor:
     if weight.shape != (n,):
-        raise ValueError(f"weight must have shape ({n},), one for each sample; got {tuple(weight.shape)}.")
+        raise InputError("weight", f"must have shape ({n},), one for each sample", got=tuple(weight.shape))
     if not bool((weight.isfinite() & (weight >= 0)).all()) or not bool((weight > 0).any()):
         low, high = float(weight.min()), float(weight.max())
-        raise ValueError(f"weight must be finite and at least 0, and not 0 for all; got {low:g} to {high:g}.")
+        raise InputError("weight", f"must be finite and at least 0, and not 0 for all; got {low:g} to {high:g}")
     exact = weight.double()
     return (exact / exact.mean()).to(torch.get_default_dtype())
 
@@ -285,10 +313,8 @@ class Source:
         if isinstance(self._batches, ArrayBatches):
             return self._batches.batch_size
         if self._batches.batch_size is None:
-            raise ValueError(
-                "lam_per='sample' must know how large a batch can be, which a DataLoader with a batch_sampler does "
-                "not say. Give the loader a batch_size, or use lam_per='batch'."
-            )
+            problem = "cannot be 'sample' with a DataLoader that has a batch_sampler: the size of a batch is unknown"
+            raise InputError("lam_per", problem, remedy="Give the loader a batch_size, or use {lam_per='batch'}.")
         return int(self._batches.batch_size) * self._world
 
     def epoch(self, epoch: int, start: int, resume: Callable[[], None]) -> Iterator[Batch]:
@@ -320,9 +346,9 @@ class Source:
 
 
 def warn_of_empty_batches(batches: ArrayBatches | DataLoader[Any]) -> None:
-    """Warn the caller's caller, with the numbers, where most batches will see no positive sample."""
+    """Warn, with the numbers, where most batches will have no positive sample."""
     if isinstance(batches, ArrayBatches) and (share := batches.share_without_positives()) > 0.5:
         warn(
             f"{int(batches.y.sum())} of {len(batches.y)} training samples are positive, so about {share:.0%} of the "
-            f"batches of {batches.batch_size} see none. Use a larger batch_size."
+            f"batches of {batches.batch_size} have none. Use a larger {{batch_size}}."
         )

@@ -1,6 +1,6 @@
-"""A checkpoint is everything a run needs to go on as if it had never stopped.
+"""Checkpoints: everything that a run needs to resume as if it had never stopped.
 
-It is a file of torch's with its SHA-256 in hexadecimal behind it, since torch itself reads one with other bits.
+A checkpoint is a file of torch's, followed by its SHA-256 in hexadecimal, because torch does not notice altered bits.
 The one before is kept too, for a run whose newest is damaged.
 """
 
@@ -25,7 +25,7 @@ __all__ = ["Checkpoint", "CheckpointError"]
 _FORMAT: Final = 3
 _NAME: Final = "checkpoint.pt"
 _BEFORE: Final = "checkpoint-before.pt"
-_DIGEST: Final = 64  # characters behind what torch wrote
+_DIGEST: Final = 64  # characters after the file that torch wrote
 
 
 class CheckpointError(ValueError):
@@ -34,7 +34,7 @@ class CheckpointError(ValueError):
 
 @dataclass
 class Checkpoint:
-    """Where a run stands: the next batch is ``batch`` of ``epoch``."""
+    """The state of a run: the next batch is ``batch`` of ``epoch``."""
 
     epoch: int
     batch: int
@@ -46,18 +46,18 @@ class Checkpoint:
     seconds: float
     history: list[dict[str, float]]
     identity: dict[str, Any] = field(default_factory=dict)
-    #: of a stack of settings, by member: why it was left behind
+    #: of a stack of settings, by member: why it is no longer trained
     diverged: dict[int, str] = field(default_factory=dict)
 
     @staticmethod
     def exists(run_dir: Path) -> bool:
-        """Whether a run in this folder has kept anything to go on from."""
+        """Whether there is a checkpoint in this folder to resume from."""
         return (run_dir / _NAME).exists() or (run_dir / _BEFORE).exists()
 
     def save(self, run_dir: Path) -> None:
-        """Write to a temporary name, then rename: whatever happens here, the earlier checkpoint stays readable.
+        """Write to a temporary name, then rename, so that the earlier checkpoint stays readable whatever happens.
 
-        That one is kept, unless it is damaged: then the one before it is.
+        The earlier one is kept, unless it is damaged; then the one before it is.
         """
         # A shallow dict: asdict would copy every tensor.
         state = {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -78,27 +78,27 @@ class Checkpoint:
         """The checkpoint in ``run_dir``, or None where there is none; it must be of the run described."""
         path = run_dir / _NAME
         remedy = f"Delete {path.with_stem('checkpoint*')} to train from the start, or train into another folder."
-        found = _newest(run_dir, device, remedy)
-        if found is None:
+        checkpoint = _newest(run_dir, device, remedy)
+        if checkpoint is None:
             return None
-        wanted = json.loads(json.dumps(dict(identity)))
+        expected = json.loads(json.dumps(dict(identity)))
         changed = [
-            f"{key}: {found.identity.get(key)!r} then, {wanted.get(key)!r} now"
-            for key in sorted(found.identity.keys() | wanted.keys())
-            if found.identity.get(key) != wanted.get(key)
+            f"{key}: {checkpoint.identity.get(key)!r} then, {expected.get(key)!r} now"
+            for key in sorted(checkpoint.identity.keys() | expected.keys())
+            if checkpoint.identity.get(key) != expected.get(key)
         ]
         if changed:
             raise CheckpointError(f"{path} belongs to a run with other settings ({'; '.join(changed)}). {remedy}")
-        return found
+        return checkpoint
 
     @staticmethod
     def identity_in(run_dir: Path) -> dict[str, Any] | None:
         """The settings of the run whose checkpoint lies in ``run_dir``; None where there is none to be read."""
         try:
-            found = _newest(run_dir, torch.device("cpu"), "", tell=False)
+            checkpoint = _newest(run_dir, torch.device("cpu"), "", warn_of_damage=False)
         except CheckpointError:  # load() will say so
             return None
-        return None if found is None else found.identity
+        return None if checkpoint is None else checkpoint.identity
 
     @staticmethod
     def remove(run_dir: Path) -> None:
@@ -106,26 +106,26 @@ class Checkpoint:
             (run_dir / name).unlink(missing_ok=True)
 
 
-def _newest(run_dir: Path, device: torch.device, remedy: str, tell: bool = True) -> Checkpoint | None:
+def _newest(run_dir: Path, device: torch.device, remedy: str, warn_of_damage: bool = True) -> Checkpoint | None:
     """The checkpoint of a folder; the one before where it is damaged, or was being renamed when the run was killed."""
     try:
-        found, damage = _read(run_dir / _NAME, device, remedy), None
+        checkpoint, damage = _read(run_dir / _NAME, device, remedy), None
     except CheckpointError as error:
-        found, damage = None, error
-    if found is not None:
-        return found
+        checkpoint, damage = None, error
+    if checkpoint is not None:
+        return checkpoint
     try:
-        found = _read(run_dir / _BEFORE, device, remedy)
+        checkpoint = _read(run_dir / _BEFORE, device, remedy)
     except CheckpointError as error:
         damage = damage or error
-    if found is None and damage is not None:
+    if checkpoint is None and damage is not None:
         raise damage
-    if found is not None and damage is not None and tell:
+    if checkpoint is not None and damage is not None and warn_of_damage:
         warn(
             f"{run_dir / _NAME} is damaged: this training goes on from the checkpoint before it, at epoch "
-            f"{found.epoch + 1}."
+            f"{checkpoint.epoch + 1}."
         )
-    return found
+    return checkpoint
 
 
 def _keep(path: Path) -> None:

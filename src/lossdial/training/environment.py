@@ -1,6 +1,6 @@
-"""What is around a run: its device and precision, its global generators and its threads, left as they were found.
+"""The surroundings of a run: its device and precision, the global generators, threads, and Ctrl-C.
 
-Dropout draws from the global generators, of torch, and so may the transforms of a DataLoader, of NumPy and Python too.
+Dropout draws from torch's global generator, and the transforms of a DataLoader may draw from those of NumPy and Python.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from lossdial.base.errors import closest
+from lossdial.base.errors import InputError, closest
 from lossdial.models import Network
 from lossdial.training.batches import ArrayBatches
 
@@ -50,34 +50,34 @@ _HALF: Final = ("16", "16-mixed", "16-true")
 
 
 class Interrupt:
-    """Whether Ctrl-C was pressed; `now` is where it takes effect."""
+    """Whether Ctrl-C was pressed; it takes effect where `now` is called."""
 
-    wanted = False
+    pressed = False
 
     def now(self) -> None:
-        if self.wanted:
-            self.wanted = False
+        if self.pressed:
+            self.pressed = False
             raise KeyboardInterrupt
 
 
 @contextmanager
 def interrupt_later(possible: bool) -> Iterator[Interrupt]:
-    """Ctrl-C waits for `Interrupt.now`, so that the step at hand can be finished and kept; a second one does not wait.
+    """Delay Ctrl-C until `Interrupt.now`, so that the current step is finished and kept; a second one is immediate.
 
-    Where another handler is at work, or this is not the main thread, nothing is changed.
+    Where another handler is installed, or this is not the main thread, nothing is changed.
     """
     stop = Interrupt()
 
-    def pressed(*_: object) -> None:
-        if stop.wanted:
+    def press(*_: object) -> None:
+        if stop.pressed:
             raise KeyboardInterrupt
-        stop.wanted = True
+        stop.pressed = True
 
     main = threading.current_thread() is threading.main_thread()
     if not (possible and main and signal.getsignal(signal.SIGINT) is signal.default_int_handler):
         yield stop
         return
-    signal.signal(signal.SIGINT, pressed)
+    signal.signal(signal.SIGINT, press)
     try:
         yield stop
     finally:
@@ -86,29 +86,48 @@ def interrupt_later(possible: bool) -> Iterator[Interrupt]:
 
 
 def make_fabric(accelerator: str = "auto", precision: str | int = "32-true") -> Fabric:
-    """One device at one precision, or a ValueError in a line about what cannot be had.
+    """One device at one precision.
 
-    accelerator: cpu, cuda (or gpu), mps, or auto for the best there is.
-    precision: 32-true, bf16-mixed, bf16-true or 64-true. Nothing is put in the place of what was asked for: float16
-        needs a scaler of the loss, which an optimiser that calls a closure (SAM) cannot have.
+    Parameters
+    ----------
+    accelerator
+        cpu, cuda (or gpu), mps, or auto for the best one available.
+    precision
+        32-true, bf16-mixed, bf16-true or 64-true. float16 is refused: it needs a scaler of the loss, which an optimiser
+        that calls a closure (SAM) cannot have.
+
+    Returns
+    -------
+    Fabric
+        Of Lightning.
+
+    Raises
+    ------
+    InputError
+        Where the device or the precision is not available; no other is used instead.
+
+    Examples
+    --------
+    >>> make_fabric("cpu").device
+    device(type='cpu')
     """
     from lightning_fabric import Fabric  # here, for it costs as much as torch itself
     from lightning_fabric.accelerators import ACCELERATOR_REGISTRY
 
-    wanted = str(precision)
-    if wanted in _HALF:
-        raise ValueError(
-            f"precision={precision!r} is float16, whose scaling of the loss does not go with steps that evaluate it; "
-            "use 'bf16-mixed' for half the memory, or '32-true'."
-        )
-    if wanted not in _PRECISIONS:
-        raise ValueError(f"precision={precision!r} is unknown; {closest(wanted, _PRECISIONS)}")
+    name = str(precision)
+    if name in _HALF:
+        problem = "cannot be float16, whose scaling of the loss does not work with steps that evaluate it twice"
+        remedy = "Use 'bf16-mixed' for half the memory, or '32-true'."
+        raise InputError("precision", problem, got=precision, remedy=remedy)
+    if name not in _PRECISIONS:
+        raise InputError("precision", f"{precision!r} is unknown; {closest(name, _PRECISIONS)}")
     known = {"auto", "gpu", *ACCELERATOR_REGISTRY.available_accelerators()}
     if accelerator not in known:
-        raise ValueError(f"accelerator={accelerator!r} is unknown; {closest(accelerator, sorted(known))}")
+        raise InputError("accelerator", f"{accelerator!r} is unknown; {closest(accelerator, sorted(known))}")
     if accelerator not in ("auto", "cpu") and not _available(accelerator):
-        raise ValueError(f"accelerator={accelerator!r}: torch finds no such device here; use 'cpu', or 'auto'.")
-    return Fabric(accelerator=accelerator, devices=1, precision=cast(Any, _PRECISIONS[wanted]))
+        problem = f"{accelerator!r} is not available: torch finds no such device"
+        raise InputError("accelerator", problem, remedy="Use 'cpu', or 'auto'.")
+    return Fabric(accelerator=accelerator, devices=1, precision=cast(Any, _PRECISIONS[name]))
 
 
 def _available(accelerator: str) -> bool:
@@ -119,7 +138,7 @@ def _available(accelerator: str) -> bool:
 
 
 def only_passes_on(fabric: Fabric) -> bool:
-    """On one device at full precision Fabric's wrappers only pass on, which is 5 % of a small network's step."""
+    """Whether Fabric's wrappers do nothing, as on one device at full precision: they take 5 % of a small step."""
     from lightning_fabric.plugins import Precision
     from lightning_fabric.strategies.single_device import SingleDeviceStrategy
 
@@ -157,7 +176,7 @@ def set_random(states: dict[str, Any], device: torch.device) -> None:
 
 @contextmanager
 def forked_random(device: torch.device) -> Iterator[None]:
-    """Generators that end as they began, whatever is drawn inside."""
+    """Leave the global generators as they were before the block."""
     states = get_random(device)
     try:
         yield
@@ -181,13 +200,13 @@ def threads_for(model: Network, batches: ArrayBatches | DataLoader[Any]) -> Iter
 
 
 @contextmanager
-def one_thread(wanted: bool) -> Iterator[None]:
-    """One thread, if wanted, or as many as there were.
+def one_thread(only: bool) -> Iterator[None]:
+    """One thread if ``only``, or as many as before.
 
     On a busy machine waiting threads spin, and a step of a small MLP becomes ten times slower, not faster.
     """
     before = torch.get_num_threads()
-    torch.set_num_threads(1 if wanted else before)
+    torch.set_num_threads(1 if only else before)
     try:
         yield
     finally:

@@ -15,6 +15,7 @@ from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader
 
+from lossdial.base.errors import InputError
 from lossdial.base.progress import ProgressBar
 from lossdial.base.streams import Stream, stream, stream_seed
 from lossdial.losses import ConditionalLoss
@@ -25,8 +26,7 @@ from lossdial.training import environment
 from lossdial.training.batches import ArrayBatches, Source, warn_of_empty_batches
 from lossdial.training.checkpoint import Checkpoint, CheckpointError
 from lossdial.training.recipe import Recipe
-from lossdial.training.ridge import Ridge
-from lossdial.training.step import DivergedError, Forward, Place, Step
+from lossdial.training.step import DivergedError, Forward, Place, Ridge, Step
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -40,12 +40,12 @@ Validate = Callable[[Any], Mapping[str, float]]
 
 @dataclass(frozen=True)
 class FitResult:
-    """What a training run leaves behind, besides the weights in the model."""
+    """The result of a training run, besides the weights in the model."""
 
-    history: tuple[dict[str, float], ...]  # one row an epoch: epoch, step, loss, lr, seconds, and what validate gave
+    history: tuple[dict[str, float], ...]  # one row an epoch: epoch, step, loss, lr, seconds, and those of validate
     seconds: float
     steps: int
-    #: for each setting of a stack, why it has no usable weights; None where all went well
+    #: for each setting of a stack, why it has no usable weights; None where it has
     diverged: tuple[str | None, ...] = (None,)
 
 
@@ -65,26 +65,68 @@ def fit(
     logger: Logger | None = None,
     progress: bool = True,
 ) -> FitResult:
-    """Train ``model`` in place over the λ of its space: a classifier, an ensemble, or a stack of settings.
+    """Train a model in place over the λ of its space: a classifier, an ensemble, or a stack of settings.
 
-    λ is drawn outside the optimiser's closure, so that SAM's two passes see the same one. It goes to the network and to
-    the loss. Members each draw their own and learn from their own loss; a backbone that they share, from the mean.
-    A setting of a stack whose loss is no longer a number is left behind, and the others end as if it had never been.
+    λ is drawn outside the optimiser's closure, so that SAM's two passes see the same one; the network and the loss
+    read it. Members each draw their own and learn from their own loss; a backbone that they share, from the mean.
+    A setting of a stack whose loss is no longer finite is dropped, without effect on the others. The global
+    generators are left as they were.
 
-    batches: arrays in memory (``recipe.batches(x, y)``), or a DataLoader of (x, y) or (x, y, weight), whose generators
-        are seeded anew for each epoch. Where the backbone is frozen, features of arrays are computed once.
-    optimizer: in place of the recipe's own.
-    validate: called with the model after each epoch; what it returns is logged and shown.
-    fabric: device, precision and processes, as from :func:`make_fabric`; the CPU at float32 unless given.
-    run_dir: log (``log.jsonl``) and checkpoints go here. A run that finds its own checkpoint goes on from it and ends
-        with the same weights, bit for bit, as one that was never stopped; on a GPU that takes
+    Parameters
+    ----------
+    model
+        As :func:`~lossdial.models.build_model` makes it, or a ``SettingsStack``.
+    loss
+        The loss; its λ has the names of the model's space.
+    batches
+        Arrays in memory (``recipe.batches(x, y)``), or a DataLoader of (x, y) or (x, y, weight), whose generators are
+        seeded anew for each epoch. Where the backbone is frozen, features of arrays are computed once.
+    recipe
+        Epochs, optimiser, schedule and so on.
+    optimizer
+        Used instead of the recipe's.
+    seed
+        Of the order of batches, of λ, of augmentation and of dropout.
+    validate
+        Called with the model after each epoch; the figures it returns are logged and shown.
+    fabric
+        Device, precision and processes, as from :func:`make_fabric`; the CPU at float32 unless given.
+    run_dir
+        The folder of the log (``log.jsonl``) and of checkpoints. A run that finds its own checkpoint resumes from it
+        and ends with the same weights, bit for bit, as one that was never stopped; on a GPU that needs
         ``torch.use_deterministic_algorithms(True)``, and a DataLoader whose workers draw random numbers must not keep
-        them from epoch to epoch. Ctrl-C is answered after the step at hand, which is kept.
-        ``Checkpoint.exists(run_dir)`` says whether anything was.
-    identity: settings that a checkpoint must share to be resumed; those of recipe, loss, space and seed unless given.
-    checkpoint_seconds: how often to save; 0 saves after every step.
+        them from epoch to epoch. Ctrl-C takes effect after the current step, which is kept.
+        ``Checkpoint.exists(run_dir)`` says whether there is a checkpoint.
+    identity
+        Settings that a checkpoint must share to be resumed; those of recipe, loss, space and seed unless given.
+    checkpoint_seconds
+        How often to save; 0 saves after every step.
+    logger
+        Of Lightning, for the figures of each epoch.
+    progress
+        Show a bar on a terminal.
 
-    The global generators are left as they were found.
+    Returns
+    -------
+    FitResult
+        The history and the time.
+
+    Raises
+    ------
+    DivergedError
+        Where the loss is no longer finite.
+    CheckpointError
+        Where the checkpoint in ``run_dir`` is damaged or belongs to another run.
+
+    Examples
+    --------
+    >>> from lossdial.losses import VSLoss
+    >>> from lossdial.models import build_model
+    >>> x, y = torch.randn(64, 3), torch.arange(64) % 4 // 3
+    >>> loss, recipe = VSLoss(beta=3.0), Recipe(epochs=2)
+    >>> model = build_model(None, None, loss.default_space(), x, seed=0)
+    >>> fit(model, loss, recipe.batches(x, y), recipe, progress=False).steps
+    2
     """
     for space in model.spaces:
         loss.check_space(space)
@@ -92,7 +134,10 @@ def fit(
     warn_of_empty_batches(batches)
     fabric = fabric or environment.make_fabric("cpu")
     if fabric.strategy.precision.precision == "16-mixed":
-        raise ValueError("float16 scaling cannot be used with step(closure); use precision='bf16-mixed' or '32-true'.")
+        remedy = "Use {precision='bf16-mixed'} or '32-true'."
+        raise InputError(
+            "precision", "cannot be float16, whose scaling does not work with step(closure)", remedy=remedy
+        )
     optimizer = optimizer or recipe.optimizer.build(model)
     for group in optimizer.param_groups:
         group.setdefault("initial_lr", group["lr"])
@@ -248,7 +293,7 @@ class _Run:
 
     def _due(self) -> bool:
         late = time.monotonic() - self.saved >= self.checkpoint_seconds
-        return self.run_dir is not None and (late or self.stop.wanted)
+        return self.run_dir is not None and (late or self.stop.pressed)
 
     def _save(self, epoch: int, batch: int) -> None:
         if self.run_dir is None or not self.fabric.is_global_zero:
@@ -269,26 +314,28 @@ class _Run:
         ).save(self.run_dir)
 
     def _resume(self) -> tuple[int, int, dict[str, Any] | None]:
-        """Where to go on: epoch, batch, and the random state there."""
-        found = Checkpoint.load(self.run_dir, self.identity, self.fabric.device) if self.run_dir is not None else None
+        """Where to resume: epoch, batch, and the random state there."""
+        checkpoint = (
+            Checkpoint.load(self.run_dir, self.identity, self.fabric.device) if self.run_dir is not None else None
+        )
         if self.run_dir is not None and self.fabric.is_global_zero and (self.run_dir / "log.jsonl").exists():
-            rows = found.history if found is not None else []  # rows after the checkpoint will come again
+            rows = checkpoint.history if checkpoint is not None else []  # rows after the checkpoint will come again
             (self.run_dir / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        if found is None:
+        if checkpoint is None:
             return 0, 0, None
         try:
-            self.model.load_state_dict(found.model)
-            self.step.optimizer.load_state_dict(found.optimizer)
-            if self.ema is not None and found.ema is not None:
-                self.ema.load_state_dict(found.ema)
+            self.model.load_state_dict(checkpoint.model)
+            self.step.optimizer.load_state_dict(checkpoint.optimizer)
+            if self.ema is not None and checkpoint.ema is not None:
+                self.ema.load_state_dict(checkpoint.ema)
         except (RuntimeError, ValueError, KeyError) as error:
             raise CheckpointError(
                 f"the checkpoint in {self.run_dir} belongs to another model or optimiser: {error} "
                 "Train into another folder, or delete the checkpoint to start anew."
             ) from error
-        self.history, self.loss_sum, self.before = found.history, found.loss_sum, found.seconds
-        self.step.diverged.update(found.diverged)
-        return found.epoch, found.batch, found.random if found.batch else None
+        self.history, self.loss_sum, self.before = checkpoint.history, checkpoint.loss_sum, checkpoint.seconds
+        self.step.diverged.update(checkpoint.diverged)
+        return checkpoint.epoch, checkpoint.batch, checkpoint.random if checkpoint.batch else None
 
 
 def _identity(model: Network, loss: ConditionalLoss, recipe: Recipe, seed: int) -> dict[str, Any]:

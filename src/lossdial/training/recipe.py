@@ -1,7 +1,9 @@
-"""How to train, as values: the optimiser, and the recipe around it."""
+"""How to train, as values: optimiser, schedule, recipe, and presets for images."""
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
@@ -11,18 +13,22 @@ from torch import Tensor, nn
 from lossdial.base.errors import InputError
 from lossdial.models import EfficientNetLite0, FrozenEncoder, TimmBackbone, build_backbone, seeded_weights
 from lossdial.training.batches import ArrayBatches, Augment
-from lossdial.training.muon import build_muon
-from lossdial.training.optimizers import SAM, Cosine, Schedule, Steps
+from lossdial.training.optimizers import SAM, build_muon
 
 __all__ = [
     "CIFAR_AUGMENT",
     "FROZEN",
     "IMAGES",
     "RESNEXT",
+    "Cosine",
+    "Flat",
     "LamPer",
     "OptimizerConfig",
     "Preset",
     "Recipe",
+    "Schedule",
+    "Steps",
+    "Triangle",
     "small_resnet",
 ]
 
@@ -56,21 +62,19 @@ class OptimizerConfig:
 
     def __post_init__(self) -> None:
         if self.name not in ("sgd", "adam", "adamw", "muon"):
-            raise ValueError(f"name must be 'sgd', 'adam', 'adamw' or 'muon'; got {self.name!r}.")
+            raise InputError("name", "must be 'sgd', 'adam', 'adamw' or 'muon'", got=self.name)
         if self.name == "muon" and self.weight_decay:
             problem = "must be 0 with 'muon', which holds the norm of every filter fixed"
             raise InputError("weight_decay", problem, got=self.weight_decay)
         if not self.lr > 0:
-            raise ValueError(f"lr must be greater than 0; got {self.lr}.")
+            raise InputError("lr", "must be greater than 0", got=self.lr)
 
     def build(self, model: nn.Module) -> torch.optim.Optimizer:
         """The optimiser over every parameter of the model that asks for a gradient."""
         parameters = [p for p in model.parameters() if p.requires_grad]
         if not parameters:
-            raise ValueError(
-                "there is nothing to train: no parameter of the model asks for a gradient. A path is solved, not "
-                "trained; use fit_exact() or refit_head()."
-            )
+            problem = "has nothing to train: no parameter of it asks for a gradient"
+            raise InputError("model", problem, remedy="A path is solved, not trained; use fit_exact() or refit_head().")
         base = build_muon(model, self.lr) if self.name == "muon" else self.build_base(parameters)
         return base if self.sam_rho is None else SAM(base, self.sam_rho, model)
 
@@ -81,6 +85,130 @@ class OptimizerConfig:
             return torch.optim.SGD(parameters, self.lr, self.momentum, weight_decay=self.weight_decay, fused=True)
         rule = torch.optim.Adam if self.name == "adam" else torch.optim.AdamW
         return rule(parameters, self.lr, weight_decay=self.weight_decay, fused=True)
+
+
+@dataclass(frozen=True)
+class Schedule(ABC):
+    """The factor on the learning rate at a fractional epoch.
+
+    Parameters
+    ----------
+    warmup
+        The number of epochs over which the factor rises linearly from 0.
+    """
+
+    warmup: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.warmup >= 0:
+            raise InputError("warmup", "must be at least 0 epochs", got=self.warmup)
+
+    def __call__(self, epoch: float, epochs: int) -> float:
+        ramp = min(1.0, epoch / self.warmup) if self.warmup else 1.0
+        return ramp * self._factor(epoch, epochs)
+
+    @abstractmethod
+    def _factor(self, epoch: float, epochs: int) -> float: ...
+
+
+@dataclass(frozen=True)
+class Flat(Schedule):
+    """The same learning rate throughout.
+
+    Examples
+    --------
+    >>> Flat(warmup=2)(1.0, 10)
+    0.5
+    """
+
+    def _factor(self, epoch: float, epochs: int) -> float:  # noqa: ARG002 (one signature for every schedule)
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Steps(Schedule):
+    """Multiplied by ``factor`` at each milestone.
+
+    Parameters
+    ----------
+    milestones
+        Epochs.
+    factor
+        Applied once for each milestone that has passed.
+
+    Examples
+    --------
+    >>> # The paper's recipe for CIFAR
+    >>> schedule = Steps(milestones=(400, 450), factor=0.01)
+    >>> [0.1 * schedule(e, 500) for e in (399, 400, 450)]
+    [0.1, 0.001, 1e-05]
+    """
+
+    milestones: tuple[float, ...] = ()
+    factor: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.factor > 0:
+            raise InputError("factor", "must be greater than 0", got=self.factor)
+
+    def _factor(self, epoch: float, epochs: int) -> float:  # noqa: ARG002 (one signature for every schedule)
+        return float(self.factor ** sum(epoch >= m for m in self.milestones))
+
+
+@dataclass(frozen=True)
+class Cosine(Schedule):
+    """Half a cosine from 1 down to ``floor`` over the whole run.
+
+    Examples
+    --------
+    >>> round(Cosine()(5, 10), 3)
+    0.5
+    """
+
+    floor: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.floor <= 1:
+            raise InputError("floor", "must lie in [0, 1], a share of the learning rate", got=self.floor)
+
+    def _factor(self, epoch: float, epochs: int) -> float:
+        return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * min(1.0, epoch / epochs))) / 2
+
+
+@dataclass(frozen=True)
+class Triangle(Schedule):
+    """A straight rise to 1 over the first share of the run, then a straight fall to ``floor``.
+
+    Parameters
+    ----------
+    peak
+        The share of the run at which the factor is 1.
+    floor
+        The factor at the end, and at the start.
+
+    Examples
+    --------
+    >>> schedule = Triangle(peak=0.2, floor=0.03)
+    >>> [round(schedule(epoch, 10), 3) for epoch in (0, 1, 2, 6, 10)]
+    [0.03, 0.515, 1.0, 0.515, 0.03]
+    """
+
+    peak: float = 0.2
+    floor: float = 0.03
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.peak < 1:
+            raise InputError("peak", "must lie between 0 and 1, a share of the run", got=self.peak)
+        if not 0 <= self.floor <= 1:
+            raise InputError("floor", "must lie in [0, 1], a share of the learning rate", got=self.floor)
+
+    def _factor(self, epoch: float, epochs: int) -> float:
+        done = min(1.0, epoch / epochs)
+        height = done / self.peak if done < self.peak else (1 - done) / (1 - self.peak)
+        return self.floor + (1 - self.floor) * height
 
 
 @dataclass(frozen=True)
@@ -108,7 +236,7 @@ class Recipe:
         Random crops and flips of images. None: the images as they are.
     positives
         The share of every batch that is positive, such as 0.25: the rare class comes round more often, weighted so that
-        the loss stays the same on average. None: as many as chance brings.
+        the loss stays the same on average. None: left to chance.
     """
 
     epochs: int = 50
@@ -123,17 +251,18 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if self.epochs < 1:
-            raise ValueError(f"epochs must be at least 1; got {self.epochs}.")
+            raise InputError("epochs", "must be at least 1", got=self.epochs)
         if self.batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1; got {self.batch_size}.")
+            raise InputError("batch_size", "must be at least 1", got=self.batch_size)
         if self.clip_norm is not None and not self.clip_norm > 0:
-            raise ValueError(f"clip_norm must be greater than 0; got {self.clip_norm}. None turns clipping off.")
+            raise InputError("clip_norm", "must be greater than 0", got=self.clip_norm, remedy="None: no clipping.")
         if self.ema_decay is not None and not 0 < self.ema_decay < 1:
-            raise ValueError(f"ema_decay must lie in (0, 1); got {self.ema_decay}. None turns the average off.")
+            raise InputError("ema_decay", "must lie in (0, 1)", got=self.ema_decay, remedy="None: no average.")
         if self.lam_per not in ("batch", "sample"):
-            raise ValueError(f"lam_per must be 'batch' or 'sample'; got {self.lam_per!r}.")
+            raise InputError("lam_per", "must be 'batch' or 'sample'", got=self.lam_per)
         if self.positives is not None and not 0 < self.positives < 1:
-            raise ValueError(f"positives must lie between 0 and 1; got {self.positives}. None leaves it to chance.")
+            remedy = "None leaves it to chance."
+            raise InputError("positives", "must lie between 0 and 1", got=self.positives, remedy=remedy)
 
     def batches(self, x: Tensor, y: Tensor, weight: Tensor | None = None) -> ArrayBatches:
         """Arrays as :func:`fit` takes them: in this recipe's batches, augmented as it says."""
@@ -169,7 +298,7 @@ class Preset:
         """
         name = self.backbone["name"]
         if weights is not None and name != "timm":
-            raise ValueError(f"weights are for a network of timm; this preset's backbone is {name}.")
+            raise InputError("weights", f"are for a network of timm; this preset's backbone is {name}")
         with seeded_weights(seed):
             if name == "timm":
                 return TimmBackbone(self.backbone["model"], pretrained=weights is None, weights=weights)

@@ -1,29 +1,36 @@
-"""One step of training: the loss of every member, its gradient, and what to do when it is no longer a number."""
+"""One step of training: the loss of every member with its ridge, the gradient, and losses that are not finite."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
+from torch.nn.functional import softplus
 from torch.nn.utils import clip_grad_norm_, get_total_norm
 from torch.optim import Optimizer
+from torch.utils.data import DataLoader
 
+from lossdial.base.errors import InputError
 from lossdial.losses import ConditionalLoss
-from lossdial.models import Network, SettingsStack
+from lossdial.models import ConditionalClassifier, Head, Network, SettingsStack
 from lossdial.spaces import Lam
-from lossdial.training.batches import Batch
-from lossdial.training.ridge import Ridge
+from lossdial.training.batches import ArrayBatches, Batch
 
 __all__ = [
     "DivergedError",
     "Forward",
     "Parts",
     "Place",
+    "Ridge",
     "Step",
     "member_losses",
+    "standing_lam",
 ]
 
 
@@ -35,7 +42,7 @@ class Parts:
 
     @classmethod
     def of(cls, model: nn.Module, among: Iterable[Tensor] | None = None) -> Parts:
-        """The parts of a network, or those of ``among`` that are its; any other module is one part."""
+        """The parts of a network, restricted to ``among``; any other module is one part."""
         known = None if among is None else {id(p) for p in among}
         parameters = [p for p in model.parameters() if known is None or id(p) in known]
         if not isinstance(model, Network) or model.head.members == 1:
@@ -45,7 +52,7 @@ class Parts:
         return cls((p for p in parameters if id(p) not in apart), own, model.head.members)
 
     def norms(self) -> tuple[Tensor, Tensor]:
-        """The norm () for the shared parameters, and those (k,) for the members' own."""
+        """The norm () by which the shared parameters are scaled, and those (k,) of the members' own."""
         shared, own = _gradients(self._shared), _gradients(self._own)
         if not own:
             total = get_total_norm([gradient for _, gradient in shared])
@@ -119,7 +126,7 @@ def member_losses(loss: ConditionalLoss, logits: Tensor, y: Tensor, lam: Lam) ->
 
 
 class Forward(nn.Module):
-    """What training calls, as the forward of a module: Fabric, DDP and autocast know no other."""
+    """The function that training calls, as the forward of a module: Fabric, DDP and autocast need one."""
 
     def __init__(self, model: Network, logits: Callable[[Tensor, Tensor], Tensor]) -> None:
         super().__init__()
@@ -127,6 +134,49 @@ class Forward(nn.Module):
 
     def forward(self, x: Tensor, code: Tensor) -> Tensor:
         return self._logits(x, code)
+
+
+@dataclass(frozen=True)
+class Ridge:
+    r"""What the ridge adds to a mean loss: :math:`f\,(\|w_+\|^2 + \|w_-\|^2) / (C n)` for the weights at λ.
+
+    At its minimum over the part that both logits share, ‖w₊‖² + ‖w₋‖² is half of ‖w₊ − w₋‖². With f the factor by
+    which the loss at its neutral λ differs from cross entropy, that is scikit-learn's ``LogisticRegression(C)``,
+    divided by n·C.
+
+    total: n, the sum of the samples' weights.
+    """
+
+    factor: float
+    total: float
+
+    @classmethod
+    def of(cls, model: Network, loss: ConditionalLoss, batches: ArrayBatches | DataLoader[Any]) -> Ridge | None:
+        """The ridge of the model's space; None where it has no such coordinate."""
+        if not any("ridge" in space.names for space in model.spaces):
+            return None
+        if not model.head.foldable:
+            problem = (
+                f"has a ridge, a penalty on the weights of a head that folds at each λ; {model.head.config} does not"
+            )
+            remedy = (
+                "Use PolynomialConfig() or FiLMConfig(widths=()), or take ridge out of the space and set weight_decay."
+            )
+            raise InputError("space", problem, remedy=remedy)
+        if loss.ridge_factor is None:
+            raise InputError("space", f"has a ridge, for which {type(loss).__name__} has no ridge_factor; leave it out")
+        if isinstance(batches, ArrayBatches):
+            return cls(loss.ridge_factor, batches.total)
+        if not isinstance(batches.dataset, Sized):
+            problem = "must have a dataset with a length: a ridge needs the number of samples"
+            raise InputError("batches", problem)
+        return cls(loss.ridge_factor, float(len(batches.dataset)))
+
+    def __call__(self, head: Head, lam: Lam, code: Tensor) -> Tensor:
+        """To be added to the members' mean losses (k,), at one λ each or one per sample."""
+        norms = head.squared_norms(code)  # (k,) or (k, n)
+        share = norms * (self.factor / self.total) / 10 ** lam["ridge"].to(norms)
+        return share.mean(1) if share.dim() == 2 else share
 
 
 @dataclass
@@ -144,14 +194,14 @@ class Step:
     clip_norm: float | None
     world: int
     ridge: Ridge | None = None
-    #: of a stack, by member: why it has been left behind
+    #: of a stack, by member: why it is no longer trained
     diverged: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._parts = Parts.of(self.model)
 
     def __call__(self, batch: Batch, lam: Lam, code: Tensor, size: int | None, place: Place) -> float:
-        """Move the weights; the mean loss before. ``size``: samples of the batch over all processes, where known."""
+        """Move the weights and return the mean loss before; ``size``: samples of the batch over all processes."""
 
         def closure() -> float:
             self.optimizer.zero_grad()
@@ -173,7 +223,7 @@ class Step:
         return float(self.optimizer.step(closure))
 
     def _check(self, means: list[float], lam: Lam, place: Place) -> float:
-        """The mean over the members that are still there; in a stack those that diverge now are noted."""
+        """The mean over the members that have not diverged; in a stack, those that diverge now are noted."""
         for i, value in enumerate(means):
             if math.isfinite(value) or i in self.diverged:
                 continue
@@ -191,3 +241,49 @@ class Step:
         shown = f"λ = {lam}" if lam.shape == () else "a λ for each sample"
         rate = self.optimizer.param_groups[0]["lr"]
         return f"the loss became {value} at {place} with {shown} and learning rate {rate:.3g}"
+
+
+def standing_lam(
+    model: ConditionalClassifier,
+    loss: ConditionalLoss,
+    features: Tensor,
+    y: ArrayLike | Tensor,
+    sample_weight: ArrayLike | Tensor | None = None,
+    values: int = 25,
+) -> Lam:
+    """The λ of a model that is not tuned: cross entropy, and the ridge of the least log loss on held-out data.
+
+    Parameters
+    ----------
+    model
+        A trained model.
+    loss
+        The loss that it was trained with.
+    features
+        (n, c), as ``model.embed`` gives them, of data that took no part in training.
+    y
+        Their labels, 0 or 1.
+    sample_weight
+        How much each counts.
+    values
+        The number of ridges that are tried.
+
+    Returns
+    -------
+    Lam
+        One λ.
+    """
+    space = model.space
+    point = space.nearest(loss.neutral)
+    if "ridge" not in space.free:
+        return point
+    ridges = np.linspace(*space.bounds("ridge"), values).round(7)
+    lams = Lam(space.names, point.values.repeat(values, 1))
+    lams.values[:, space.names.index("ridge")] = torch.from_numpy(ridges).to(lams.values)
+    with torch.no_grad():
+        margins = model.margins(features, lams.to(features.device)).double()  # (n, values)
+    sign = 1 - 2 * torch.as_tensor(np.asarray(y) if not isinstance(y, Tensor) else y).to(margins)
+    losses = softplus(margins * sign[:, None])
+    if sample_weight is not None:
+        losses = losses * torch.as_tensor(np.asarray(sample_weight)).to(margins)[:, None]
+    return lams.at(int(losses.sum(0).argmin()))

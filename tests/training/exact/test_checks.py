@@ -14,7 +14,7 @@ Y = np.arange(40) % 4 == 0
 
 @pytest.mark.parametrize("C", [0.0, -1.0, np.nan, np.inf])
 def test_c_must_be_positive(C: float) -> None:
-    with pytest.raises(ValueError, match=r"C must be a positive number; got .* ridge is log₁₀ C"):
+    with pytest.raises(ValueError, match="C must be a positive number"):
         Exact(C=C)
 
 
@@ -36,11 +36,16 @@ def test_settings_that_mean_nothing_are_refused(changes: dict, message: str) -> 
 @pytest.mark.parametrize(
     ("loss", "space", "exact", "message"),
     [
-        (MultiClassVSLoss([9, 1]), Space(gamma=Constant(0), tau=Constant(0)), Exact(), "fit_exact solves VSLoss and F"),
-        (MultiClassVSLoss([9, 1]), VS, Exact(), "fit_exact solves VSLoss and FocalLoss; got MultiClassVSLoss"),
+        (
+            MultiClassVSLoss([9, 1]),
+            Space(gamma=Constant(0), tau=Constant(0)),
+            Exact(),
+            "loss must be a VSLoss or a FocalLoss",
+        ),
+        (MultiClassVSLoss([9, 1]), VS, Exact(), "loss must be a VSLoss or a FocalLoss"),
         (FocalLoss(), VS, Exact(), "FocalLoss has no hyperparameter 'gamma'"),
         (VSLoss(9.0), Space(gamma=Constant(0), ridge=RIDGE), Exact(), "VSLoss needs 'tau' in its λ"),
-        (VSLoss(9.0), VS, Exact(C=1.0), "C=1 is given, and the space has a ridge of its own"),
+        (VSLoss(9.0), VS, Exact(C=1.0), r"C cannot be given where the space has a ridge of its own, Linear\(-2,"),
         (
             VSLoss(9.0),
             Space(gamma=Constant(0), tau=Constant(0), ridge=Linear(0.001, 1000, 1e-3)),
@@ -51,7 +56,7 @@ def test_settings_that_mean_nothing_are_refused(changes: dict, message: str) -> 
             FocalLoss(),
             Space(alpha=Linear(0, 0.9, 1), phi=Constant(0), ridge=RIDGE),
             Exact(),
-            r"alpha must lie between 0 and 1, which are none.* draws it from \[0, 0.9\]",
+            "alpha must lie strictly between 0 and 1: at the ends one class has no",
         ),
     ],
 )
@@ -66,13 +71,13 @@ FOCAL = Space(alpha=Linear(0.1, 0.9, 1.25), phi=Constant(0), ridge=RIDGE)
 @pytest.mark.parametrize(
     ("loss", "space", "exact", "message"),
     [
-        (VSLoss(5.0), VS, Exact(ridges=10**9), r"got 1,000,000,000 ridges\. Ask for fewer ridges: between"),
-        (FocalLoss(), FOCAL, Exact(ridges=3000, alphas=400), "got 3,000 ridges × 400 alphas = 1,200,000. Ask for"),
+        (VSLoss(5.0), VS, Exact(ridges=10**9), "exact may have up to 100,000 nodes"),
+        (FocalLoss(), FOCAL, Exact(ridges=3000, alphas=400), "exact may have up to 100,000 nodes"),
         (
             FocalLoss(),
             Space(alpha=Linear(0.1, 0.9, 1.25), phi=Linear(0, 1, 1)),
             Exact(alphas=1000, phis=101),
-            "up to 100,000 nodes; got 1,000 alphas × 101 phis = 101,000. Ask for fewer alphas or phis: between nodes a",
+            "exact may have up to 100,000 nodes",
         ),
     ],
 )

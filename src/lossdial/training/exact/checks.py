@@ -1,4 +1,4 @@
-"""What a solve is given, looked at before anything is computed."""
+"""The inputs of a solve, checked before anything is computed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from lossdial.base.errors import InputError
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
 from lossdial.spaces import Constant, Linear, Space
 from lossdial.training.exact.problem import Features
@@ -32,14 +33,26 @@ _MOST = 100_000  # nodes of a path: each keeps weights of its own, and is read a
 
 @dataclass(frozen=True)
 class Exact:
-    """How a path is solved: where nodes lie, and how exactly. Nothing here is random, and nothing needs a search.
+    """How a path is solved: where nodes lie, and how exactly. Nothing is random, and nothing needs a search.
 
-    ridges: nodes of log₁₀ C; None for two in each decade of the space's range.
-    alphas, phis: nodes of the class weight α and of the focus φ, where the space lets them vary; up to 100,000 in all.
-    tol: the largest entry that the gradient of a node's mean loss, ridge included, may keep; scikit-learn's ``tol``.
-    max_iterations: for each node, and for each step of φ on the way to it. A node that stops short is named in a
-        warning, with its gradient's norm.
-    C: the strength of the ridge, as scikit-learn's, where the space has no ``ridge``; None for no ridge at all.
+    Parameters
+    ----------
+    ridges
+        Nodes of log₁₀ C; None for two in each decade of the space's range.
+    alphas, phis
+        Nodes of the class weight α and of the focus φ, where they vary in the space; up to 100,000 in all.
+    tol
+        The largest entry that the gradient of a node's mean loss, ridge included, may keep; scikit-learn's ``tol``.
+    max_iterations
+        For each node, and for each step of φ on the way to it. A node that stops short is named in a warning, with
+        its gradient's norm.
+    C
+        The strength of the ridge, as scikit-learn's, where the space has no ``ridge``; None for no ridge at all.
+
+    Examples
+    --------
+    >>> Exact(ridges=25, tol=1e-9).phis
+    4
     """
 
     ridges: int | None = None
@@ -55,43 +68,36 @@ class Exact:
             if value is None and name == "ridges":
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(f"{name} must be a whole number of at least {least}; got {value!r}.")
+                raise InputError(name, f"must be a whole number of at least {least}", got=value)
         if not (math.isfinite(self.tol) and self.tol > 0):
-            raise ValueError(f"tol must be a positive number, such as 1e-6; got {self.tol}.")
+            raise InputError("tol", "must be a positive number, such as 1e-6", got=self.tol)
         if self.C is not None and not (math.isfinite(self.C) and self.C > 0):
-            raise ValueError(
-                f"C must be a positive number; got {self.C}. It divides the ridge: a small C is a strong one. "
-                "None is no ridge. In a space, ridge is log₁₀ C, which may be negative."
-            )
+            remedy = "A small C is a strong ridge; None is no ridge. The ridge of a space is log₁₀ C."
+            raise InputError("C", "must be a positive number", got=self.C, remedy=remedy)
 
 
 def checked_space(loss: ConditionalLoss, space: Space, exact: Exact) -> Space:
     """The space with a ridge in it where ``exact.C`` gives one; refused where the loss cannot be solved over it."""
     if not isinstance(loss, (VSLoss, FocalLoss)):
-        raise ValueError(
-            f"fit_exact solves VSLoss and FocalLoss; got {type(loss).__name__}. Train any other loss with fit()."
-        )
+        problem = f"must be a VSLoss or a FocalLoss to be solved exactly; got a {type(loss).__name__}"
+        raise InputError("loss", problem, remedy="Train any other loss with fit().")
     loss.check_space(space)
     if "ridge" in space.names:
         low, high = space.bounds("ridge")
         if max(abs(low), abs(high)) > _WIDEST:
-            raise ValueError(
-                f"ridge must lie in [{-_WIDEST:g}, {_WIDEST:g}]: it is log₁₀ C, so that 3 means C = 1,000; "
-                f"the space draws it from [{low:g}, {high:g}]."
-            )
+            legal = f"must lie in [{-_WIDEST:g}, {_WIDEST:g}]: it is log₁₀ C, so that 3 means C = 1,000"
+            raise InputError("ridge", f"{legal}; the space draws it from [{low:g}, {high:g}]")
         if exact.C is not None:
-            raise ValueError(
-                f"C={exact.C:g} is given, and the space has a ridge of its own, {space['ridge']!r}; use one of the two."
-            )
+            problem = f"cannot be given where the space has a ridge of its own, {space['ridge']!r}"
+            raise InputError("C", problem, got=exact.C)
     elif exact.C is not None:
         space = Space(**{name: space[name] for name in space.names}, ridge=Constant(math.log10(exact.C)))
     if isinstance(loss, FocalLoss):
         low, high = space.bounds("alpha")
         if low <= 0 or high >= 1:
-            raise ValueError(
-                f"alpha must lie between 0 and 1, which are none: there one class has no weight, and no bias is best; "
-                f"the space draws it from [{low:g}, {high:g}]. Use alpha=Linear(0.1, 0.9, 1.25)."
-            )
+            legal = "must lie strictly between 0 and 1: at the ends one class has no weight, and no bias is best"
+            remedy = "Use alpha=Linear(0.1, 0.9, 1.25)."
+            raise InputError("alpha", f"{legal}; the space draws it from [{low:g}, {high:g}]", remedy=remedy)
     return space
 
 
@@ -100,48 +106,44 @@ def check_nodes(counts: Mapping[str, int]) -> None:
     nodes = math.prod(counts.values())
     if nodes > _MOST:
         product = " × ".join(f"{count:,} {name}" for name, count in counts.items())
-        raise ValueError(
-            f"a path may have up to {_MOST:,} nodes; got {product}{f' = {nodes:,}' if len(counts) > 1 else ''}. "
-            f"Ask for fewer {' or '.join(counts)}: between nodes a path interpolates."
-        )
+        total = f" = {nodes:,}" if len(counts) > 1 else ""
+        remedy = f"Use fewer {' or '.join(counts)}: between nodes a path interpolates."
+        raise InputError("exact", f"may have up to {_MOST:,} nodes; got {product}{total}", remedy=remedy)
 
 
 def checked_features(features: Features | ArrayLike) -> Features:
     """Features (n, c) of some floating type, finite, with something to learn from."""
-    found: Features = features if isinstance(features, (Tensor, np.ndarray)) else np.asarray(features)
-    kind = found.dtype.is_floating_point if isinstance(found, Tensor) else np.issubdtype(found.dtype, np.floating)
+    matrix: Features = features if isinstance(features, (Tensor, np.ndarray)) else np.asarray(features)
+    kind = matrix.dtype.is_floating_point if isinstance(matrix, Tensor) else np.issubdtype(matrix.dtype, np.floating)
     if not kind:
-        found = found.float() if isinstance(found, Tensor) else found.astype(np.float32)
-    if found.ndim != 2 or 0 in found.shape:
-        raise ValueError(f"features must have shape (n, c), one row per sample; got {tuple(found.shape)}.")
+        matrix = matrix.float() if isinstance(matrix, Tensor) else matrix.astype(np.float32)
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise InputError("features", "must have shape (n, c), one row per sample", got=tuple(matrix.shape))
     low = high = None
-    for start in range(0, len(found), 65536):  # one part at a time: it may be a file
-        rows = found[start : start + 65536]
+    for start in range(0, len(matrix), 65536):  # one part at a time: it may be a file
+        rows = matrix[start : start + 65536]
         part = rows if isinstance(rows, Tensor) else torch.from_numpy(np.array(rows))
         smallest, largest = part.amin(0), part.amax(0)
         if not bool((smallest.isfinite() & largest.isfinite()).all()):
             row, column = (~part.isfinite()).nonzero()[0].tolist()
-            raise ValueError(
-                f"features must be finite; row {start + row}, column {column} is {part[row, column].item()}."
-            )
+            value = part[row, column].item()
+            raise InputError("features", f"must be finite; row {start + row}, column {column} is {value}")
         low = smallest if low is None else torch.minimum(low, smallest)
         high = largest if high is None else torch.maximum(high, largest)
     if low is not None and high is not None and bool((low == high).all()):
-        raise ValueError(
-            f"features are constant: each of the {found.shape[1]} has one value, the same for every row. Look at the "
-            "columns or the network that they were computed from."
-        )
-    return found
+        problem = f"are constant: each of the {matrix.shape[1]} has one value, the same for every row"
+        raise InputError("features", problem, remedy="Check the columns or the network that they were computed from.")
+    return matrix
 
 
 def checked_labels(y: ArrayLike | Tensor, n: int) -> Tensor:
     """Labels (n,) as signs ±1 of float64."""
     labels = (y if isinstance(y, Tensor) else torch.as_tensor(_numbers(np.asarray(y)))).cpu()
     if labels.shape != (n,):
-        raise ValueError(f"y must have shape ({n},), one label per row of the features; got {tuple(labels.shape)}.")
+        raise InputError("y", f"must have shape ({n},), one label per row of the features", got=tuple(labels.shape))
     values = labels.unique().tolist()
     if sorted(values) != [0, 1]:
-        raise ValueError(f"y must hold both labels, 0 and 1; got {', '.join(map(str, values[:5]))}.")
+        raise InputError("y", f"must hold both labels, 0 and 1; got {', '.join(map(str, values[:5]))}")
     return 2 * labels.double() - 1
 
 
@@ -151,10 +153,9 @@ def _numbers(y: NDArray[Any]) -> NDArray[Any]:
         return y
     strange = [label for label in y.ravel().tolist() if not isinstance(label, (int, float, np.number, np.bool_))]
     if strange:
-        raise ValueError(
-            f"y must hold 0 and 1, or booleans; got {strange[0]!r}, of type {type(strange[0]).__name__}. Compare the "
-            "labels with the one that is looked for, as in np.asarray(y) == 'ill'."
-        )
+        problem = f"must hold 0 and 1, or booleans; got {strange[0]!r}, of type {type(strange[0]).__name__}"
+        remedy = "Compare the labels with the positive one, as in np.asarray(y) == 'ill'."
+        raise InputError("y", problem, remedy=remedy)
     return y.astype(np.float64)
 
 
@@ -162,24 +163,39 @@ def checked_weights(sample_weight: ArrayLike | Tensor | None, sign: Tensor) -> t
     """Weights (n,) of float64 that sum to one, and what they summed to."""
     if sample_weight is None:
         return torch.full_like(sign, 1 / len(sign)), float(len(sign))
-    given = sample_weight if isinstance(sample_weight, Tensor) else np.asarray(sample_weight)
-    weight = torch.as_tensor(given).double().cpu()
+    values = sample_weight if isinstance(sample_weight, Tensor) else np.asarray(sample_weight)
+    weight = torch.as_tensor(values).double().cpu()
     if weight.shape != sign.shape:
-        raise ValueError(f"sample_weight must have shape ({len(sign)},), as y; got {tuple(weight.shape)}.")
+        raise InputError("sample_weight", f"must have shape ({len(sign)},), as y", got=tuple(weight.shape))
     if not bool((weight.isfinite() & (weight >= 0)).all()):
-        raise ValueError("sample_weight must be finite and not negative.")
+        raise InputError("sample_weight", "must be finite and not negative")
     for label, of_class in ((1, sign > 0), (0, sign < 0)):
         if not bool((weight[of_class] > 0).any()):
-            raise ValueError(f"sample_weight is zero for every row with y = {label}; both classes are needed.")
+            problem = f"is zero for every row with y = {label}; both classes are needed"
+            raise InputError("sample_weight", problem)
     total = float(weight.sum())
     return weight / total, total
 
 
 def exact_space(loss: ConditionalLoss, low: float = -5.0, high: float = 0.0) -> Space:
-    """The coordinates that matter on fixed features: the ridge, log₁₀ C in [low, high], and a focal loss's α.
+    """The coordinates that matter on fixed features: the ridge, log₁₀ C, and a focal loss's α.
 
-    γ and τ of a VS loss are 0: they change nothing there that the ridge and a threshold do not.
+    γ and τ of a VS loss are 0: on fixed features the ridge and the threshold have the same effects.
 
+    Parameters
+    ----------
+    loss
+        A VS or focal loss.
+    low, high
+        The range of log₁₀ C.
+
+    Returns
+    -------
+    Space
+        For :func:`fit_exact`.
+
+    Examples
+    --------
     >>> exact_space(FocalLoss()).free
     ('alpha', 'ridge')
     """

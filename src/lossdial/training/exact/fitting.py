@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from lossdial.base.errors import warn
+from lossdial.base.errors import InputError, warn
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
 from lossdial.models import ConditionalClassifier, Network, PathConfig, PathHead
 from lossdial.spaces import Space
@@ -64,12 +64,33 @@ def fit_exact(
     products with the features; along the ridge each starts from its neighbours. φ > 0 is not convex: its nodes are
     stationary points, reached from φ = 0 step by step.
 
-    features: (n, c), a tensor or an array, which may be mapped from a file larger than memory. The head is of double
+    Parameters
+    ----------
+    features
+        (n, c), a tensor or an array, which may be mapped from a file larger than memory. The head is of double
         precision where they are, and of single precision otherwise; it reads features of either.
-    y: (n,) of 0 and 1.
-    exact: where nodes lie and how exactly they are solved.
-    device: where to compute; where the features are unless given.
+    y
+        (n,) of 0 and 1.
+    loss
+        A VS or focal loss.
+    space
+        λ, with a ``ridge``; see :func:`exact_space`.
+    exact
+        Where nodes lie and how exactly they are solved.
+    sample_weight
+        How much each row counts.
+    device
+        Where to compute; where the features are unless given.
+    progress
+        Show a bar on a terminal.
 
+    Returns
+    -------
+    ExactFit
+        The head, and how exactly each node was solved.
+
+    Examples
+    --------
     >>> from lossdial.losses import VSLoss
     >>> from lossdial.spaces import Constant, Linear
     >>> x, y = torch.randn(60, 3, generator=torch.Generator().manual_seed(0)), torch.arange(60) % 4 == 0
@@ -82,12 +103,12 @@ def fit_exact(
     exact = exact or Exact()
     solved_space = checked_space(loss, space, exact)
     config = _config(loss, solved_space, exact)
-    found = checked_features(features)
-    sign = checked_labels(y, len(found))
+    matrix = checked_features(features)
+    sign = checked_labels(y, len(matrix))
     weight, total = checked_weights(sample_weight, sign)
     if device is None:
-        device = found.device if isinstance(found, Tensor) else "cpu"
-    rows = Rows(found, sign, weight, torch.device(device), torch.float32)
+        device = matrix.device if isinstance(matrix, Tensor) else "cpu"
+    rows = Rows(matrix, sign, weight, torch.device(device), torch.float32)
     total = total if "ridge" in solved_space.names else math.inf  # an infinite C is no ridge
     walk = Walk(rows, config, exact, total, progress)
     if not walk.solve():
@@ -97,7 +118,7 @@ def fit_exact(
             "or choose C."
         )
         again = fit_exact(
-            found,
+            matrix,
             y,
             loss,
             space,
@@ -108,7 +129,7 @@ def fit_exact(
         )
         return replace(again, seconds=time.monotonic() - started)
     _warn_of_norms(walk, config, exact)
-    double = found.dtype in (torch.float64, np.dtype(np.float64))
+    double = matrix.dtype in (torch.float64, np.dtype(np.float64))
     head = config.build(rows.c, space.dim).to(rows.device, rows.precise if double else rows.dtype)
     head.weights.copy_(walk.theta[None, ..., :-1])
     head.biases.copy_(walk.theta[None, ..., -1])
@@ -126,18 +147,40 @@ def refit_head(
     sample_weight: ArrayLike | Tensor | None = None,
     progress: bool = False,
 ) -> ConditionalClassifier:
-    """A dial for any trained network: its features of x, computed once, and a new head from :func:`fit_exact`.
+    """Give any trained network a new head from :func:`fit_exact`, on its features of x, computed once.
 
-    The backbone is the given model's own, and is not trained; its head is left as it is.
+    The backbone is the model's own, and is not trained; the model's head is left as it is.
 
-    x: what the backbone reads, a tensor or an array; brought to the model's precision, unless images of type uint8.
+    Parameters
+    ----------
+    model
+        A trained network.
+    x
+        What the backbone reads, a tensor or an array; converted to the model's precision, unless images of type uint8.
+    y, loss, space, exact, sample_weight, progress
+        As in :func:`fit_exact`.
+
+    Returns
+    -------
+    ConditionalClassifier
+        The backbone with the new head.
+
+    Examples
+    --------
+    >>> from lossdial.losses import VSLoss
+    >>> from lossdial.models import build_model
+    >>> x, y, loss = torch.randn(60, 3), torch.arange(60) % 4 == 0, VSLoss(beta=3.0)
+    >>> model = build_model(None, None, loss.default_space(), x, seed=0)
+    >>> refit_head(model, x, y, loss, exact_space(loss)).space.free
+    ('ridge',)
     """
     if not isinstance(model, Network):
         came = f"the class {model.__name__}" if isinstance(model, type) else f"an object of type {type(model).__name__}"
-        raise ValueError(
-            f"model must be a trained ConditionalClassifier; got {came}. Give clf.bundle_.predictor.model of a fitted "
-            "estimator clf, or ConditionalClassifier(module, n_features, space) around any module that gives features."
+        remedy = (
+            "Give clf.bundle_.predictor.model of a fitted estimator clf, or ConditionalClassifier(module, n_features, "
+            "space) around any module that gives features."
         )
+        raise InputError("model", f"must be a trained ConditionalClassifier; got {came}", remedy=remedy)
     device = next(model.head.parameters()).device
     features = model.embed(_inputs(model, x), progress=progress)
     fit = fit_exact(features, y, loss, space, exact, sample_weight=sample_weight, device=device, progress=progress)
@@ -147,10 +190,10 @@ def refit_head(
 def _inputs(model: ConditionalClassifier, x: Tensor | ArrayLike) -> Tensor:
     """x as the backbone can read it; a tensor of whole numbers stays as it is, for they may be places in a table."""
     if not isinstance(x, Tensor):
-        given = np.asarray(x)
-        kept = given.dtype == np.uint8 or np.issubdtype(given.dtype, np.floating)
-        given = given if kept else given.astype(np.float32)
-        x = torch.from_numpy(given if given.flags.writeable else np.array(given))
+        array = np.asarray(x)
+        readable = array.dtype == np.uint8 or np.issubdtype(array.dtype, np.floating)
+        array = array if readable else array.astype(np.float32)
+        x = torch.from_numpy(array if array.flags.writeable else np.array(array))
     if not x.is_floating_point():
         return x
     parts = (*model.backbone.parameters(), *model.backbone.buffers(), *model.head.parameters())

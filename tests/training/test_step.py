@@ -1,3 +1,5 @@
+"""One step: norms and clipping by member, and the ridge."""
+
 import numpy as np
 import pytest
 import torch
@@ -6,13 +8,103 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
-from lossdial.models import FiLMConfig, Head, HeadConfig, PlainConfig, PolynomialConfig, SettingsStack, build_model
+from lossdial.models import (
+    MLP,
+    ConditionalClassifier,
+    FiLMConfig,
+    Head,
+    HeadConfig,
+    PlainConfig,
+    PolynomialConfig,
+    SettingsStack,
+    build_model,
+)
 from lossdial.spaces import Constant, Linear, Space
 from lossdial.training import ArrayBatches, Exact, OptimizerConfig, Recipe, fit, fit_exact, refit_head, standing_lam
-from lossdial.training.ridge import Ridge
+from lossdial.training.step import Parts, Ridge
+
+SPACE = VSLoss(4.0).default_space()
+
+
+def ensemble(members: int) -> ConditionalClassifier:
+    torch.manual_seed(0)
+    model = ConditionalClassifier(MLP(4, (3,)), 3, SPACE, FiLMConfig(hidden=5, members=members)).double()
+    for p in model.parameters():
+        p.grad = torch.randn_like(p) * 10
+    return model
+
+
+def square(parameters: list[nn.Parameter], member: int | None = None) -> float:
+    gradients = [p.grad.numpy() if member is None else p.grad[member].numpy() for p in parameters]
+    return float(sum((g**2).sum() for g in gradients))
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_norms_are_of_the_backbone_and_a_head_together(members: int) -> None:
+    model = ensemble(members)
+    backbone, head = list(model.backbone.parameters()), list(model.head.parameters())
+    shared, own = Parts.of(model).norms()
+    heads = [square(head, i) for i in range(members)]
+    np.testing.assert_allclose(shared, np.sqrt(square(backbone) + np.mean(heads)))
+    np.testing.assert_allclose(own.expand(members), [np.sqrt(square(backbone) + h) for h in heads])
+    model.backbone.requires_grad_(False)
+    for p in backbone:
+        p.grad = None
+    _, own = Parts.of(model).norms()
+    np.testing.assert_allclose(own.expand(members), np.sqrt(heads))
+
+
+def test_clipping_bounds_every_part_by_its_own_norm() -> None:
+    model = ensemble(3)
+    head = list(model.head.parameters())
+    for p in head:
+        p.grad[1] *= 1e-9  # as small as the bound allows
+    for p in model.backbone.parameters():
+        p.grad = None
+    before = [p.grad.clone() for p in head]
+    Parts.of(model).clip(0.5)
+    assert [np.sqrt(square(head, i)) for i in (0, 2)] == pytest.approx([0.5, 0.5], rel=1e-5)
+    for p, gradient in zip(head, before, strict=True):
+        assert torch.equal(p.grad[1], gradient[1])
+        cosine = nn.functional.cosine_similarity(p.grad[0].flatten(), gradient[0].flatten(), 0)
+        assert cosine.item() == pytest.approx(1)
+
+
+def test_a_gradient_that_is_no_number_stays_with_its_member() -> None:
+    model = ensemble(3)
+    for p in model.backbone.parameters():
+        p.grad = None
+    expected = [p.grad.clone() for p in model.head.parameters()]
+    for p in model.head.parameters():
+        p.grad[1] = torch.nan
+    Parts.of(model).clip(1e6)
+    for p, gradient in zip(model.head.parameters(), expected, strict=True):
+        assert torch.equal(p.grad[0], gradient[0])
+        assert torch.equal(p.grad[2], gradient[2])
+
+
+def test_climbing_moves_each_member_by_rho() -> None:
+    model = ensemble(3)
+    for p in model.backbone.parameters():
+        p.grad = None
+    moved = Parts.of(model).climb(0.1)
+    distance = sum((p - before).square().flatten(1).sum(1) for p, before in moved).sqrt()
+    torch.testing.assert_close(distance, torch.full((3,), 0.1, dtype=torch.float64))
+
+
+def test_only_what_the_optimiser_has_is_moved() -> None:
+    model = ensemble(1)
+    parts = Parts.of(model, among=list(model.head.parameters()))
+    moved = {id(p) for p, _ in parts.climb(0.1)}
+    assert moved == {id(p) for p in model.head.parameters()}
+
 
 RIDGE = Linear(-2, 0, 1 / 2)
+
+
 VS = Space(gamma=Constant(0), tau=Constant(0), ridge=RIDGE)
+
+
 FOCAL = Space(alpha=Constant(0.5), phi=Constant(0), ridge=RIDGE)
 
 
@@ -99,7 +191,7 @@ def test_n_is_the_sum_of_weights_or_the_size_of_the_loaders_data() -> None:
         def __iter__(self):
             return iter([])
 
-    with pytest.raises(ValueError, match="a ridge must know how many samples there are"):
+    with pytest.raises(ValueError, match="batches must have a dataset with a length: a ridge needs the number"):
         Ridge.of(model, VSLoss(5.0), DataLoader(Stream(), 10))
 
 
@@ -107,9 +199,7 @@ def test_a_head_that_does_not_fold_refuses_a_ridge() -> None:
     x, y, _ = problem()
     model = build_model(nn.Identity(), FiLMConfig(widths=(8,)), VS, x, seed=0)
     recipe = Recipe(1)
-    with pytest.raises(
-        ValueError, match=r"the space has a ridge, a penalty on the weights of a head that folds.*hidden"
-    ):
+    with pytest.raises(ValueError, match="space has a ridge, a penalty on the weights of a head that folds at"):
         fit(model, VSLoss(5.0), recipe.batches(x, y), recipe, progress=False)
 
 
