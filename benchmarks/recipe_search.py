@@ -10,8 +10,8 @@ cross entropy and VS at γ = 0.1, τ = 2, with the mean of an image's and its mi
 First round, on one seed: the recipe of airbench, and each of its settings changed by itself. Second round, on another
 seed too: the first recipe; the best two; the recipe that combines the best value of every setting; and, where the best
 rate is at an end of those tried, that recipe at half or twice the rate again. Last, the best of these at half and twice
-its rate. The best of all that both seeds have is the preset; a recipe that takes more than 40 s of the processor is left
-out. Rows are appended as they are done and skipped when the command is given again, so that an interrupted search
+its rate. The best of all that both seeds have is the preset; a recipe that takes more than 40 s of the processor is
+left out. Rows are appended as they are done and skipped when the command is given again, so that an interrupted search
 goes on.
 """
 
