@@ -23,8 +23,8 @@ _COEFFICIENTS: Final = (3.4445, -4.7750, 2.0315)  # of the quintic that brings s
 _STEPS: Final = 3
 _MOMENTUM: Final = 0.6  # of the filters
 _SGD_MOMENTUM: Final = 0.85
-# Rates of the other parts as shares of the filters': 0.0021 and 0.0136 at 0.24. airbench divides the logits by 9 and has
-# a rate 81 times as large for the head, which is the same step.
+# Rates of the other parts as shares of the filters': 0.0021 and 0.0136 at 0.24. airbench divides the logits by 9 and
+# has a rate 81 times as large for the head, which is the same step.
 _HEAD_SHARE: Final = 0.0021 / 0.24
 _BIAS_SHARE: Final = 0.0136 / 0.24
 _CONDITIONING_RATE: Final = 0.002  # of Adam, whose steps do not depend on the scale of anything else
