@@ -65,7 +65,7 @@ _CIFAR_FAST: Final = Preset(
     Recipe(
         9,
         batch_size=128,
-        optimizer=OptimizerConfig("muon", 0.24),
+        optimizer=OptimizerConfig("muon", 0.48),
         schedule=Triangle(peak=0.2, floor=0.03),
         augment=Augment(crop_padding=2, flip_horizontal="alternating", crop_fill="reflection"),
         positives=0.25,

@@ -131,11 +131,11 @@ _COEFFICIENTS: Final = (3.4445, -4.7750, 2.0315)  # of the quintic that brings s
 _STEPS: Final = 3
 _MOMENTUM: Final = 0.6  # of the filters
 _SGD_MOMENTUM: Final = 0.85
-# Rates of the other parts as shares of the filters': 0.0021, 0.0136 and 0.002 at 0.24. airbench divides the logits by 9
-# and has a rate 81 times as large for the head, which is the same step.
+# Rates of the other parts as shares of the filters': 0.0021 and 0.0136 at 0.24. airbench divides the logits by 9 and
+# has a rate 81 times as large for the head, which is the same step.
 _HEAD_SHARE: Final = 0.0021 / 0.24
 _BIAS_SHARE: Final = 0.0136 / 0.24
-_CONDITIONING_SHARE: Final = 0.002 / 0.24
+_CONDITIONING_RATE: Final = 0.002  # of Adam, whose steps do not depend on the scale of anything else
 
 
 def orthogonalized(matrix: Tensor, steps: int = _STEPS) -> Tensor:
@@ -291,7 +291,7 @@ def build_muon(model: nn.Module, lr: float) -> Together:
     model
         A network with convolutions.
     lr
-        The filters' rate. The head's linear maps have 0.0088 of it, biases 0.057, and FiLM's own layers 0.0083.
+        The filters' rate. The head's linear maps have 0.0088 of it, biases 0.057. Adam's rate is 0.002.
 
     Returns
     -------
@@ -318,5 +318,5 @@ def build_muon(model: nn.Module, lr: float) -> Together:
     if groups:
         optimizers.append(torch.optim.SGD(groups, lr, momentum=_SGD_MOMENTUM, nesterov=True, fused=True))
     if parts["conditioning"]:
-        optimizers.append(torch.optim.Adam(parts["conditioning"], lr * _CONDITIONING_SHARE, fused=True))
+        optimizers.append(torch.optim.Adam(parts["conditioning"], _CONDITIONING_RATE, fused=True))
     return Together(optimizers)

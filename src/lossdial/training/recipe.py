@@ -45,7 +45,8 @@ class OptimizerConfig:
         The update rule. ``muon`` moves filters by orthogonalised momentum, biases and the head by SGD, and FiLM's own
         layers by Adam; see :func:`~lossdial.training.muon.build_muon`.
     lr
-        The learning rate that the schedule scales; of ``muon``, the filters', of which all others are fixed shares.
+        The learning rate that the schedule scales; of ``muon``, the filters', of which those of SGD are fixed
+        shares.
     momentum
         Of SGD; the others ignore it.
     weight_decay

@@ -115,6 +115,7 @@ def claimed(store: Store, frame: pd.DataFrame) -> tuple[TextTable, ...]:
     from lossdial.base.progress import ProgressBar
     from lossdial_studies.against import RESAMPLES
     from lossdial_studies.claims import claim_tables, claims
+    from lossdial_studies.metric_claims import metric_claims, metric_table
 
     tables: list[TextTable] = []
     for (data, beta, preset, epochs), rows in frame.groupby(["data", "beta", "preset", "epochs"]):
@@ -124,7 +125,8 @@ def claimed(store: Store, frame: pd.DataFrame) -> tuple[TextTable, ...]:
                 bar.advance(done, {})
 
             found = claims(rows, store, advance=advance)
-        tables += claim_tables(found, f"{data}, β = {beta:g}, preset {preset}, {epochs} epochs")
+        about = f"{data}, β = {beta:g}, preset {preset}, {epochs} epochs"
+        tables += [*claim_tables(found, about), metric_table(metric_claims(rows), about)]
     return tuple(tables)
 
 
