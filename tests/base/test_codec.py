@@ -107,8 +107,8 @@ def test_a_reader_reads_fields() -> None:
     assert (READER.text("name"), READER.count("n"), READER.finite("rate")) == ("clinic", 3, 0.5)
     assert (READER.number("cut"), READER.optional("gone"), READER.flag("on")) == (-np.inf, None, True)
     assert (READER.finite_by_name("lam"), READER.items("rows")) == ({"tau": 1.0}, [{}])
-    assert READER.part("lam").finite("tau") == 1.0
-    assert READER.parts("rows")[0].where == "point: 'rows', entry 0"
+    assert READER.nested("lam").finite("tau") == 1.0
+    assert READER.nested_list("rows")[0].where == "point: 'rows', entry 0"
     assert READER.read("n", int) == READER.read("absent", int, 3) == 3
 
 
@@ -121,9 +121,9 @@ def test_a_reader_reads_fields() -> None:
         (lambda: READER.count("rate"), "point: 'rate' must be a whole number, 0 or more"),
         (lambda: READER.finite("cut"), "point: 'cut' must be finite"),
         (lambda: READER.finite("lam"), "point: 'lam' must be a number"),
-        (lambda: READER.part("name"), "point: 'name' must be an object of names and values"),
+        (lambda: READER.nested("name"), "point: 'name' must be an object of names and values"),
         (lambda: READER.items("name"), "point: 'name' must be a list"),
-        (lambda: READER.parts("rows")[0].text("x"), "point: 'rows', entry 0: 'x' is missing; there are none"),
+        (lambda: READER.nested_list("rows")[0].text("x"), "point: 'rows', entry 0: 'x' is missing; there are none"),
         (lambda: Reader([1], "point"), "point must be an object of names and values"),
     ],
 )

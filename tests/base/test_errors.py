@@ -18,7 +18,7 @@ def test_a_mistake_keeps_its_fields_and_each_face_spells_arguments_its_own_way()
     error = InputError("recall", "must be kept; see {subject_to}", got=[2.0], remedy="Give {confidence=0.95}.")
     assert (error.argument, error.problem, error.got) == ("recall", "must be kept; see {subject_to}", "[2.0]")
     assert str(error) == "recall must be kept; see subject_to; got [2.0]. Give confidence=0.95."
-    typed = error.told(lambda name, value: f"--{name.replace('_', '-')}" + ("" if value is None else f" {value}"))
+    typed = error.spelled(lambda name, value: f"--{name.replace('_', '-')}" + ("" if value is None else f" {value}"))
     assert typed == "--recall must be kept; see --subject-to; got [2.0]. Give --confidence 0.95."
 
 

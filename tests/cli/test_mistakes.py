@@ -296,4 +296,4 @@ def test_mistakes_in_a_file_of_scores(
     ],
 )
 def test_arguments_of_the_library_are_spelled_as_options(command: str, error: InputError, line: str) -> None:
-    assert error.told(commands()[command].spell) == line
+    assert error.spelled(commands()[command].spell) == line

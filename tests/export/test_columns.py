@@ -13,13 +13,13 @@ from onnx import helper
 
 from lossdial.data.encoder.table import TableCoder
 from lossdial.export.columns import encode, graph_columns
-from lossdial.export.nodes import ML_OPSET, OPSET, Nodes
+from lossdial.export.nodes import ML_OPSET, OPSET, GraphNodes
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
 def by_graph(encoder: TableCoder, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    graph = Nodes()
+    graph = GraphNodes()
     columns = graph_columns(encoder, ["point"])
     matrix, broken = encode(graph, columns)
     outputs = [helper.make_tensor_value_info(matrix, 1, None), helper.make_tensor_value_info(broken, 9, None)]
@@ -69,7 +69,7 @@ def test_categories_that_are_numbers() -> None:
 
 def test_a_number_that_is_none_marks_its_row() -> None:
     encoder = TableCoder().fit(pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 3.0]}))
-    graph, frame = Nodes(), {"a": np.array([1.0, np.inf, 1e300]), "b": np.array([1.0, 2.0, 3.0])}
+    graph, frame = GraphNodes(), {"a": np.array([1.0, np.inf, 1e300]), "b": np.array([1.0, 2.0, 3.0])}
     _, broken = encode(graph, graph_columns(encoder, []))
     outputs = [helper.make_tensor_value_info(broken, 9, None)]
     made = helper.make_graph(graph.nodes, "encoder", graph.inputs, outputs, graph.constants)

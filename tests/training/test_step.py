@@ -21,7 +21,7 @@ from lossdial.models import (
 )
 from lossdial.spaces import Constant, Linear, Space
 from lossdial.training import ArrayBatches, Exact, OptimizerConfig, Recipe, fit, fit_exact, refit_head, standing_lam
-from lossdial.training.step import Parts, Ridge
+from lossdial.training.step import ParameterGroups, Ridge
 
 SPACE = VSLoss(4.0).default_space()
 
@@ -43,14 +43,14 @@ def square(parameters: list[nn.Parameter], member: int | None = None) -> float:
 def test_norms_are_of_the_backbone_and_a_head_together(members: int) -> None:
     model = ensemble(members)
     backbone, head = list(model.backbone.parameters()), list(model.head.parameters())
-    shared, own = Parts.of(model).norms()
+    shared, own = ParameterGroups.of(model).norms()
     heads = [square(head, i) for i in range(members)]
     np.testing.assert_allclose(shared, np.sqrt(square(backbone) + np.mean(heads)))
     np.testing.assert_allclose(own.expand(members), [np.sqrt(square(backbone) + h) for h in heads])
     model.backbone.requires_grad_(False)
     for p in backbone:
         p.grad = None
-    _, own = Parts.of(model).norms()
+    _, own = ParameterGroups.of(model).norms()
     np.testing.assert_allclose(own.expand(members), np.sqrt(heads))
 
 
@@ -62,7 +62,7 @@ def test_clipping_bounds_every_part_by_its_own_norm() -> None:
     for p in model.backbone.parameters():
         p.grad = None
     before = [p.grad.clone() for p in head]
-    Parts.of(model).clip(0.5)
+    ParameterGroups.of(model).clip(0.5)
     assert [np.sqrt(square(head, i)) for i in (0, 2)] == pytest.approx([0.5, 0.5], rel=1e-5)
     for p, gradient in zip(head, before, strict=True):
         assert torch.equal(p.grad[1], gradient[1])
@@ -77,7 +77,7 @@ def test_a_gradient_that_is_no_number_stays_with_its_member() -> None:
     expected = [p.grad.clone() for p in model.head.parameters()]
     for p in model.head.parameters():
         p.grad[1] = torch.nan
-    Parts.of(model).clip(1e6)
+    ParameterGroups.of(model).clip(1e6)
     for p, gradient in zip(model.head.parameters(), expected, strict=True):
         assert torch.equal(p.grad[0], gradient[0])
         assert torch.equal(p.grad[2], gradient[2])
@@ -87,14 +87,14 @@ def test_climbing_moves_each_member_by_rho() -> None:
     model = ensemble(3)
     for p in model.backbone.parameters():
         p.grad = None
-    moved = Parts.of(model).climb(0.1)
+    moved = ParameterGroups.of(model).climb(0.1)
     distance = sum((p - before).square().flatten(1).sum(1) for p, before in moved).sqrt()
     torch.testing.assert_close(distance, torch.full((3,), 0.1, dtype=torch.float64))
 
 
 def test_only_what_the_optimiser_has_is_moved() -> None:
     model = ensemble(1)
-    parts = Parts.of(model, among=list(model.head.parameters()))
+    parts = ParameterGroups.of(model, among=list(model.head.parameters()))
     moved = {id(p) for p, _ in parts.climb(0.1)}
     assert moved == {id(p) for p in model.head.parameters()}
 

@@ -184,11 +184,11 @@ class Reader:
             return default
         return decode(kind, self.get(key), self._place(key))
 
-    def part(self, key: str) -> Reader:
+    def nested(self, key: str) -> Reader:
         """The object of a key, to be read in turn."""
         return Reader(self.get(key), self._place(key))
 
-    def parts(self, key: str) -> list[Reader]:
+    def nested_list(self, key: str) -> list[Reader]:
         """The objects in the list of a key, to be read in turn."""
         return [Reader(entry, f"{self._place(key)}, entry {i}") for i, entry in enumerate(self.items(key))]
 

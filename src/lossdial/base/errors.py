@@ -49,7 +49,7 @@ class InputError(ValueError):
     >>> error = InputError("prevalence", "must lie strictly between 0 and 1", got=1.2, remedy="Give {prevalence=0.01}.")
     >>> str(error)
     'prevalence must lie strictly between 0 and 1; got 1.2. Give prevalence=0.01.'
-    >>> error.told(lambda name, value: f"--{name}" if value is None else f"--{name} {value}")
+    >>> error.spelled(lambda name, value: f"--{name}" if value is None else f"--{name} {value}")
     '--prevalence must lie strictly between 0 and 1; got 1.2. Give --prevalence 0.01.'
     """
 
@@ -59,9 +59,9 @@ class InputError(ValueError):
         self.got = None if got is _NOTHING else shown(got)
         word = remedy.partition(" ")[0]
         self.remedy = remedy[:1].upper() + remedy[1:] if word.isalpha() else remedy
-        super().__init__(self.told())
+        super().__init__(self.spelled())
 
-    def told(self, spell: Callable[[str, str | None], str] | None = None) -> str:
+    def spelled(self, spell: Callable[[str, str | None], str] | None = None) -> str:
         """The message in a line; `spell` writes an argument, with a value or without (None), as a face has it."""
         spelled = in_python if spell is None else spell
         parts = [spelled(self.argument, None)] if self.argument else []
@@ -98,7 +98,7 @@ def _again(kind: type[InputError], argument: str, problem: str, got: str | None,
     """The error in another process, to which it was pickled."""
     error = kind(argument, problem, remedy=remedy)
     error.got = got
-    error.args = (error.told(),)
+    error.args = (error.spelled(),)
     return error
 
 
@@ -139,15 +139,15 @@ class InputWarning(UserWarning):
     >>> warning = InputWarning("'a' is taken as positive. Give {pos_label} to choose.")
     >>> str(warning)
     "'a' is taken as positive. Give pos_label to choose."
-    >>> warning.told(lambda name, value: f"--{name}")
+    >>> warning.spelled(lambda name, value: f"--{name}")
     "'a' is taken as positive. Give --pos_label to choose."
     """
 
     def __init__(self, message: str) -> None:
         self.message = message
-        super().__init__(self.told(in_python))
+        super().__init__(self.spelled(in_python))
 
-    def told(self, spell: Callable[[str, str | None], str]) -> str:
+    def spelled(self, spell: Callable[[str, str | None], str]) -> str:
         """The message in a line, with arguments as a face spells them."""
         return _REFERENCE.sub(lambda match: spell(match[1], match[2]), self.message)
 

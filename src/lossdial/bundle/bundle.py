@@ -344,7 +344,7 @@ class Bundle:
                 evidence = Evidence.of(arrays, fields.read("lams", tuple[Mapping[str, float], ...]))
             envelope = fields.get("envelope")
             return cls(
-                predictor=Predictor(schema, model, _classes(fields.part("classes"))),
+                predictor=Predictor(schema, model, _classes(fields.nested("classes"))),
                 training=fields.read("training", Training),
                 points={name: OperatingPoint.from_json(point) for name, point in fields.mapping("points").items()},
                 envelope=None if envelope is None else Envelope.from_json(fields.mapping("envelope")),
@@ -411,7 +411,7 @@ def _stored_content(folder: Path, weights: str) -> Mapping[str, Any] | None:
         return {}
     with suppress(ValueError):
         fields = read_content(folder).fields
-        if fields.part("weights").text("sha256") == weights:
+        if fields.nested("weights").text("sha256") == weights:
             return dict(fields.data)
     return None
 

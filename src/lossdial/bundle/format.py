@@ -232,7 +232,7 @@ def optional_tensors(content: Content, key: str) -> dict[str, Tensor]:
     """The tensors of a file that predictions can do without; none, with a warning, where it is damaged or removed."""
     if content.fields.get(key) is None:
         return {}
-    entry, damage = content.fields.part(key), None
+    entry, damage = content.fields.nested(key), None
     try:
         if _tensor_path(content.folder, entry).exists():
             return _read_tensors(content.folder, entry, DELETE)
@@ -260,7 +260,7 @@ def model_to_json(model: ConditionalClassifier) -> dict[str, Any]:
 
 def model_from_json(content: Content, network: nn.Module | None) -> ConditionalClassifier:
     """The network with its weights, in evaluation mode; what does not fit is found before anything large is made."""
-    folder, entry = content.folder, content.fields.part("weights")
+    folder, entry = content.folder, content.fields.nested("weights")
     path = _tensor_path(folder, entry)
     if path.exists():
         _compare(_build(content, network, "meta"), _shapes(path, entry), folder)
@@ -275,7 +275,7 @@ def model_from_json(content: Content, network: nn.Module | None) -> ConditionalC
 
 def _build(content: Content, network: nn.Module | None, device: str) -> ConditionalClassifier:
     fields = content.fields
-    recipe, n_features = fields.part("network"), fields.count("n_features")
+    recipe, n_features = fields.nested("network"), fields.count("n_features")
     head, space = fields.mapping("head"), fields.mapping("space")
     try:
         built_space = Space.from_json(space)

@@ -105,7 +105,7 @@ def _obey(command: Command, words: list[str]) -> int:
 def _message(error: Exception, command: Command) -> str | None:
     """What to say about a mistake, or about what the machine lacks; None for a bug."""
     if isinstance(error, InputError):
-        return error.told(command.spell)
+        return error.spelled(command.spell)
     if isinstance(error, ModuleNotFoundError):
         return _missing_module(error)
     if isinstance(error, OSError):
@@ -143,7 +143,7 @@ def _show_warning(command: Command, fallback: Callable[..., None]) -> Callable[.
 
     def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
         if category in (UserWarning, InputWarning):
-            text = message.told(command.spell) if isinstance(message, InputWarning) else str(message)
+            text = message.spelled(command.spell) if isinstance(message, InputWarning) else str(message)
             if text not in shown:
                 shown.add(text)
                 _say(f"note: {text}", "yellow")

@@ -195,7 +195,7 @@ def _build(raw: Any, kind: Any, flag: str, default: Any) -> Any:
         return chosen(**values) if start is None else dataclasses.replace(start, **values)
     except InputError as error:
         error.argument = f"{flag}.{dashed(error.argument)}" if error.argument in fields else flag
-        error.args = (error.told(),)
+        error.args = (error.spelled(),)
         raise
     except (ValueError, TypeError) as error:
         raise InputError(flag, f"cannot be used: {error}") from error

@@ -260,18 +260,18 @@ def fit_rows(
 
 
 def fit_logistic(
-    parts: Sequence[FloatArray], target: FloatArray, weight: FloatArray | None, floor: FloatArray, start: FloatArray
+    terms: Sequence[FloatArray], target: FloatArray, weight: FloatArray | None, floor: FloatArray, start: FloatArray
 ) -> FloatArray:
-    """Coefficients (k, d) of least mean log loss for k rows: parts are d functions (k, n), or () for a constant.
+    """Coefficients (k, d) of least mean log loss for k rows: terms are d functions (k, n), or () for a constant.
 
     Newton's method, every row by itself, damped so that it descends (Bach 2010): a step that would move some margin by
     ν is taken log(1+ν)/ν of the way. Coefficients stay above `floor` (k, d); one that wants to go below stands still.
     """
     share = np.full(target.shape, 1 / target.size) if weight is None else weight / weight.sum()
     n_rows, d = start.shape
-    live = np.stack([np.broadcast_to(part, (n_rows, target.size)) for part in parts], axis=1)  # (k, d, n)
+    live = np.stack([np.broadcast_to(part, (n_rows, target.size)) for part in terms], axis=1)  # (k, d, n)
     theta, left, means = start.copy(), np.arange(n_rows), np.zeros((n_rows, d))
-    if not parts[-1].ndim:
+    if not terms[-1].ndim:
         # About their means, which the constant takes up: scores that hardly differ would else be lost in it.
         means[:, :-1] = live[:, :-1] @ share
         live -= means[:, :, None]

@@ -180,7 +180,7 @@ def people(tp: float, fp: float, sizes: Sizes, prevalence: float) -> dict[str, f
     return {"caught": sick * tpr, "missed": sick * (1 - tpr), "false_alarms": well * fpr, "passed": well * (1 - fpr)}
 
 
-def adding_up(parts: Mapping[str, float], digits: int = 0) -> tuple[dict[str, int], int]:
+def adding_up(thousand: Mapping[str, float], digits: int = 0) -> tuple[dict[str, int], int]:
     """The thousand of `people` as whole numbers of 10^-digits of one that add up, class by class; and digits.
 
     There are as many digits as were asked for, or more where a part that is not zero is less than one of those units.
@@ -190,12 +190,16 @@ def adding_up(parts: Mapping[str, float], digits: int = 0) -> tuple[dict[str, in
     """
     while True:
         scale = 10**digits
-        sums = (parts["caught"], parts["caught"] + parts["missed"], parts["caught"] + parts["false_alarms"])
+        sums = (
+            thousand["caught"],
+            thousand["caught"] + thousand["missed"],
+            thousand["caught"] + thousand["false_alarms"],
+        )
         caught, positive, alarms = (math.floor(value * scale + 0.5) for value in sums)
         wrong = alarms - caught  # so that all alarms are the number that the page shows beside
         passed = 1000 * scale - positive - wrong
         counts = {"caught": caught, "missed": positive - caught, "false_alarms": wrong, "passed": passed}
-        if digits >= 6 or all(min(part * scale, counts[kind]) >= 1 for kind, part in parts.items() if part > 1e-9):
+        if digits >= 6 or all(min(part * scale, counts[kind]) >= 1 for kind, part in thousand.items() if part > 1e-9):
             return counts, digits
         digits += 1
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lossdial.data.encoder.cells import NumberFormat
 from lossdial.data.encoder.columns import DAYS, CategoryColumn, Column, DateColumn, as_text
 from lossdial.data.encoder.table import TableCoder
-from lossdial.export.nodes import Nodes
+from lossdial.export.nodes import GraphNodes
 
 _DAY: Final = 86_400.0
 _GAPS: Final = ("", "<missing>", "<gap>")
@@ -86,7 +86,7 @@ def _described(column: Column) -> tuple[str, str, bool]:
     return "", f"a number, without the {example!r} or the separators of the file; NaN is a gap", False
 
 
-def encode(graph: Nodes, columns: tuple[GraphColumn, ...]) -> tuple[str, str]:
+def encode(graph: GraphNodes, columns: tuple[GraphColumn, ...]) -> tuple[str, str]:
     """The names of the encoder's matrix (n, d), float32, and of the mask (n,) of rows with a number that is none."""
     parts = [part for column in columns for part in _encoded(graph, column)]
     matrix = graph.add("Concat", *parts, axis=1)
@@ -95,7 +95,7 @@ def encode(graph: Nodes, columns: tuple[GraphColumn, ...]) -> tuple[str, str]:
     return matrix, graph.cast(highest, np.bool_)
 
 
-def _encoded(graph: Nodes, column: GraphColumn) -> list[str]:
+def _encoded(graph: GraphNodes, column: GraphColumn) -> list[str]:
     value = graph.input(column.input, column.kind, ["n"], column.said)
     row = graph.add("Unsqueeze", value, graph.axes(1))  # (n, 1)
     if isinstance(column.column, CategoryColumn):
@@ -109,7 +109,7 @@ def _encoded(graph: Nodes, column: GraphColumn) -> list[str]:
     return [*parts, graph.cast(gap, np.float32)] if column.column.missing else parts
 
 
-def _one_hot(graph: Nodes, row: str, column: CategoryColumn, gap: str) -> str:
+def _one_hot(graph: GraphNodes, row: str, column: CategoryColumn, gap: str) -> str:
     """Texts (n, 1) as columns (n, d) of 0 and 1; a text that training has not seen is 0 in all of them."""
     width = len(column.names())
     codes = {word: i for i, word in enumerate(column.categories)}

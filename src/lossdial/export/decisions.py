@@ -15,7 +15,7 @@ from lossdial.bundle.predictor import class_array
 from lossdial.dial import OperatingPoint
 from lossdial.dial.calibration import Beta, Isotonic, Platt, Temperature
 from lossdial.dial.monitor.prevalence import log_odds
-from lossdial.export.nodes import Nodes
+from lossdial.export.nodes import GraphNodes
 from lossdial.spaces import Space
 
 #: names of inputs and outputs that a column cannot have
@@ -50,7 +50,7 @@ def data_log_odds(bundle: Bundle, point: OperatingPoint) -> float:
     return log_odds(bundle.own_share(point))
 
 
-def settings(graph: Nodes, points: Mapping[str, OperatingPoint], default: str, space: Space) -> Settings:
+def settings(graph: GraphNodes, points: Mapping[str, OperatingPoint], default: str, space: Space) -> Settings:
     """Inputs for the point, λ, threshold and prevalence; each has a default, NaN being 'that of the point'.
 
     A λ by hand has no threshold of its own: it is 0 unless given.
@@ -89,12 +89,12 @@ def settings(graph: Nodes, points: Mapping[str, OperatingPoint], default: str, s
     return Settings(code, row, by_hand, threshold, prevalence)
 
 
-def _looked_up(graph: Nodes, row: str, values: list[float], kind: Any) -> str:
+def _looked_up(graph: GraphNodes, row: str, values: list[float], kind: Any) -> str:
     table = graph.constant(np.array([*values, np.nan], dtype=kind))
     return graph.add("Gather", table, row, axis=0)  # (1,)
 
 
-def _given(graph: Nodes, name: str, kind: Any, own: str, text: str) -> tuple[str, str]:
+def _given(graph: GraphNodes, name: str, kind: Any, own: str, text: str) -> tuple[str, str]:
     """An input (1,) whose default, NaN, is the point's own value; what holds, and whether it is the point's own."""
     graph.constant(_NAN.astype(kind), name)
     value = graph.input(name, kind, [1], f"{text}; NaN: the point's own")
@@ -102,13 +102,13 @@ def _given(graph: Nodes, name: str, kind: Any, own: str, text: str) -> tuple[str
     return graph.add("Where", absent, own, value), absent
 
 
-def _code(graph: Nodes, value: str, space: Space, name: str) -> str:
+def _code(graph: GraphNodes, value: str, space: Space, name: str) -> str:
     """The trained range mapped to [−1, 1], in float32 throughout, as :meth:`Space.encode` does it."""
     low, high = (np.array([end], dtype=np.float32) for end in space.bounds(name))
     return graph.add("Div", graph.add("Sub", value, graph.constant((low + high) / 2)), graph.constant((high - low) / 2))
 
 
-def decisions(graph: Nodes, score: str, set_to: Settings, bundle: Bundle) -> None:
+def decisions(graph: GraphNodes, score: str, set_to: Settings, bundle: Bundle) -> None:
     """The outputs label and probability of scores (n,), float32."""
     points = list(bundle.points.values())
     s = graph.cast(score, np.float64)
@@ -140,7 +140,7 @@ def _labels(classes: tuple[Any, Any]) -> NDArray[Any]:
     return np.array([*texts, "no answer" if "" in texts else ""], dtype=object)
 
 
-def _shift(graph: Nodes, set_to: Settings, bundle: Bundle) -> str:
+def _shift(graph: GraphNodes, set_to: Settings, bundle: Bundle) -> str:
     """Of the log-odds: to the prevalence that was given, else as the point says; none for λ by hand alone."""
     points = bundle.points.values()
     own = _looked_up(graph, set_to.row, [p.shift for p in points], np.float64)
@@ -154,7 +154,7 @@ def _shift(graph: Nodes, set_to: Settings, bundle: Bundle) -> str:
     return graph.add("Where", graph.add("IsNaN", share), own, shift)
 
 
-def _calibrated(graph: Nodes, s: str, row: str, points: list[OperatingPoint]) -> str:
+def _calibrated(graph: GraphNodes, s: str, row: str, points: list[OperatingPoint]) -> str:
     """The margins of scores (n,) after the calibration of the point in that row."""
     smooth_maps = [_smooth(p) for p in points]
     slope, constant, a, b = (
@@ -183,14 +183,14 @@ def _smooth(point: OperatingPoint) -> tuple[float, float, float, float]:
     return 1.0, 0.0, 0.0, 0.0
 
 
-def _softplus(graph: Nodes, s: str) -> str:
+def _softplus(graph: GraphNodes, s: str) -> str:
     """log(1 + e^s) in double precision, which runtimes have no operator for: max(s, 0) + log(1 + e^−|s|)."""
     small = graph.add("Exp", graph.add("Neg", graph.add("Abs", s)))
     log = graph.add("Log", graph.add("Add", small, graph.constant(np.ones(1))))
     return graph.add("Add", graph.add("Max", s, graph.constant(np.zeros(1))), log)
 
 
-def _isotonic(graph: Nodes, s: str, row: str, points: list[OperatingPoint]) -> str:
+def _isotonic(graph: GraphNodes, s: str, row: str, points: list[OperatingPoint]) -> str:
     """The log-odds of the probability between the two knots around each score, constant beyond the ends."""
     margins, shares = _knots(points)
     xs = graph.add("Squeeze", graph.add("Gather", graph.constant(margins), row, axis=0), graph.axes(0))  # (M,)

@@ -22,7 +22,7 @@ from lossdial.data.schema import ArraySchema, ImageSchema, Schema, TableSchema
 from lossdial.export.columns import GraphColumn, encode, graph_columns
 from lossdial.export.comparison import Check, check, encoded
 from lossdial.export.decisions import RESERVED, decisions, lam_input, settings
-from lossdial.export.nodes import ML_OPSET, OPSET, ExportError, Nodes, network_graph
+from lossdial.export.nodes import ML_OPSET, OPSET, ExportError, GraphNodes, network_graph
 
 if TYPE_CHECKING:
     import onnx
@@ -148,7 +148,7 @@ def _assembled(bundle: Bundle, network: onnx.ModelProto, point: str) -> tuple[on
     import onnx
     from onnx import helper
 
-    predictor, graph = bundle.predictor, Nodes()
+    predictor, graph = bundle.predictor, GraphNodes()
     answering = replace(bundle, points={name: p for name, p in bundle.points.items() if p.lower is None})
     x, broken, columns = _rows(graph, predictor.schema, [lam_input(name) for name in predictor.space.free])
     set_to = settings(graph, answering.points, point, predictor.space)
@@ -173,7 +173,7 @@ def _assembled(bundle: Bundle, network: onnx.ModelProto, point: str) -> tuple[on
     return model, columns
 
 
-def _rows(graph: Nodes, schema: Schema, taken: list[str]) -> tuple[str, str | None, tuple[GraphColumn, ...]]:
+def _rows(graph: GraphNodes, schema: Schema, taken: list[str]) -> tuple[str, str | None, tuple[GraphColumn, ...]]:
     """The network's input, the mask of rows that have none (tables alone), and a table's columns."""
     if isinstance(schema, TableSchema):
         columns = graph_columns(schema.encoder, [*RESERVED, *taken])

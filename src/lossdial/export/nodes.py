@@ -31,7 +31,7 @@ _REMEDY: Final = (
 )
 
 
-class Nodes:
+class GraphNodes:
     """Operators, constants, inputs and outputs, in the order in which they are added."""
 
     def __init__(self) -> None:

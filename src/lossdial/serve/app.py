@@ -25,7 +25,7 @@ from lossdial.dial import OperatingPoint
 from lossdial.explorer import POINTS_FORMAT, points_from
 from lossdial.serve import choices, questions
 from lossdial.serve.batches import Batcher, Decided
-from lossdial.serve.choices import DEFAULT, SETTINGS, Choice, Setting
+from lossdial.serve.choices import DEFAULT, SETTINGS, Choice, ServedSetting
 from lossdial.serve.description import described_api, docs_page, predict_parameters
 from lossdial.serve.guard import Guard, Limits, Refused, error_body, shortened
 from lossdial.serve.live import Live, PageOf, Served
@@ -145,8 +145,8 @@ class Service:
         inputs, asked = await self._inputs(served, request)
         if request.scope["query_string"]:
             asked = _joined(asked, questions.PredictQuery.model_validate(dict(request.query_params)))
-        setting = Setting(asked.point, asked.lam_items, asked.threshold, asked.prevalence)
-        choice = served.choose(DEFAULT if setting == Setting() else setting)
+        setting = ServedSetting(asked.point, asked.lam_items, asked.threshold, asked.prevalence)
+        choice = served.choose(DEFAULT if setting == ServedSetting() else setting)
         decided = await self.batcher.decide(served.bundle.predictor, choice, inputs)
         return _answer(served, choice, decided)
 
@@ -174,7 +174,7 @@ class Service:
     def decide(self, question: questions.Decide) -> questions.Decision:
         served, others, name = self.live.now, self.live.others, question.point or "default"
         point = choices.named({**served.bundle.points, **others}, name)
-        setting = Setting(question.point, None, question.threshold, question.prevalence)
+        setting = ServedSetting(question.point, None, question.threshold, question.prevalence)
         choices.require_one_cut(point, setting)
         scores, score_is = self._scores(question.scores), self.live.score_is.get(name)
         as_probabilities = choices.are_probabilities(question.scores_are, name, score_is)

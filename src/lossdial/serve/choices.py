@@ -25,7 +25,7 @@ SETTINGS: Final = ("point", "lam", "threshold", "prevalence")
 
 
 @dataclass(frozen=True)
-class Setting:
+class ServedSetting:
     """What a request asks for; None where it is left to the point."""
 
     point: str | None = None
@@ -34,7 +34,7 @@ class Setting:
     prevalence: float | None = None
 
 
-DEFAULT: Final = Setting(point="default")
+DEFAULT: Final = ServedSetting(point="default")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class Choice:
         return json.dumps(self.answer, allow_nan=False)[1:-1]
 
 
-def choose(bundle: Bundle, setting: Setting) -> Choice:
+def choose(bundle: Bundle, setting: ServedSetting) -> Choice:
     """The point that decides; unknown names, and λ outside the trained range, are refused."""
     if setting.lam is not None and setting.point is not None:
         raise Refused(400, "give point or lam, not both: a point has its own λ.")
@@ -73,7 +73,9 @@ def choose(bundle: Bundle, setting: Setting) -> Choice:
     return described(point, setting, bundle.predictor.fold(lam), notes)
 
 
-def described(point: OperatingPoint, setting: Setting, folded: Folded | None, notes: tuple[str, ...] = ()) -> Choice:
+def described(
+    point: OperatingPoint, setting: ServedSetting, folded: Folded | None, notes: tuple[str, ...] = ()
+) -> Choice:
     """A point at the threshold of a request, and whether it is certified there."""
     if setting.threshold is not None:
         point = replace(point, threshold=setting.threshold, certificate=None)
@@ -100,7 +102,7 @@ def described(point: OperatingPoint, setting: Setting, folded: Folded | None, no
     return Choice(point, folded, answer, notes)
 
 
-def require_one_cut(point: OperatingPoint, setting: Setting) -> None:
+def require_one_cut(point: OperatingPoint, setting: ServedSetting) -> None:
     """Refuse to move a referral band, whose certificate is for its own cuts and prevalence."""
     for name in ("threshold", "prevalence"):
         if point.lower is not None and getattr(setting, name) is not None:
@@ -155,7 +157,7 @@ def are_probabilities(scores_are: str | None, name: str, score_is: str | None) -
     return scores_are == "probabilities" or (scores_are is None and score_is == "probability")
 
 
-def require_stated(point: OperatingPoint, setting: Setting, scores: NDArray[np.float64]) -> None:
+def require_stated(point: OperatingPoint, setting: ServedSetting, scores: NDArray[np.float64]) -> None:
     """Refuse what the probabilities that this model stated at a point cannot be compared with."""
     if point.lower is not None:
         raise Refused(400, f"{point.name!r} is a referral band, on scores; post the score that /predict answers.")
@@ -170,8 +172,8 @@ def _require_probabilities(scores: NDArray[np.float64], why: str, what: str = "s
 
 
 def in_margins(
-    scores: NDArray[np.float64], setting: Setting, name: str, score_is: str | None
-) -> tuple[NDArray[np.float64], Setting]:
+    scores: NDArray[np.float64], setting: ServedSetting, name: str, score_is: str | None
+) -> tuple[NDArray[np.float64], ServedSetting]:
     """Probabilities of another model, and a threshold on them, as the margins that its point was tuned on."""
     why = f"point {name!r} was tuned on probabilities" if score_is == "probability" else "scores_are says probabilities"
     _require_probabilities(scores, why)

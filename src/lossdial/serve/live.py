@@ -14,7 +14,7 @@ from lossdial.bundle import Bundle, BundleError, Taken
 from lossdial.bundle.format import commit_of
 from lossdial.dial import OperatingPoint
 from lossdial.explorer import Page
-from lossdial.serve.choices import Choice, Setting, choose
+from lossdial.serve.choices import Choice, ServedSetting, choose
 from lossdial.serve.guard import Limits, Refused
 from lossdial.serve.rows import RowReader
 
@@ -30,12 +30,12 @@ class Served:
         self.bundle, self.reader = bundle, RowReader(bundle.predictor, bundle.training.target, limits)
         #: as JSON has them, the negative first
         self.labels = tuple(label.item() if hasattr(label, "item") else label for label in bundle.predictor.classes)
-        self._choices: OrderedDict[Setting, Choice] = OrderedDict()
+        self._choices: OrderedDict[ServedSetting, Choice] = OrderedDict()
         self._page, self._page_lock = b"", threading.Lock()
         for name in bundle.points:
-            self.choose(Setting(point=name))
+            self.choose(ServedSetting(point=name))
 
-    def choose(self, setting: Setting) -> Choice:
+    def choose(self, setting: ServedSetting) -> Choice:
         """The choice of a setting. Equal settings give the same object, so that requests can share a pass."""
         choice = self._choices.get(setting)
         if choice is None:

@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 
 from lossdial.base.errors import InputError
 from lossdial.models import Network
-from lossdial.training.step import Parts
+from lossdial.training.step import ParameterGroups
 
 __all__ = ["SAM", "Muon", "Together", "build_muon", "orthogonalized"]
 
@@ -64,7 +64,7 @@ class SAM(Optimizer):
         self.rho = rho
         self.model = model
         parameters = [p for group in base.param_groups for p in group["params"]]
-        self._parts = Parts.of(model, parameters) if model is not None else Parts(parameters)
+        self._parts = ParameterGroups.of(model, parameters) if model is not None else ParameterGroups(parameters)
         self.param_groups = base.param_groups  # one list, so that a schedule reaches the base optimiser
 
     @torch.no_grad()

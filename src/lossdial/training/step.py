@@ -25,7 +25,7 @@ from lossdial.training.batches import ArrayBatches, Batch
 __all__ = [
     "DivergedError",
     "Forward",
-    "Parts",
+    "ParameterGroups",
     "Place",
     "Ridge",
     "Step",
@@ -34,14 +34,14 @@ __all__ = [
 ]
 
 
-class Parts:
+class ParameterGroups:
     """The trained parameters of a model: those that members share, and those with a leading axis over k members."""
 
     def __init__(self, shared: Iterable[Tensor], own: Iterable[Tensor] = (), members: int = 1) -> None:
         self._shared, self._own, self.members = list(shared), list(own), members
 
     @classmethod
-    def of(cls, model: nn.Module, among: Iterable[Tensor] | None = None) -> Parts:
+    def of(cls, model: nn.Module, among: Iterable[Tensor] | None = None) -> ParameterGroups:
         """The parts of a network, restricted to ``among``; any other module is one part."""
         known = None if among is None else {id(p) for p in among}
         parameters = [p for p in model.parameters() if known is None or id(p) in known]
@@ -198,7 +198,7 @@ class Step:
     diverged: dict[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._parts = Parts.of(self.model)
+        self._parts = ParameterGroups.of(self.model)
 
     def __call__(self, batch: Batch, lam: Lam, code: Tensor, size: int | None, place: Place) -> float:
         """Move the weights and return the mean loss before; ``size``: samples of the batch over all processes."""

@@ -34,7 +34,7 @@ from lossdial.data.encoder.columns import (
     has_numbers,
 )
 
-__all__ = ["ColumnReport", "Decision", "decide", "has_decimal_commas", "is_identifier"]
+__all__ = ["ColumnDecision", "ColumnReport", "decide", "has_decimal_commas", "is_identifier"]
 
 FEW_CATEGORIES: Final = 20  # a text column with no more distinct values than this is never taken for an identifier
 
@@ -61,7 +61,7 @@ class ColumnReport:
 
 
 @dataclass(frozen=True)
-class Decision:
+class ColumnDecision:
     """A column as it will be encoded (None: not at all), what is reported of it, and what deserves a warning."""
 
     column: Column | None
@@ -112,7 +112,7 @@ class _Texts:
 
 def decide(
     name: str, column: pd.Series[Any], *, max_categories: int, max_unique: float, as_text: bool, comma: bool
-) -> Decision:
+) -> ColumnDecision:
     """How a column of training data will be encoded.
 
     as_text: take it as text whatever it looks like. comma: whether columns of this table have decimal commas.
@@ -120,7 +120,7 @@ def decide(
     missing = bool(column.isna().any())
     if column.isna().all():
         reason = "it is empty in training"
-        return Decision(None, ColumnReport(name, "left out", reason), f"column {name!r} is left out: {reason}")
+        return ColumnDecision(None, ColumnReport(name, "left out", reason), f"column {name!r} is left out: {reason}")
     if as_text or isinstance(column.dtype, pd.CategoricalDtype):
         return _category(name, column, max_categories, max_unique)
     if has_numbers(column):
@@ -171,20 +171,20 @@ def _names_rows(distinct: int, total: int, max_unique: float) -> bool:
 
 def _with_median(
     quantity: NumericColumn | DateColumn, column: pd.Series[Any], report: ColumnReport, warning: str | None = None
-) -> Decision:
+) -> ColumnDecision:
     values = quantity.read(column).values
-    return Decision(replace(quantity, median=float(np.median(values[~np.isnan(values)]))), report, warning)
+    return ColumnDecision(replace(quantity, median=float(np.median(values[~np.isnan(values)]))), report, warning)
 
 
 def _date(
     name: str, column: pd.Series[Any], dates: pd.Series[Any], format_: str, missing: bool, role: Role, how: str
-) -> Decision:
+) -> ColumnDecision:
     origin = dates.min().strftime("%Y-%m-%d")
     quantity = DateColumn(name, 0.0, missing, origin, format_)
     return _with_median(quantity, column, ColumnReport(name, role, f"{how}, as days since {origin}"))
 
 
-def _coerced(name: str, column: pd.Series[Any], texts: _Texts, comma: bool) -> Decision | None:
+def _coerced(name: str, column: pd.Series[Any], texts: _Texts, comma: bool) -> ColumnDecision | None:
     """A column of text that is clearly numbers, booleans or dates; None if it is text; an error if it is in between."""
     if not texts.total:
         return None  # nothing but words for 'missing': text that never varies
@@ -210,7 +210,7 @@ def _coerced(name: str, column: pd.Series[Any], texts: _Texts, comma: bool) -> D
     return None
 
 
-def _numbers(name: str, column: pd.Series[Any], texts: _Texts, chosen: NumberFormat, ambiguous: bool) -> Decision:
+def _numbers(name: str, column: pd.Series[Any], texts: _Texts, chosen: NumberFormat, ambiguous: bool) -> ColumnDecision:
     example = max(texts.counts, key=len)  # the longest shows most of the format
     value, unusual = chosen.read(example), chosen.describe()
     note = texts.note(f"text as numbers{f' ({unusual})' if unusual else ''}: {example!r} is {value:.12g}")
@@ -250,16 +250,16 @@ def _refuse_nearly_numeric(name: str, texts: _Texts) -> None:
     )
 
 
-def _category(name: str, column: pd.Series[Any], max_categories: int, max_unique: float) -> Decision:
+def _category(name: str, column: pd.Series[Any], max_categories: int, max_unique: float) -> ColumnDecision:
     gaps = column.isna().to_numpy()
     tally = pd.Series(as_text(column)[~gaps], dtype=object).value_counts().sort_index()
     values, n = tally.index.to_numpy(dtype=object), int(tally.sum())
     if _names_rows(len(values), n, max_unique):
         reason = f"{len(values):,} distinct values in {n:,} rows: an identifier or free text"
         warning = f"text column {name!r} has {reason}, which is left out; drop it to say so"
-        return Decision(None, ColumnReport(name, "left out", reason), warning)
+        return ColumnDecision(None, ColumnReport(name, "left out", reason), warning)
     order = np.argsort(-tally.to_numpy(), kind="stable")  # equal counts: alphabetical
     frequent, rare = np.sort(order[:max_categories]), np.sort(order[max_categories:])
     note = f"text, {len(values):,} categories" + (f", {len(rare):,} of them in one column" if len(rare) else "")
     column_ = CategoryColumn(name, tuple(values[frequent]), tuple(values[rare]), bool(gaps.any()))
-    return Decision(column_, ColumnReport(name, "used", note))
+    return ColumnDecision(column_, ColumnReport(name, "used", note))

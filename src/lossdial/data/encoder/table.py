@@ -157,7 +157,7 @@ class TableCoder:
             max_unique=read.finite("max_unique"),
             text=read.read("text", tuple[str, ...]),
         )
-        columns = tuple(_column(part) for part in read.parts("columns"))
+        columns = tuple(_column(part) for part in read.nested_list("columns"))
         report: tuple[ColumnReport, ...] = read.read("report", tuple[ColumnReport, ...])
         names, used = [r.name for r in report], [c.name for c in columns]
         if len(set(names)) < len(names) or used != [r.name for r in report if r.role != "left out"] or not used:

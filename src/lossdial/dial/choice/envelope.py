@@ -173,7 +173,7 @@ class Envelope:
     def from_json(cls, data: Any, where: str = "envelope") -> "Envelope":
         """The envelope that `to_json` wrote; an error names the key that is missing or wrong."""
         read = Reader(data, where)
-        vertices, halves = read.parts("vertices"), read.items("halves")
+        vertices, halves = read.nested_list("vertices"), read.items("halves")
         effective = read.read("effective", tuple[float, float])
         held_out = np.array(read.read("held_out", tuple[tuple[float, float], ...])).reshape(-1, 2)
         prevalence = read.finite("prevalence")
