@@ -9,7 +9,7 @@ endif
 # The share of lines that tests must run, in percent.
 COVERAGE := 90
 
-.PHONY: install demo check lint test docs wheel test-matrix browser bench results clean
+.PHONY: install demo check lint test coverage docs wheel test-matrix browser bench results clean
 
 install: $(VENV)/.installed
 
@@ -37,6 +37,10 @@ browser:
 	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || true
 
 test: install lint docs wheel browser
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+
+# The share of lines that the tests run, with a floor; it takes longer than `make test`, so that it stands by itself.
+coverage: install
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --cov --cov-report=term:skip-covered --cov-fail-under=$(COVERAGE)
 
 # The site, to be read from the disk: site/index.html.
