@@ -9,7 +9,7 @@ from certificate_laws import Law
 
 CLAIMS = ("recall", "fpr", "both", "precision elsewhere", "referral band", "alert cap")
 RISK = 0.05
-WATCHERS = {"watch": "`watch`", "watch by MAPIE": "MAPIE"}
+WATCHERS = {"watch": "`monitor`", "watch by MAPIE": "MAPIE"}
 ANSWERS = ("uncertified", "tune", "MAPIE", "MAPIE, fixed sequence")
 
 
@@ -326,8 +326,8 @@ calibrated probability 1/501.
 MONITOR = """## Watching a floor of 0.95
 """.splitlines()
 SPOKEN = """
-In how many streams of a hundred `watch` has spoken within so many outcomes of a change, and MAPIE's
-`RiskMonitoring("recall")` on the first of the same streams, the floor being its threshold and 5 % its risk:
+In how many streams of a hundred `monitor` has spoken within so many outcomes of a change, and MAPIE's
+`RiskMonitoring("recall")` in percent of the first of these streams, the floor being its threshold and 5 % its risk:
 """.splitlines()
 SORTED = """
 Outcomes right at a floor on recall of 0.9 and at a cap on FPR, shown in five calls of 1,000 cases, each call sorted.

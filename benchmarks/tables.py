@@ -33,7 +33,7 @@ from lossdial.data.schema import schema_of
 from lossdial.losses import VSLoss, imbalance
 from lossdial.models import STAGES, TREE_SCALE, MLPConfig, PolynomialConfig, TableConfig
 from lossdial.training import Exact, OptimizerConfig, exact_space, fit_exact, learn_table, refit_head
-from lossdial.training.tables import Learned
+from lossdial.training.tables import LearnedTable
 from lossdial_studies.data_sets import named_tables
 
 ROWS = 12_000
@@ -92,7 +92,7 @@ def trees_alone(x: np.ndarray, y: np.ndarray, v: np.ndarray, yv: np.ndarray, t: 
     return tuple(backbone.grown(torch.from_numpy(part)).numpy() / TREE_SCALE for part in (v, t))
 
 
-def waves(learned: Learned, seen: torch.Tensor, *new: torch.Tensor) -> tuple[torch.Tensor, ...]:  # noqa: ARG001
+def waves(learned: LearnedTable, seen: torch.Tensor, *new: torch.Tensor) -> tuple[torch.Tensor, ...]:  # noqa: ARG001
     """384 random cosines of the normal scores of one to four columns, at four widths, beside the rest."""
     draw, d = np.random.default_rng(0), learned.backbone.in_features
     frequency = np.zeros((d, 384), dtype=np.float32)
@@ -104,7 +104,7 @@ def waves(learned: Learned, seen: torch.Tensor, *new: torch.Tensor) -> tuple[tor
     return tuple(torch.cat([p, torch.cos(p[:, d : 2 * d] @ torch.from_numpy(frequency) + phase)], 1) for p in parts)
 
 
-def one_stage(learned: Learned, seen: torch.Tensor, *new: torch.Tensor) -> tuple[torch.Tensor, ...]:  # noqa: ARG001
+def one_stage(learned: LearnedTable, seen: torch.Tensor, *new: torch.Tensor) -> tuple[torch.Tensor, ...]:  # noqa: ARG001
     return tuple(torch.cat([part[:, :-STAGES], part[:, -1:]], 1) for part in (learned.features, *new))
 
 

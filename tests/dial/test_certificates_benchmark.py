@@ -44,3 +44,14 @@ def test_the_table_of_answers_is_of_what_tune_returns(tmp_path):
         precisions.append(20 * recall / (20 * recall + 1000 * fpr))
     assert row["sums"]["tune: precision"] == pytest.approx(sum(precisions))
     assert f"| 20 positives | 10 | 0.85 | {row['sums']['uncertified: precision'] / 10:.3f} (" in page.read_text()
+
+
+def test_the_checked_in_page_has_each_section_once_and_no_empty_table():
+    page = (Path(__file__).parents[2] / "docs" / "certificates.md").read_text(encoding="utf-8")
+    headings = [line for line in page.splitlines() if line.startswith("## ")]
+    assert len(headings) == len(set(headings)) > 10
+    lines = [*page.splitlines(), ""]
+    empty = [
+        lines[i - 1] for i, line in enumerate(lines) if line.startswith("| ---") and not lines[i + 1].startswith("|")
+    ]
+    assert empty == []
