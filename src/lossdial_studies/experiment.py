@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Final
 
+from lossdial.base.errors import InputError
 from lossdial.models import FiLMConfig, HeadConfig
 from lossdial.spaces import Space
 from lossdial.training import Augment, Cosine, Exact, Flat, OptimizerConfig, Recipe, Steps, Triangle
@@ -257,7 +258,7 @@ def _rounds(plan: Preset, rates: Sequence[float] | None) -> list[int]:
     unknown = [rate for rate in rates or () if rate not in there]
     if unknown or (rates is not None and not rates):
         got = ", ".join(f"{rate:g}" for rate in unknown) or "none"
-        raise ValueError(f"rates must be of the preset's {', '.join(f'{rate:g}' for rate in there)}; got {got}.")
+        raise InputError("rates", f"must be of the preset's {', '.join(f'{rate:g}' for rate in there)}; got {got}")
     return [k for k, rate in enumerate(there) if rates is None or rate in rates]
 
 

@@ -154,7 +154,7 @@ def test_wrong_data(make, message):
             "network must be 'table', 'mlp', 'features', a config of one, or a torch module; got 'mpl'",
         ),
         ({"objective": "f1"}, r"objective must be an Objective, such as Objective\(maximize='f1'\); got 'f1'"),
-        ({"recipe__augment": Augment(flip_horizontal=True)}, "only images"),
+        ({"recipe__augment": Augment(flip_horizontal=True)}, "must be images"),
     ],
     ids=lambda value: str(value)[:30],
 )

@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
+from lossdial.base.errors import InputError
 from lossdial.data import data_root
 from lossdial_studies.data_sets import data_set
 from lossdial_studies.experiment import grid
@@ -41,7 +42,7 @@ def tasks(
 ) -> tuple[Task, ...]:
     """What is left to do."""
     if not 1 <= splits <= SPLITS:
-        raise ValueError(f"splits must be a whole number from 1 to {SPLITS}; got {splits}.")
+        raise InputError("splits", f"must be a whole number from 1 to {SPLITS}", got=splits)
     entries = BOARD if sets is None else tuple(board_set(name) for name in sets)
     wanted = [rival(name) for name in (RIVALS if rivals is None else rivals)]
     done = board.done()

@@ -63,7 +63,7 @@ def test_missing_archive_says_where_to_put_it(tmp_path: Path) -> None:
 
 def test_ratio_larger_than_the_data_allow(tmp_path: Path, write_cifar: Writer) -> None:
     source = write_cifar(tmp_path, CIFAR10, 1, {1: 3, 9: 3}, unpacked=False)
-    with pytest.raises(ValueError, match="the largest possible is 15"):
+    with pytest.raises(ValueError, match="The largest possible is 15"):
         replace(cifar10_pair("auto", "truck"), cifar=source).load(tmp_path, beta=100)
 
 

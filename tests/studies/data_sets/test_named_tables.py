@@ -27,7 +27,7 @@ def test_npz(tmp_path: Path, below: str) -> None:
     assert np.bincount(fewer.y_train).tolist() == [360, 4]
     pd.testing.assert_frame_equal(fewer.x_test, other.x_test)
     assert set(fewer.x_train["x0"]) != set(other.x_train["x0"])
-    with pytest.raises(ValueError, match="the smallest possible is 9"):
+    with pytest.raises(ValueError, match="The smallest possible is 9"):
         BY_NAME["wilt"].load(tmp_path, beta=2)
 
 

@@ -65,7 +65,9 @@ def test_there_are_five_splits(splits, tmp_path, capsys):
 def test_a_store_without_rows_cannot_be_reported(tmp_path, capsys):
     store = tmp_path / "nowhere"
     assert main(["scoreboard", "--store", str(store), "--report-only"]) == 2
-    assert f"--store {store} has no rows to report; leave --report-only out" in capsys.readouterr().err
+    line = capsys.readouterr().err
+    assert "--store has no rows to report" in line
+    assert "Leave --report-only out" in line
     assert not store.exists()
 
 

@@ -168,6 +168,7 @@ def refit_head(
     Examples
     --------
     >>> from lossdial.losses import VSLoss
+    >>> from lossdial.training.exact.checks import exact_space
     >>> from lossdial.models import build_model
     >>> x, y, loss = torch.randn(60, 3), torch.arange(60) % 4 == 0, VSLoss(beta=3.0)
     >>> model = build_model(None, None, loss.default_space(), x, seed=0)
