@@ -103,7 +103,7 @@ COSTS = ["--cost-fn", "amount"]
         (["export", "{run}", "--card", "card.txt"], "card", "'card.txt'", "--card must end in .md"),
         (["export", "{run}", "--card", "c.md", "--point", "clinc"], "point", "'clinc'", "There are 'default'."),
         (["export", "{run}", "--onnx", "m.pb"], "onnx", "'m.pb'", "--onnx must be a file that ends in .onnx"),
-        (["export", "{run}", "--onnx", "{tables}/val.csv/m.onnx"], "onnx", "", "nothing can be written there"),
+        (["export", "{run}", "--onnx", "{tables}/val.csv/m.onnx"], "", "", "nothing can be written there"),
         (["serve", "{run}", "--points", "{tables}/val.csv"], "points", "", "val.csv holds none"),
         # training
         (["train", "{train}", "--target", "stat"], "target", "", "did you mean 'state'?"),
