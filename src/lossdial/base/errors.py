@@ -160,4 +160,4 @@ def warn(message: str, category: type[Warning] = InputWarning) -> None:
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _BETWEEN:
         frame, level = frame.f_back, level + 1
-    warnings.warn(category(message), stacklevel=level)  # noqa: TID251
+    warnings.warn(category(message), stacklevel=level)  # noqa: TID251 (the one place that may)

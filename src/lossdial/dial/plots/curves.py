@@ -290,7 +290,10 @@ def reliability_figure(surface: Surface, points: Sequence[OperatingPoint], bins:
         limit = min(1.02, 1.08 * top) if top else 1.02
         axes.plot([0, 1], [0, 1], color=INK, linewidth=0.9, linestyle=":", label="perfect", zorder=1)
         axes.set(xlabel="mean predicted probability (axes stretched towards 0)", ylabel="share of positives")
-        ticks = [tick for tick in _TICKS if tick == 0 or 0.02 * limit <= tick <= limit]
+        ticks = [0.0]
+        for tick in _TICKS:
+            if tick <= limit and tick**0.5 - ticks[-1] ** 0.5 >= 0.1 * limit**0.5:  # labels must not touch
+                ticks.append(tick)
         for name in ("x", "y"):
             getattr(axes, f"set_{name}scale")("function", functions=(_root, np.square))
             axes.set(**{f"{name}lim": (0, limit)})
