@@ -94,7 +94,7 @@ def test_a_missed_floor_is_in_the_text():
         ({"aim": {"maximize": "f1"}}, "'aim': 'minimize' is missing"),
         ({"prevalence": 1.0}, "'prevalence' must lie strictly between 0 and 1"),
         ({"shift": "inf"}, "'shift' must be finite"),
-        ({"missed": [1]}, "'missed' must be a list of texts"),
+        ({"missed": [1]}, "'missed' must be a text"),
     ],
 )
 def test_json_that_was_altered_is_named(change, message):

@@ -5,8 +5,7 @@
 - `Beta` (Kull et al. 2017): a·log p - b·log(1-p) + c with p = sigmoid(s)
 - `Isotonic`: the probability on a line through a few knots, from an isotonic regression of the labels
 
-All fitted maps are strictly increasing (T, slope, a, b > 0, knots that rise): no two samples change places, and no
-label changes. An `Isotonic` of an earlier version may have flat stretches.
+All fitted maps are strictly increasing, so that no label changes.
 """
 
 import math
@@ -131,31 +130,28 @@ AUTO = "auto"
 def require_kind(kind: str | None, legal: tuple[str | None, ...] = (None, AUTO, *KINDS)) -> None:
     """Stop where a calibration is none of the legal kinds."""
     if kind not in legal:
-        names = ", ".join(str(name) for name in legal)
-        raise InputError("calibration", f"must be one of {names}", got=kind)
+        raise InputError("calibration", f"must be one of {', '.join(map(str, legal))}", got=kind)
 
 
-def calibration_to_json(calibration: Calibration) -> dict[str, Any]:
-    """A dict of JSON's own types, from which `calibration_from_json` rebuilds the same value."""
-    return {"kind": calibration.kind, **to_json(calibration, tagged=False)}
+def calibration_to_json(calibration: Calibration | None) -> dict[str, Any] | None:
+    """A calibration in JSON's own types; None stays None."""
+    return None if calibration is None else {"kind": calibration.kind, **to_json(calibration, tagged=False)}
 
 
-def calibration_from_json(data: Any, where: str = "calibration") -> Calibration:
+def calibration_from_json(data: Any, where: str = "calibration") -> Calibration | None:
     """The calibration that `calibration_to_json` wrote."""
     known = {kind.kind: kind for kind in (Temperature, Platt, Beta, Isotonic)}
-    return cast(Calibration, decode(object, data, where, known))
+    return None if data is None else cast(Calibration, decode(object, data, where, known))
 
 
 _STRIP_BYTES = 2**20
 _STEPS = 60
 _FLOOR = 1e-6
 _LARGEST = 1e8
-_NEAR = 1e-4  # a step that moves no margin farther leaves it off by the square of that
+_NEAR = 1e-4  # a step that moves no margin farther leaves an error of about its square
 _KNOTS, _FAR = 32, 1000.0
-_MANY = 1000
-"""Positives (or groups with them) from which isotonic regression is a candidate: with fewer its steps are noise."""
-_FEWEST = 4
-"""Samples of either class (or groups with them) below which halves cannot choose a kind."""
+_MANY = 1000  # positives from which isotonic regression is a candidate: with fewer its steps are noise
+_FEWEST = 4  # samples of either class below which halves cannot choose a kind
 
 
 def calibrate(
@@ -175,10 +171,7 @@ def calibrate(
 
 
 def calibrations(surface: Surface, kind: str | None, seed: int = 0) -> tuple[Calibration | None, ...]:
-    """The calibration of every λ, of one kind, or ("auto") each of the kind of least cross-fitted log loss.
-
-    None where no calibration is wanted, or none beats the raw scores.
-    """
+    """The calibration of every λ, of one kind, or ("auto") each of the kind of least cross-fitted log loss, or None."""
     require_kind(kind)
     if kind is None:
         return (None,) * surface.n_lams
@@ -213,14 +206,14 @@ class CalibratedScores:
 
 
 def calibrated(surface: Surface, maps: Sequence[Calibration | None]) -> Surface:
-    """The surface that states its probabilities by the calibrations of its λ; the same one where there are none."""
+    """The surface whose stated scores are those after calibration; the same one where there is none."""
     if all(calibration is None for calibration in maps):
         return surface
     return replace(surface, stated=CalibratedScores(surface.scores, maps))
 
 
 def features(kind: str, margin: FloatArray) -> tuple[FloatArray, ...]:
-    """The functions of the margin (…) that a logistic calibration combines, each (…); a constant is ()."""
+    """The functions (…) of the margin (…) that a logistic calibration combines; a constant is ()."""
     if kind == "temperature":
         return (margin,)
     if kind == "platt":
@@ -231,7 +224,7 @@ def features(kind: str, margin: FloatArray) -> tuple[FloatArray, ...]:
 
 
 def targets(samples: Samples) -> FloatArray:
-    """Platt's targets (n,): the posterior means of a class's label given that many of its samples."""
+    """Platt's targets (n,): the posterior mean of each label, given how many samples its class has."""
     n_positive, n_negative = samples.effective
     return np.where(samples.labels, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
 
@@ -239,7 +232,7 @@ def targets(samples: Samples) -> FloatArray:
 def fit_rows(
     samples: Samples, rows: FloatArray, kinds: Sequence[str] = LOGISTIC, near: Mapping[str, FloatArray] | None = None
 ) -> dict[str, FloatArray]:
-    """Coefficients (k, d) of each kind for score rows (k, n); `near`, where known, are some close to them."""
+    """Coefficients (k, d) of each kind for score rows (k, n); `near` are coefficients to start from."""
     target, weight = targets(samples), samples.weight
     floor = _FLOOR / np.maximum(np.abs(rows).max(axis=1), 1e-300)
     mean = float(np.average(target, weights=weight))
@@ -264,15 +257,15 @@ def fit_logistic(
 ) -> FloatArray:
     """Coefficients (k, d) of least mean log loss for k rows: terms are d functions (k, n), or () for a constant.
 
-    Newton's method, every row by itself, damped so that it descends (Bach 2010): a step that would move some margin by
-    ν is taken log(1+ν)/ν of the way. Coefficients stay above `floor` (k, d); one that wants to go below stands still.
+    Newton's method for every row by itself, damped so that it descends (Bach 2010): of a step that would move some
+    margin by ν, it takes a share log(1+ν)/ν. Coefficients stay at `floor` (k, d) or above.
     """
     share = np.full(target.shape, 1 / target.size) if weight is None else weight / weight.sum()
     n_rows, d = start.shape
     live = np.stack([np.broadcast_to(part, (n_rows, target.size)) for part in terms], axis=1)  # (k, d, n)
     theta, left, means = start.copy(), np.arange(n_rows), np.zeros((n_rows, d))
     if not terms[-1].ndim:
-        # About their means, which the constant takes up: scores that hardly differ would else be lost in it.
+        # Centred, because scores that hardly differ would be lost in the constant.
         means[:, :-1] = live[:, :-1] @ share
         live -= means[:, :, None]
         theta[:, -1] += (theta * means).sum(axis=1)
@@ -291,8 +284,7 @@ def fit_logistic(
         moved = np.abs(np.matmul(step[:, None, :], live)[:, 0]).max(axis=1)
         damping = np.log1p(moved) / np.maximum(moved, 1e-300)
         ahead = np.maximum(at - step * np.where(moved > 0, damping, 1.0)[:, None], floor[left])
-        # Scores that hardly differ leave the functions of them all but parallel; where the step is lost in rounding,
-        # the map found so far stands.
+        # Where scores hardly differ, a step may be lost in rounding: the coefficients so far stand.
         sound = np.isfinite(ahead).all(axis=1) & (np.abs(ahead).max(axis=1) < _LARGEST)
         theta[left] = np.where(sound[:, None], ahead, at)
         again = sound & (moved > _NEAR)
@@ -307,8 +299,8 @@ def _newton_step(gradient: FloatArray, hessian: FloatArray, free: BoolArray) -> 
     """Newton steps (k, d) in the free coordinates."""
     d = gradient.shape[1]
     both = free[:, :, None] & free[:, None, :]
-    # Scaled to a unit diagonal, so that margins of 1 and of 1e4 alike are solved to full precision.
-    # A coordinate along which all probabilities are saturated bends nowhere, and says nothing of how far to go.
+    # Scaled to a unit diagonal, so that margins of 1 and of 1e4 are solved to the same precision. Along a coordinate
+    # where all probabilities are saturated there is no curvature, hence no step.
     diagonal = np.einsum("kii->ki", hessian)
     scale = np.where(diagonal > 1e-200, 1 / np.sqrt(np.maximum(diagonal, 1e-200)), 0.0)
     system = np.where(both, hessian * scale[:, :, None] * scale[:, None, :], np.eye(d)) + 1e-12 * np.eye(d)
@@ -338,8 +330,8 @@ def _calibrate(samples: Samples, rows: FloatArray, kind: str, seed: int) -> list
 
 
 def _crossfitted(samples: Samples, rows: FloatArray, seed: int) -> tuple[FloatArray, dict[str, FloatArray]]:
-    """Log loss (4, k) of raw scores and of the three logistic kinds, each fitted on one half and measured on the other,
-    with many positives (5, k) and of isotonic regression; and the coefficients of one half."""
+    """Log loss (4, k) of raw scores and the logistic kinds, each fitted on one half and measured on the other; (5, k)
+    with isotonic regression, where there are many positives; and the coefficients of one half."""
     many = samples.units[0] >= _MANY
     total, fits = np.zeros((1 + len(LOGISTIC) + many, len(rows))), None
     for fitting, measuring in samples.halves(seed):
@@ -357,7 +349,7 @@ def _crossfitted(samples: Samples, rows: FloatArray, seed: int) -> tuple[FloatAr
 
 
 def _combine(theta: FloatArray, parts: Sequence[FloatArray]) -> FloatArray:
-    """Σⱼ θⱼ·partⱼ for coefficients (k, d) and parts (k, n) or ()."""
+    """Σⱼ θⱼ·partⱼ (k, n) for coefficients (k, d) and parts (k, n) or ()."""
     total = theta[:, 0, None] * parts[0]
     for j, part in enumerate(parts[1:], start=1):
         total += theta[:, j, None] * part
@@ -373,7 +365,7 @@ def _made(kind: str, theta: FloatArray) -> list[Calibration | None]:
 def _isotonic(samples: Samples, margin: FloatArray) -> Isotonic:
     """Isotonic regression through the centres of its flat stretches (Oron and Flournoy 2017), strictly increasing.
 
-    Stretches are pooled to `_KNOTS` that tell about equally much; far beyond the ends the odds halve or double.
+    Stretches are pooled to `_KNOTS` of about equal information; far beyond the ends the odds halve or double.
     """
     weight = np.ones(samples.size) if samples.weight is None else samples.weight
     places, index = np.unique(margin, return_inverse=True)

@@ -16,7 +16,7 @@ FEW_POSITIVES = 50
 
 
 class TooFewPositives(InputError):
-    """Data that hold too few positives to choose anything on."""
+    """Data with too few positives to choose anything on."""
 
 
 def as_labels(y: ArrayLike) -> BoolArray:
@@ -87,32 +87,22 @@ def require_finite(rows: FloatArray) -> None:
     if not np.isfinite(rows).all():
         row, sample = np.argwhere(~np.isfinite(rows))[0]
         count = int(np.count_nonzero(~np.isfinite(rows)))
-        raise InputError(
-            "score",
-            f"must be finite; {count} values are not, the first {rows[row, sample]} at sample {sample}, column {row}",
-            remedy="Check the features for NaN, or the training for divergence.",
-        )
-
-
-def require_unit(name: str, value: float) -> None:
-    """Stop where a share lies outside [0, 1]."""
-    if not 0 <= value <= 1:
-        raise InputError(name, "must lie in [0, 1]", got=value, remedy="Rates are shares, not percentages.")
+        first = f"the first {rows[row, sample]} at sample {sample}, column {row}"
+        remedy = "Check the features for NaN, or the training for divergence."
+        raise InputError("score", f"must be finite; {count} values are not, {first}", remedy=remedy)
 
 
 def require_open_unit(name: str, value: float, remedy: str = "") -> None:
-    """Stop where a share is not between 0 and 1, neither included."""
+    """Stop where a share does not lie strictly between 0 and 1."""
     if not 0 < value < 1:
         raise InputError(name, "must lie strictly between 0 and 1", got=value, remedy=remedy)
 
 
 def require_prevalence(prevalence: float) -> None:
-    """Stop where a prevalence is no share."""
     require_open_unit("prevalence", prevalence, "Two positives in a thousand are 0.002.")
 
 
 def require_costs(cost_fn: float, cost_fp: float) -> None:
-    """Stop where a cost is not a positive number."""
     for name, cost in (("cost_fn", cost_fn), ("cost_fp", cost_fp)):
         if not (cost > 0 and math.isfinite(cost)):
             remedy = "Only the ratio of the two costs matters."
@@ -120,14 +110,11 @@ def require_costs(cost_fn: float, cost_fp: float) -> None:
 
 
 def require_positives(n_positive: int, what: str = "positives") -> None:
-    """Refuse to choose on fewer than 5 positives (or groups that have one, as `what` says), and warn below 50."""
+    """Refuse to choose on fewer than 5 positives (or groups with one, as `what` says), and warn below 50."""
     if n_positive < FEWEST_POSITIVES:
-        raise TooFewPositives(
-            "y",
-            f"must have at least {FEWEST_POSITIVES} {what} to tune on; there are {n_positive}",
-            remedy="Use more data: one of so few is worth a fifth of the recall or more, and an interval would be "
-            "meaningless.",
-        )
+        problem = f"must have at least {FEWEST_POSITIVES} {what} to tune on; there are {n_positive}"
+        remedy = "Use more data: one of so few is a fifth of the recall or more, and an interval would be meaningless."
+        raise TooFewPositives("y", problem, remedy=remedy)
     if n_positive < FEW_POSITIVES:
         warn(
             f"only {n_positive} {what} to tune on: one of them moves recall by {1 / n_positive:.3f}, so the choice "
@@ -136,7 +123,7 @@ def require_positives(n_positive: int, what: str = "positives") -> None:
 
 
 def statable(n_positive: int, n_negative: int) -> str | None:
-    """Why no figure can be stated on so many samples, or None where one can.
+    """Why no figure can be stated on so few samples; None where one can.
 
     >>> statable(1, 300)
     'no figure can be stated on 1 positive: at least 5 are needed.'

@@ -17,7 +17,7 @@ _EDGE = float(np.finfo(np.float32).eps)
 
 
 class Model(Protocol):
-    """What gave a dial its scores: it can score other raw rows, and has operating points of its own."""
+    """What gave a dial its scores: it scores other raw rows, and has operating points of its own."""
 
     @property
     def points(self) -> Mapping[str, OperatingPoint]: ...
@@ -27,13 +27,13 @@ class Model(Protocol):
         ...
 
     def trained_on(self, X: Any) -> str:
-        """Why raw rows cannot certify, because training has seen them; else empty."""
+        """Why raw rows cannot certify, where training has seen them; else ""."""
         ...
 
 
 @runtime_checkable
 class ScoresAnywhere(Scores, Protocol):
-    """Scores that can be computed at any λ, not only at those of a grid."""
+    """Scores that can be computed at any λ."""
 
     def at_lam(self, lam: Mapping[str, float]) -> Scores:
         """The scores (n, 1) of the same samples at that λ."""
@@ -49,21 +49,19 @@ class FittedClassifier:
     points: Mapping[str, OperatingPoint] = field(default_factory=dict)
 
     def margins(self, X: Any, lam: Mapping[str, float]) -> FloatArray:  # noqa: ARG002 (there is one λ)
-        """Scores (n,) of raw rows."""
         return margins_of(self.classifier, X, self.side)
 
-    def trained_on(self, X: Any) -> str:  # noqa: ARG002
-        """Nothing is known of its training rows."""
+    def trained_on(self, X: Any) -> str:  # noqa: ARG002 (its training rows are unknown)
         return ""
 
 
 def array_of(values: Any) -> NDArray[Any]:
-    """An array of whatever NumPy reads; a tensor of torch without its gradient."""
+    """An array of anything that NumPy reads, or of a torch tensor."""
     return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
 
 
 def coded(y: Any, pos_label: Any = None) -> tuple[NDArray[Any], int]:
-    """Labels (n,) as 0 and 1, and which of the sorted labels, 0 or 1, is the positive one.
+    """Labels (n,) as 0 and 1, and the index of the positive one among the two sorted labels.
 
     Positive is `pos_label`; or 1, where the labels are 0 and 1; or else the rarer label.
     """
@@ -75,20 +73,17 @@ def coded(y: Any, pos_label: Any = None) -> tuple[NDArray[Any], int]:
 
 
 def margins_of_columns(scores: Any, side: int) -> FloatArray:
-    """Margins (n, 1) of the (n, 2) of `predict_proba`, of which column `side` is the positive class."""
+    """Margins (n, 1) of the probabilities (n, 2) of `predict_proba`; column `side` is the positive class."""
     array = isinstance(scores, np.ndarray)
     if not array or scores.shape[1:] != (2,) or (scores < 0).any() or not np.allclose(scores.sum(axis=1), 1, atol=1e-3):
-        raise InputError(
-            "lams",
-            f"must name the λ of each of the {scores.shape[-1]} columns of scores",
-            remedy="Without {lams}, {scores} are margins (n,), or the probabilities (n, 2) of predict_proba, rows of "
-            "which sum to 1.",
-        )
+        problem = f"must name the λ of each of the {scores.shape[-1]} columns of scores"
+        kinds = "margins (n,), or the probabilities (n, 2) of predict_proba, rows of which sum to 1."
+        raise InputError("lams", problem, remedy=f"Without {{lams}}, {{scores}} are {kinds}")
     return margin_of_probability(scores[:, side])[:, None]
 
 
 def scores_of(classifier: Any, X: Any, y: Any, pos_label: Any = None) -> tuple[NDArray[np.uint8], FloatArray, int]:
-    """Labels (n,), 1 for the positive class, margins (n,), and which of its two classes is the positive one."""
+    """Labels (n,), 1 for the positive class, margins (n,), and the index of the positive class."""
     classes = np.asarray(getattr(classifier, "classes_", np.unique(flat(y))))
     if classes.shape != (2,):
         remedy = "Choose one against the rest first."
@@ -97,7 +92,10 @@ def scores_of(classifier: Any, X: Any, y: Any, pos_label: Any = None) -> tuple[N
     unknown = np.setdiff1d(labels, classes)
     if unknown.size:
         raise InputError("y", f"must hold the classes {classes.tolist()} of the classifier", got=unknown.tolist()[0])
-    side = _positive_side(labels, classes, pos_label)
+    positive = positive_class(labels) if pos_label is None else pos_label
+    side = next((side for side in (0, 1) if same_label(classes[side], positive)), None)
+    if side is None:
+        raise InputError("pos_label", f"must be one of the classes {classes.tolist()}", got=pos_label)
     return (labels == classes[side]).astype(np.uint8), margins_of(classifier, X, side), side
 
 
@@ -111,12 +109,12 @@ def margins_of(classifier: Any, X: Any, side: int = 1) -> FloatArray:
     X : array-like
         Rows as the classifier takes them.
     side : int
-        Which of the two classes of `classes_` is the positive one.
+        The index of the positive class in `classes_`.
 
     Returns
     -------
     ndarray of shape (n,)
-        Scores that are large where `classes_[side]` is likely; the log-odds of probabilities.
+        Scores, or log-odds of probabilities, that are large where `classes_[side]` is likely.
 
     Examples
     --------
@@ -129,12 +127,9 @@ def margins_of(classifier: Any, X: Any, side: int = 1) -> FloatArray:
         margin = margin if margin.dtype in (np.float32, np.float64) else margin.astype(np.float64)
         return margin if side == 1 else -margin
     if not hasattr(classifier, "predict_proba"):
-        raise InputError(
-            "classifier",
-            "must have decision_function or predict_proba, hence scores to dial",
-            got=type(classifier).__name__,
-            remedy="Pass a classifier that has one, or Dial(y, scores).",
-        )
+        problem = "must have decision_function or predict_proba, hence scores to dial"
+        remedy = "Pass a classifier that has one, or Dial(y, scores)."
+        raise InputError("classifier", problem, got=type(classifier).__name__, remedy=remedy)
     return margin_of_probability(np.asarray(classifier.predict_proba(X))[:, side])
 
 
@@ -149,9 +144,8 @@ def margin_of_probability(probability: ArrayLike) -> FloatArray:
     Returns
     -------
     ndarray
-        Margins of that shape. Between 1.2e-7 and 1 - 1.2e-7 they are the log-odds. Beyond, where a probability tells
-        more of a classifier's rounding than of the sample, what is left of the range, 0 and 1 included, is pressed
-        into one unit.
+        Margins of that shape: the log-odds between 1.2e-7 and 1 - 1.2e-7. Probabilities beyond, which say more of a
+        classifier's rounding than of the sample, are mapped to one unit on either side.
 
     Examples
     --------
@@ -169,11 +163,3 @@ def margin_of_probability(probability: ArrayLike) -> FloatArray:
     pressed = np.where(np.isinf(beyond), 1.0, beyond / (1 + np.where(np.isinf(beyond), 0.0, beyond)))
     margin = np.log1p(-inner) - np.log(inner) + pressed
     return np.asarray(np.where(p < 0.5, -margin, margin))
-
-
-def _positive_side(labels: NDArray[Any], classes: NDArray[Any], pos_label: Any) -> int:
-    positive = positive_class(labels) if pos_label is None else pos_label
-    sides = [side for side in (0, 1) if same_label(classes[side], positive)]
-    if not sides:
-        raise InputError("pos_label", f"must be one of the classes {classes.tolist()}", got=pos_label)
-    return sides[0]

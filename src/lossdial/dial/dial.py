@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,21 +41,14 @@ from lossdial.dial.metrics.registry import PAPER_METRICS
 from lossdial.dial.monitor.monitor import Monitor
 from lossdial.dial.monitor.prevalence import Declined, MixtureFit, fit_mixture
 from lossdial.dial.points import Estimate, OperatingPoint
-from lossdial.dial.surface import Scores, Surface
+from lossdial.dial.surface import Scores, Surface, columns_of
 from lossdial.dial.uncertainty.intervals import estimates
 
-_NEARLY_ALL = 0.9
-"""A share of positives above which the cases look different, rather than more of them being positive."""
-
-
-class Named(Protocol):
-    """A λ that gives its values by name, as `Lam` does."""
-
-    def as_dict(self) -> Mapping[str, float]: ...
+_NEARLY_ALL = 0.9  # a share of positives above which the cases probably look different
 
 
 class Dial:
-    """Labels and scores of any classifier, and the questions they answer.
+    """Labels and scores of any classifier, and the questions that they answer.
 
     Parameters
     ----------
@@ -67,7 +60,7 @@ class Dial:
     lams : sequence of mappings or Lam, optional
         The m values of λ.
     groups : array-like of shape (n,), optional
-        Which rows belong together (a patient's): they stay on one side of every split and are resampled as wholes.
+        Which rows belong together (to one patient): they stay on one side of every split and are resampled together.
     sample_weight : array-like of shape (n,), optional
         How much each row counts.
     spent : str
@@ -91,11 +84,11 @@ class Dial:
         self,
         y: ArrayLike,
         scores: ArrayLike | Scores,
-        lams: Iterable[Mapping[str, float] | Named] | None = None,
+        lams: Iterable[Any] | None = None,
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         spent: str = "",
-        plain: Mapping[str, float] | Named | None = None,
+        plain: Any = None,
         evidence: "Dial | None" = None,
         pos_label: Any = None,
     ) -> None:
@@ -108,9 +101,8 @@ class Dial:
         self.scores: FloatArray | Scores = columns
         self.groups: NDArray[Any] | None = None if groups is None else np.asarray(groups)
         self.sample_weight: FloatArray | None = None if sample_weight is None else np.asarray(sample_weight)
-        named = ({},) if lams is None else tuple(_as_dict(lam) for lam in lams)
-        plain = {} if plain is None else _as_dict(plain)
-        self._surface = Surface(self.y, columns, named, self.sample_weight, self.groups, plain)
+        named = ({},) if lams is None else tuple(map(_by_name, lams))
+        self._surface = Surface(self.y, columns, named, self.sample_weight, self.groups, _by_name(plain))
         used = self._surface.scores
         if isinstance(used, np.ndarray) and used.size and not np.isfinite([used.min(), used.max()]).all():
             require_finite(used.T)
@@ -131,16 +123,16 @@ class Dial:
         sample_weight: ArrayLike | None = None,
         pos_label: Any = None,
     ) -> "Dial":
-        """The dial of any fitted classifier with `decision_function` or `predict_proba`, on data it has not seen.
+        """The dial of any fitted classifier with `decision_function` or `predict_proba`.
 
         Parameters
         ----------
-        classifier
+        classifier : object
             A fitted classifier.
         X, y, groups, sample_weight
             Rows that it has not seen, their labels, and, as for `Dial`, groups and weights.
-        pos_label
-            The positive label; the rarer one unless given, with a warning where that is a tie or in doubt.
+        pos_label : optional
+            The positive label; the rarer one unless given, with a warning where that is in doubt.
 
         Returns
         -------
@@ -158,12 +150,12 @@ class Dial:
 
     @property
     def surface(self) -> Surface:
-        """Labels and scores without the samples of no weight, as the functions of this room take them."""
+        """Labels and scores, without the samples of no weight."""
         return self._surface
 
     @property
     def points(self) -> Mapping[str, OperatingPoint]:
-        """The operating points that this dial has given, by name."""
+        """The operating points that this dial has chosen, by name."""
         return MappingProxyType(self._points)
 
     # --- choosing a point
@@ -189,21 +181,21 @@ class Dial:
         Parameters
         ----------
         maximize, minimize, subject_to, cost_fn, cost_fp, prevalence
-            The objective, as in `Objective`; or in place of them
+            The objective, as in `Objective`.
         objective : Objective, optional
-            the objective as a value.
+            The objective as a value, in place of these.
         name : str
             The name of the point.
         calibration : {"auto", "temperature", "platt", "beta", "isotonic"} or None
             How its probabilities are calibrated on these data. "auto" takes the kind of least cross-fitted log loss,
-            none among them. No calibration changes a label.
+            or none. No calibration changes a label.
         confidence : float, optional
             The bounds then hold on new data with this probability, and the point carries a certificate. Some rows (or
             the `evidence` of this dial) choose λ, and others certify the threshold.
         by : array-like of shape (n,), optional
             Names of subgroups: the floor on recall then holds in each of them.
         jointly : int
-            The number of certificates that shall hold all at once. Each of them is asked for with this number.
+            How many certificates shall hold at once. Give this number with each of them.
 
         Returns
         -------
@@ -219,34 +211,25 @@ class Dial:
         recall >= 0.9 (188 of 200)
         """
         require_name(name)
-        terms = (maximize, minimize, subject_to, cost_fn, cost_fp, prevalence)
+        parts = (maximize, minimize, subject_to, cost_fn, cost_fp, prevalence)
         if objective is None:
             objective = Objective(maximize, minimize, subject_to or {}, cost_fn, cost_fp, prevalence)
-        elif any(term is not None for term in terms):
+        elif any(part is not None for part in parts):
             raise InputError("objective", "and its parts (maximize, minimize, …) are given", remedy="Give one of them.")
         if confidence is not None:
             require_fresh(self.spent)
-            point = certified_point(
-                self._surface,
-                objective,
-                confidence,
-                name,
-                by,
-                calibration=calibration,
-                jointly=jointly,
-                evidence=self._evidence,
+            terms = self._surface, objective, confidence, name, by
+            return self._keep(
+                certified_point(*terms, calibration=calibration, jointly=jointly, evidence=self._evidence)
             )
-        elif by is not None:
+        if by is not None:
             remedy = "Give {confidence} too; to measure subgroups use {by_subgroup}."
             raise InputError("by", "asks for a certified floor in each subgroup", remedy=remedy)
-        elif jointly != 1:
-            raise InputError(
-                "jointly", "needs {confidence}, whose risk it splits", remedy="Give {confidence=0.95}, say."
-            )
-        else:
-            point = choose(self._surface, objective, name, calibration=calibration)
-            point = with_chances(self._surface, objective, point)
-        return self._keep(point)
+        if jointly != 1:
+            remedy = "Give {confidence=0.95}, say."
+            raise InputError("jointly", "needs {confidence}, whose risk it splits", remedy=remedy)
+        point = choose(self._surface, objective, name, calibration=calibration)
+        return self._keep(with_chances(self._surface, objective, point))
 
     def adapt(
         self,
@@ -266,21 +249,21 @@ class Dial:
         Parameters
         ----------
         prevalence : float or Estimate, optional
-            The share of positives; or in place of it new cases without labels, from which it is estimated:
-        score_new : array-like of shape (k,), optional
-            their scores at the λ of `point`; or
-        X_new : optional
-            their raw rows, which the model of this dial scores.
-        groups_new : array-like of shape (k,), optional
-            Which of the new cases belong together.
+            The share of positives. It is estimated where new cases without labels are given in its place.
         cost_fn, cost_fp : float
             The costs of a miss and of a false alarm.
         name : str
             The name of the point.
+        score_new : array-like of shape (k,), optional
+            The scores of the new cases at the λ of `point`.
+        groups_new : array-like of shape (k,), optional
+            Which of the new cases belong together.
         point : str or OperatingPoint
             At whose λ new cases are compared with these rows.
         confidence : float, optional
             Some rows then choose the point, and the others certify its recall and FPR.
+        X_new : optional
+            The raw rows of the new cases, which the model of this dial scores, in place of `score_new`.
 
         Returns
         -------
@@ -289,7 +272,7 @@ class Dial:
         Raises
         ------
         Declined
-            If no share of positives explains the new scores; the message says what moved.
+            Where no share of positives explains the new scores; the message says what moved.
         """
         require_name(name)
         self._surface.samples.require_positives()
@@ -343,7 +326,7 @@ class Dial:
         Returns
         -------
         OperatingPoint
-            The one that refers the fewest cases; see `OperatingPoint.actions`.
+            The point that refers the fewest cases; see `OperatingPoint.actions`.
 
         Examples
         --------
@@ -359,9 +342,8 @@ class Dial:
             remedy = "NPV and precision hold at a stated prevalence only: {prevalence=0.02}, say."
             raise InputError("prevalence", "must be given", remedy=remedy)
         require_fresh(self.spent)
-        point = refer(
-            self._surface, npv=npv, precision=precision, prevalence=prevalence, confidence=confidence, name=name
-        )
+        surface = self._surface
+        point = refer(surface, npv=npv, precision=precision, prevalence=prevalence, confidence=confidence, name=name)
         return self._keep(point)
 
     def cap_alerts(
@@ -383,28 +365,29 @@ class Dial:
         Parameters
         ----------
         score_new : array-like of shape (k,), optional
-            The scores of cases as they come, at the λ of `point`; or `X_new`, their raw rows. Without either, the rows
-            of this dial, as if they came so.
+            The scores of cases as they come, at the λ of `point`; those of this dial's rows unless they are given.
         rate : float, optional
-            The cap, as a share of all cases; or
-        per_day, volume : float
-            at most `per_day` alerts on average where `volume` cases come a day. A list of volumes says what came on
+            The cap, as a share of all cases.
+        per_day, volume : float, optional
+            The cap, as `per_day` alerts on average where `volume` cases come a day. `volume` may list what came on
             each of some days.
         confidence : float
             The probability with which the cap holds.
         quantile : float
-            The share of days that do not exceed the busy day of which the certificate tells.
+            The certificate states the alerts of a busy day, which this share of days does not exceed.
         groups_new : array-like of shape (k,), optional
             Which of the cases belong together.
         point : str or OperatingPoint
             The point whose λ is taken.
         name : str
             The name of the new point.
+        X_new : optional
+            The raw rows of the cases, in place of `score_new`.
 
         Returns
         -------
         OperatingPoint
-            Its metrics are those of this dial's rows.
+            Its metrics are measured on this dial's rows.
 
         Examples
         --------
@@ -431,7 +414,7 @@ class Dial:
     # --- certificates and what comes later
 
     def certify(self, point: str | OperatingPoint, confidence: float = 0.95) -> OperatingPoint:
-        """Certify recall and FPR of a point on these rows, which had no part in choosing it.
+        """Certify recall and FPR of a point on these rows, which took no part in choosing it.
 
         Parameters
         ----------
@@ -448,7 +431,7 @@ class Dial:
         Raises
         ------
         NotCertified
-            If these rows, or some of them, chose or certified the point before.
+            Where some of these rows have chosen or certified the point.
         """
         require_fresh(self.spent)
         chosen = self._point(point)
@@ -457,14 +440,14 @@ class Dial:
         return certified
 
     def sample_size(self, recall: float, confidence: float = 0.95, prevalence: float | None = None) -> SampleSize:
-        """How many positives certifying a recall takes, what can be certified now, and the precision to expect.
+        """How many positives it takes to certify a recall, what these rows can certify, and the precision to expect.
 
         Parameters
         ----------
         recall : float
             The floor to certify.
         confidence : float
-            With which confidence.
+            The probability with which the floor holds.
         prevalence : float, optional
             The share of positives at which the precision is stated; that of these rows unless given.
 
@@ -488,16 +471,13 @@ class Dial:
         prevalence: float | None = None,
         precision: float | None = None,
     ) -> Monitor:
-        """A monitor of a point's certificate, to be shown outcomes as they come; see `Monitor.of`."""
+        """A monitor of a point's certificate, which sees outcomes as they come; see `Monitor.of`."""
         return Monitor.of(self._point(point), confidence, alerts_only, prevalence, precision)
 
     def fit_mixture(
         self, score_new: ArrayLike, point: str | OperatingPoint = "default", groups_new: ArrayLike | None = None
     ) -> MixtureFit:
-        """Test whether unlabelled scores (k,) at a point's λ are a mixture of the scores of both classes here.
-
-        `groups_new` (k,) says which of them belong together.
-        """
+        """Test whether unlabelled scores (k,) at a point's λ, in groups (k,), are a mixture of both classes' scores."""
         chosen = self._point(point)
         samples, one = self._surface.samples, at_point(self._surface_at(chosen), chosen)
         return fit_mixture(score_new, samples.labels, one.score(0), samples.weight, samples.groups, groups_new)
@@ -515,11 +495,13 @@ class Dial:
         Parameters
         ----------
         score_new : array-like of shape (k,), optional
-            Their scores at the λ of `point`; or `X_new`, their raw rows.
+            Their scores at the λ of `point`.
         point : str or OperatingPoint
             At whose λ they are compared with these rows.
         groups_new : array-like of shape (k,), optional
             Which of them belong together.
+        X_new : optional
+            Their raw rows, which the model of this dial scores, in place of `score_new`.
 
         Returns
         -------
@@ -554,12 +536,12 @@ class Dial:
             Their names, or the metrics themselves.
         point : str or OperatingPoint, optional
             Where to measure: at its threshold, with its calibrated probabilities, and at the prevalence it was made
-            for. Without, at every λ, at a margin of 0 and with the scores' own probabilities.
+            for. Without a point, metrics are of every λ, at a margin of 0 and with the scores' own probabilities.
 
         Returns
         -------
         dict
-            By name: an `Estimate`; or, without a point, a tuple with one for each λ.
+            An `Estimate` by name; without a point, a tuple with one for each λ.
         """
         reason = statable(*self._surface.samples.units)
         if reason is not None:
@@ -570,29 +552,29 @@ class Dial:
         return figures_of(self._surface_at(chosen), chosen, metrics)
 
     def by_subgroup(self, by: ArrayLike, point: str | OperatingPoint = "default") -> Subgroups:
-        """Measure a point in each subgroup that `by` (n,) names, and the gaps between them; see `Subgroups`."""
+        """Recall, FPR and precision of a point in each subgroup that `by` (n,) names, and the gaps between them."""
         chosen = self._point(point)
         return by_subgroup(self.y, self._score(chosen), chosen.threshold, by, self.groups)
 
     def case_costs(self, cost_fn: ArrayLike, cost_fp: ArrayLike, point: str | OperatingPoint = "default") -> CaseCosts:
-        """What a threshold for each case saves at a point's λ; each cost is one number, or one per case."""
+        """What a threshold for each case saves at a point's λ; each cost is one number or has shape (n,)."""
         return case_costs(self.y, self._score(self._point(point)), cost_fn, cost_fp, groups=self.groups)
 
     def envelope(self) -> Envelope:
-        """The ROC envelope over every λ and threshold, which is all that adapting needs."""
+        """The upper hull of the ROC curves of all λ, which is all that `adapt` needs."""
         return envelope(self._surface)
 
     def verdict(
         self, objectives: Sequence[Objective] = OBJECTIVES, plain: Mapping[str, float] | None = None
     ) -> Verdict:
-        """Does moving λ beat moving only the threshold, at the λ of best AUC and at that of the plain loss?"""
+        """What moving λ gains over moving only the threshold, at the λ of best AUC and at that of the plain loss."""
         known = dict(self._surface.plain)
         if plain is None and self._surface.n_lams > 1 and known in self._surface.lams:
             plain = known
         return verdict(self._surface, objectives, plain=plain)
 
     def compare(self, other: "Dial", objectives: Sequence[Objective | str] = OBJECTIVES) -> Verdict:
-        """What this model gains over another on the same rows, paired, for all objectives or metrics at once."""
+        """What this model gains over another on the same rows, with intervals that hold for all objectives at once."""
         if not isinstance(other, Dial):
             remedy = "Dial(y, scores) makes one of scores, Dial.of(classifier, X, y) of a model."
             raise InputError("other", "must be another Dial of the same rows", got=type(other).__name__, remedy=remedy)
@@ -601,8 +583,7 @@ class Dial:
     # --- points, rows and λ
 
     def probe(self, point: str | OperatingPoint = "default") -> OperatingPoint:
-        """The point at whose λ new cases are compared with these rows: the given one, where these have scores there;
-        else an untuned one at the λ of the best AUC."""
+        """The point, where these rows have scores at its λ; else an untuned point at the λ of the best AUC."""
         chosen = self._point(point)
         if dict(chosen.lam) in self._surface_at(chosen).lams:
             return chosen
@@ -610,7 +591,7 @@ class Dial:
         return OperatingPoint(chosen.name, lam, 0.0, "untuned", metrics={}, n_positive=0, n_negative=0)
 
     def _keep(self, point: OperatingPoint) -> OperatingPoint:
-        """Keep a point that these rows chose, with a sketch of the raw rows where they are available."""
+        """Keep a point that these rows chose, with a sketch of the raw rows."""
         if self.rows is not None:
             point = replace(point, chosen_on=f"{point.chosen_on} {sketch_of_rows(self.rows)}")
         self._points[point.name] = point
@@ -627,11 +608,11 @@ class Dial:
     def _require_comparable(self) -> None:
         """Stop where scores of new rows cannot be compared with those of these rows."""
         if self.spent:
-            raise Declined(
-                "",
+            problem = (
                 f"whether these rows have changed cannot be told from the scores there are: {self.spent}. Pass "
-                "labelled X, y that took no part in training: clf.dial(X, y), or clf.adapt(X, y, X_new=…).",
+                "labelled X, y that took no part in training: clf.dial(X, y), or clf.adapt(X, y, X_new=…)."
             )
+            raise Declined("", problem)
 
     def _scored(
         self, X_new: Any, score_new: ArrayLike | None, point: OperatingPoint
@@ -640,28 +621,25 @@ class Dial:
         if score_new is not None:
             raise InputError("X_new", "and {score_new} say the same", remedy="Give one of the two.")
         if self.model is None:
-            raise InputError(
-                "X_new", "needs the model that scores it", remedy="Use clf.dial(X, y) or Dial.of, or give {score_new}."
-            )
+            remedy = "Use clf.dial(X, y) or Dial.of, or give {score_new}."
+            raise InputError("X_new", "needs the model that scores it", remedy=remedy)
         probe = self.probe(point)
         return probe, self.model.margins(X_new, probe.lam), self.model.trained_on(X_new)
 
     def _surface_at(self, point: OperatingPoint) -> Surface:
-        """The surface; where it lacks the λ of a point and scores can be computed there, that at the point's λ."""
+        """The surface; where it lacks the λ of a point and scores can be computed there, the surface of that λ."""
         scores = self._surface.scores
         if dict(point.lam) in self._surface.lams or not isinstance(scores, ScoresAnywhere):
             return self._surface
         return self._surface.with_scores(scores.at_lam(point.lam), (point.lam,))
 
     def _score(self, point: OperatingPoint) -> FloatArray:
-        """Scores (n,) at a point's λ of all rows, those of no weight too."""
+        """Scores (n,) at a point's λ of all rows, including those of no weight."""
         scores = self.scores
         if dict(point.lam) not in self._surface.lams and isinstance(scores, ScoresAnywhere):
             return scores.at_lam(point.lam).columns(0, 1)[:, 0]
         column = self._surface.column(point.lam, f"point {point.name!r}")
-        return np.asarray(
-            scores[:, column] if isinstance(scores, np.ndarray) else scores.columns(column, column + 1)[:, 0]
-        )
+        return columns_of(scores, column, column + 1)[:, 0]
 
 
 def require_name(name: str) -> None:
@@ -670,5 +648,6 @@ def require_name(name: str) -> None:
         raise InputError("name", "must not be empty", got=name, remedy="A point is asked for by its name.")
 
 
-def _as_dict(lam: Any) -> Any:
-    return lam.as_dict() if hasattr(lam, "as_dict") else lam
+def _by_name(lam: Any) -> Any:
+    """The values of a λ by name, of a mapping, a `Lam` or none."""
+    return lam.as_dict() if hasattr(lam, "as_dict") else {} if lam is None else lam

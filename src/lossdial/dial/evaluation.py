@@ -8,7 +8,7 @@ from lossdial.base.codec import encode_float
 from lossdial.dial.certificates.referral import referral_figures
 from lossdial.dial.checks import statable
 from lossdial.dial.choice.selection import at_point, figures_of
-from lossdial.dial.metrics.metric import MetricBound
+from lossdial.dial.metrics.metric import Metric, MetricBound
 from lossdial.dial.metrics.registry import FPR, RECALL, REPORT, as_metric
 from lossdial.dial.points import OperatingPoint
 from lossdial.dial.surface import Surface
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Confusion:
-    """How many samples (or how much weight) a threshold gets right and wrong."""
+    """The numbers of samples, or sums of their weights, that a threshold gets right and wrong."""
 
     tp: float
     fp: float
@@ -33,7 +33,7 @@ class Confusion:
 
 @dataclass(frozen=True)
 class BoundCheck:
-    """A bound of a point's objective, and whether the point keeps it on these samples."""
+    """A bound, and whether a point keeps it on these samples."""
 
     bound: MetricBound
     estimate: Estimate
@@ -52,18 +52,18 @@ class Evaluation:
     point : OperatingPoint
         The point that was measured.
     counts : Confusion
-        The numbers of samples, as they are, that it gets right and wrong at its threshold.
+        The numbers of samples that it gets right and wrong at its threshold.
     figures : mapping of str to Estimate
-        Metrics by name, at `prevalence`; empty where there are too few samples to state any. Those of a point with two
-        cuts are of `referral_figures`.
+        Metrics by name, at `prevalence`; empty where there are too few samples. A point with two cuts has those of
+        `referral_figures`.
     bounds : tuple of BoundCheck
-        Whether each bound of the point's objective (of its certificate, where it has two cuts) is kept here.
+        The bounds of the point's objective; of its certificate, where it has two cuts.
     expected_cost : Estimate, optional
         The expected cost, where the objective has costs.
     prevalence : float
-        That of the samples, or that which the point was made for: the classes are then weighted accordingly.
+        The prevalence that the point was made for, else that of the samples.
     note : str
-        Why there are no figures, where there are none.
+        Why there are no figures.
     lower : Confusion, optional
         The counts at the lower cut, where there are two.
 
@@ -100,17 +100,17 @@ class Evaluation:
 
     @property
     def description(self) -> str:
-        """The objective, spelled out."""
         return self.point.description
 
     @property
     def bounds_met(self) -> bool | None:
-        """Whether every bound of the objective is kept here; None where it has none, or none can be judged."""
+        """Whether every bound is kept; None where there is none to judge."""
         return all(check.met for check in self.bounds) if self.bounds else None
 
     def to_json(self) -> dict[str, Any]:
         """A dict of JSON's own types."""
         point, cost = self.point, self.expected_cost
+        checks = [(check.bound.metric.name, check.bound.value, check.estimate, check.met) for check in self.bounds]
         return {
             "objective": self.description,
             "threshold": encode_float(point.threshold),
@@ -119,15 +119,7 @@ class Evaluation:
             "aim": None if point.objective is None else point.objective.to_json(),
             "counts": asdict(self.counts),
             "figures": {name: _triple(estimate) for name, estimate in self.figures.items()},
-            "floors": [
-                {
-                    "metric": check.bound.metric.name,
-                    "bound": check.bound.value,
-                    "found": _triple(check.estimate),
-                    "met": check.met,
-                }
-                for check in self.bounds
-            ],
+            "floors": [{"metric": m, "bound": b, "found": _triple(e), "met": met} for m, b, e, met in checks],
             "floors_met": self.bounds_met,
             "prevalence": self.prevalence,
             "expected_cost": None if cost is None else _triple(cost),
@@ -151,10 +143,8 @@ def evaluate_points(
         Labels and scores; the λ of the points must be among its own.
     points : sequence of OperatingPoint, optional
         The points; those of the dial unless given.
-    resamples : int
-        On how many resamples the intervals rest.
-    seed : int
-        The seed of the resamples.
+    resamples, seed : int
+        The number of resamples for the intervals, and their seed.
 
     Returns
     -------
@@ -174,7 +164,7 @@ def evaluate_points(
 
 
 def confusion(one: Surface, threshold: float) -> Confusion:
-    """The counts of one λ at a threshold; sums of weights where samples have them."""
+    """The counts of one λ at a threshold."""
     rates = one.metrics([RECALL, FPR], threshold)
     n_positive, n_negative = one.samples.totals
     tp, fp = float(rates["recall"][0]) * n_positive, float(rates["fpr"][0]) * n_negative
@@ -192,23 +182,19 @@ def _evaluate(surface: Surface, point: OperatingPoint, resamples: int, seed: int
     if lower is not None:
         figures = referral_figures(surface, point, seed)
         certified = () if point.certificate is None else point.certificate.bounds
-        checks = [
+        checks = tuple(
             BoundCheck(MetricBound(as_metric(b.metric), b.value), figures[b.metric], b.holds(figures[b.metric].value))
             for b in certified
-        ]
-        prevalence = point.prevalence or surface.prevalence
-        return Evaluation(point, counts, figures, tuple(checks), None, prevalence, "", lower)
+        )
+        return Evaluation(point, counts, figures, checks, None, point.prevalence or surface.prevalence, "", lower)
     prevalence = at_point(surface, point).prevalence
-    metrics = {}
+    asked: list[Metric] = []
     bounds: tuple[MetricBound, ...] = ()
     if point.objective is not None:
         metric, bounds = point.objective.unfolded(prevalence)
-        metrics = {m.name: m for m in (metric, *(bound.metric for bound in bounds))}
-    metrics |= {m.name: m for m in map(as_metric, REPORT)}
+        asked = [metric, *(bound.metric for bound in bounds)]
+    metrics = {m.name: m for m in (*asked, *map(as_metric, REPORT))}
     figures = figures_of(surface, point, list(metrics.values()), resamples, seed)
     cost = figures.pop("expected_cost", None)
-    checks = []
-    for bound in bounds:
-        estimate = figures[bound.metric.name]
-        checks.append(BoundCheck(bound, estimate, bool(bound.met(estimate.value))))
-    return Evaluation(point, counts, figures, tuple(checks), cost, prevalence)
+    checks = tuple(BoundCheck(b, figures[b.metric.name], bool(b.met(figures[b.metric.name].value))) for b in bounds)
+    return Evaluation(point, counts, figures, checks, cost, prevalence)

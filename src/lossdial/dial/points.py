@@ -23,7 +23,7 @@ ACTIONS = ("clear", "refer", "act")
 
 
 def spell_threshold(threshold: float, more: str = "") -> str:
-    """A threshold as a score, and as the probability that a model states whose scores are log-odds.
+    """A threshold as a score and as the model's own probability.
 
     >>> spell_threshold(-0.298)
     "-0.298 (the model's own probability 0.426)"
@@ -43,27 +43,27 @@ class OperatingPoint:
     name, lam, threshold, description
         The name, λ by name, the threshold on the score, and the objective in words.
     lower
-        The second cut: cases at or below it are cleared, and a person decides on those between the two cuts. -inf
-        clears none, and a threshold of inf acts on none. None where there is one cut.
+        The second cut, or None: cases at or below it are cleared, and a person decides on those between the two cuts.
+        -inf clears none, and a threshold of inf acts on none.
     metrics
-        Metrics on the data the point was chosen on, hence flattering.
+        Metrics on the data that the point was chosen on, hence flattering.
     crossfit
-        The objective and its bounds as measured on halves of the data that took no part in the choice.
+        The objective and its bounds, measured on halves of the data that took no part in the choice.
     n_positive, n_negative
-        The numbers of samples it was chosen on.
+        The numbers of samples that it was chosen on.
     feasible, note
         Whether all bounds could be met, and if not, what is reachable.
     missed
-        The bounds that are met where the point was chosen, but not where it was not chosen.
+        The bounds that are met on the data that chose the point, but not by `crossfit`.
     calibration, prevalence, shift
-        The calibration of its probabilities; the prevalence they are made for, if another than that of the data; and
-        the shift of the log-odds to it.
+        The calibration of its probabilities; the prevalence that they are made for, if not that of the data; and the
+        shift of the log-odds to it.
     objective
         The objective as a value, where it can be written down.
     certificate
         What holds on new data, where the point was certified.
     holding
-        How likely a bound holds on new data, where it was not.
+        How likely a bound holds on new data, where the point was not certified.
     chosen_on
         Sketches of the rows that chose it, which cannot certify it.
 
@@ -98,9 +98,8 @@ class OperatingPoint:
         if self.lower is None:
             return
         if self.name == "default":
-            raise InputError(
-                "name", "must not be 'default' for a referral band", remedy="predict() answers by the default point."
-            )
+            remedy = "predict() answers by the default point."
+            raise InputError("name", "must not be 'default' for a referral band", remedy=remedy)
         if not self.lower <= self.threshold:
             raise InputError("lower", f"must not exceed the threshold, {self.threshold:g}", got=self.lower)
 
@@ -121,7 +120,6 @@ class OperatingPoint:
 
     @property
     def _chances(self) -> str:
-        """How likely the bounds hold without a certificate."""
         likely = self.holding and self.holding != "not certified"
         return f"{self.holding} (confidence=0.95 makes sure)" if likely else self.holding
 
@@ -135,14 +133,14 @@ class OperatingPoint:
 
     @property
     def threshold_probability(self) -> float:
-        """The threshold as this point's calibrated probability: positive is predicted where it is exceeded."""
+        """The threshold as this point's calibrated probability."""
         if math.isinf(self.threshold):
             return 1.0 if self.threshold > 0 else 0.0
         return float(sigmoid(self.margin(np.float64(self.threshold))))
 
     @property
     def model_probability(self) -> float:
-        """The threshold in the model's own units: where scores are log-odds, what its `predict_proba` must exceed."""
+        """The threshold as the model's own probability: where scores are log-odds, what `predict_proba` must exceed."""
         return float(sigmoid(np.asarray(self.threshold)))
 
     @property
@@ -155,34 +153,21 @@ class OperatingPoint:
         if math.isinf(self.threshold):
             return f"{self.threshold:g}"
         at = "" if self.prevalence is None else f" at prevalence {self.prevalence:g}"
-        return spell_threshold(
-            self.threshold, f", calibrated {self.threshold_probability:.3g}{at}{self.spelled_break_even}"
-        )
+        even = self.break_even
+        costs = "" if even is None else f"; an alert breaks even at {even:.3g} if probabilities are exact"
+        return spell_threshold(self.threshold, f", calibrated {self.threshold_probability:.3g}{at}{costs}")
 
     @property
     def break_even(self) -> float | None:
-        """The probability at which an alert costs what it saves, cost_fp/(cost_fp + cost_fn), where cost was the aim.
+        """The probability at which an alert costs what it saves, cost_fp/(cost_fp + cost_fn), where cost is minimised.
 
-        The threshold comes near it, not upon it: it is where the cost counted on the rows is least, whatever the law of
-        the scores, and a probability is read off a smooth curve through all of them.
+        The threshold lies near it, where the cost counted on the rows is least: the calibrated probability comes from
+        a smooth curve through all rows.
         """
-        objective = self.objective
-        if (
-            objective is None
-            or objective.minimize != "expected_cost"
-            or objective.subject_to
-            or not objective.cost_fn
-            or not objective.cost_fp
-        ):
+        asked = self.objective
+        if asked is None or asked.minimize != "expected_cost" or asked.subject_to:
             return None
-        return objective.cost_fp / (objective.cost_fp + objective.cost_fn)
-
-    @property
-    def spelled_break_even(self) -> str:
-        """The same in words, to follow the probability of the threshold."""
-        if self.break_even is None:
-            return ""
-        return f"; an alert breaks even at {self.break_even:.3g} if probabilities are exact"
+        return asked.cost_fp / (asked.cost_fp + asked.cost_fn) if asked.cost_fn and asked.cost_fp else None
 
     def predict(self, score: ArrayLike) -> NDArray[np.bool_]:
         """Which of the scores (…) at this point's λ are predicted positive: those above the threshold."""
@@ -190,7 +175,7 @@ class OperatingPoint:
         return np.asarray(np.asarray(score, dtype=np.float64) > self.threshold)
 
     def triage(self, score: ArrayLike) -> NDArray[np.int8]:
-        """-1 (clear), 0 (refer to a person) or 1 (act) for each of the scores (…); without a second cut, -1 or 1."""
+        """-1 (clear), 0 (refer) or 1 (act) for each of the scores (…)."""
         values = np.asarray(score, dtype=np.float64)
         lower = self.threshold if self.lower is None else self.lower
         return (values > lower).astype(np.int8) + (values > self.threshold).astype(np.int8) - np.int8(1)
@@ -217,16 +202,13 @@ class OperatingPoint:
             Bounds on precision, NPV, alert rate and cost that hold jointly.
         """
         if self.certificate is None:
-            raise NotCertified(
-                "",
-                f"point {self.name!r} is not certified, so nothing holds for sure at another prevalence; tune with "
-                "{confidence=0.95}, or use {certify} on fresh data.",
-            )
+            problem = f"point {self.name!r} is not certified, so nothing holds for sure at another prevalence; "
+            raise NotCertified("", problem + "tune with {confidence=0.95}, or use {certify} on fresh data.")
         return at_prevalence(self.certificate, prevalence, cost_fn, cost_fp)
 
     @property
     def spent(self) -> frozenset[str]:
-        """Sketches and digests of the rows that chose or certified it: they are no fresh evidence of it."""
+        """Sketches and digests of the rows that chose or certified it."""
         return frozenset([*self.chosen_on.split(), *([] if self.certificate is None else [self.certificate.data])])
 
     def margin(self, score: ArrayLike) -> FloatArray:
@@ -239,7 +221,7 @@ class OperatingPoint:
         return sigmoid(self.margin(score))
 
     def to_json(self) -> dict[str, Any]:
-        """A dict of JSON's own types, from which `from_json` rebuilds the same point."""
+        """The point in JSON's own types, exactly."""
         return {
             "name": self.name,
             "lam": {name: encode_float(value) for name, value in self.lam.items()},
@@ -255,7 +237,7 @@ class OperatingPoint:
             "note": self.note,
             "missed": list(self.missed),
             "crossfit": _encode_estimates(self.crossfit),
-            "calibration": None if self.calibration is None else calibration_to_json(self.calibration),
+            "calibration": calibration_to_json(self.calibration),
             "prevalence": self.prevalence,
             "shift": self.shift,
             "certificate": None if self.certificate is None else self.certificate.to_json(),
@@ -265,16 +247,14 @@ class OperatingPoint:
 
     @classmethod
     def from_json(cls, data: Any) -> "OperatingPoint":
-        """The point `to_json` wrote; a key that is missing or holds what it cannot is a ValueError that names it."""
+        """The point that `to_json` wrote; an InputError names a key that is missing or wrong."""
         where = "operating point"
         name = Reader(data, where).text("name")
         read = Reader(data, f"{where} {name!r}")
-        calibration, objective, missed = read.get("calibration"), read.get("aim"), read.items("missed")
-        prevalence, certificate = read.optional("prevalence"), read.get("certificate")
+        objective, certificate, prevalence = read.get("aim"), read.get("certificate"), read.optional("prevalence")
+        where_certified = f"{read.where}: 'certificate'"
         if prevalence is not None and not 0 < prevalence < 1:
-            raise ValueError(f"{read.where}: 'prevalence' must lie strictly between 0 and 1; got {prevalence}.")
-        if not all(isinstance(text, str) for text in missed):
-            raise ValueError(f"{read.where}: 'missed' must be a list of texts.")
+            raise InputError("", f"{read.where}: 'prevalence' must lie strictly between 0 and 1", got=prevalence)
         return cls(
             name=name,
             lam=read.finite_by_name("lam"),
@@ -286,16 +266,12 @@ class OperatingPoint:
             feasible=read.flag("feasible"),
             note=read.text("note"),
             crossfit=_decode_estimates(read, "crossfit"),
-            calibration=None
-            if calibration is None
-            else calibration_from_json(calibration, f"{read.where}: 'calibration'"),
+            calibration=calibration_from_json(read.get("calibration"), f"{read.where}: 'calibration'"),
             prevalence=prevalence,
             shift=read.finite("shift"),
             objective=None if objective is None else Objective.from_json(objective, f"{read.where}: 'aim'"),
-            missed=tuple(missed),
-            certificate=None
-            if certificate is None
-            else Certificate.from_json(certificate, f"{read.where}: 'certificate'"),
+            missed=read.read("missed", tuple[str, ...]),
+            certificate=None if certificate is None else Certificate.from_json(certificate, where_certified),
             chosen_on=read.text("chosen_on"),
             holding=read.text("holding"),
             lower=read.number("lower") if "lower" in read.data else None,
@@ -307,10 +283,10 @@ def _encode_estimates(estimates: Mapping[str, Estimate]) -> dict[str, list[float
 
 
 def _decode_estimates(read: Reader, key: str) -> dict[str, Estimate]:
-    found = {}
+    decoded = {}
     for name, values in read.mapping(key).items():
         where = f"{read.where}: {name!r} of {key!r}"
         if not isinstance(values, list) or len(values) != 3:
-            raise ValueError(f"{where} must be a list of value, low and high; got {values!r:.60}.")
-        found[str(name)] = Estimate(*(as_number(value, where, nan=True) for value in values))
-    return found
+            raise InputError("", f"{where} must be a list of value, low and high", got=values)
+        decoded[str(name)] = Estimate(*(as_number(value, where, nan=True) for value in values))
+    return decoded

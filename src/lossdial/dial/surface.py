@@ -1,4 +1,4 @@
-"""The score surface: what one trained model says about n samples at each of m values of λ."""
+"""The score surface: the labels of n samples, and their scores at each of m values of λ."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,23 +27,22 @@ from lossdial.dial.metrics.registry import as_metric
 Indices = NDArray[np.intp]
 
 
-def swapped_halves(
-    labels: BoolArray, seed: int = 0, groups: Indices | None = None
-) -> tuple[tuple[Indices, Indices], tuple[Indices, Indices]]:
-    """Two stratified random halves of the samples, as indices (selecting, measuring) and the other way round.
+Halves = tuple[tuple[Indices, Indices], tuple[Indices, Indices]]
 
-    Samples of one group stay together. Groups with a positive and groups without are dealt out separately, those with
-    most positives (then most samples) first, in pairs of which either may go to either half.
-    """
+
+def swapped_halves(labels: BoolArray, seed: int = 0, groups: Indices | None = None) -> Halves:
+    """Indices of two stratified random halves, as (selecting, measuring) and swapped; a group stays in one half."""
     rng = np.random.default_rng(seed)
     if groups is None:
         classes = [rng.permutation(np.flatnonzero(side)) for side in (labels, ~labels)]
         first = np.sort(np.concatenate([members[: members.size // 2] for members in classes]))
         second = np.sort(np.concatenate([members[members.size // 2 :] for members in classes]))
         return (first, second), (second, first)
+    # Groups with a positive and groups without are dealt out separately, those with most positives (then most samples)
+    # first, in pairs of which either may go to either half.
     positives, sizes = np.bincount(groups, labels), np.bincount(groups)
     goes_second = np.zeros(sizes.size, dtype=np.bool_)
-    odd = 1  # a stratum of an odd number gives the second half one more, the next the first
+    odd = 1  # of an odd number of groups the second half gets one more, the next time the first
     for stratum in (np.flatnonzero(positives > 0), np.flatnonzero(positives == 0)):
         shuffled = rng.permutation(stratum)
         dealt = shuffled[np.lexsort((-sizes[shuffled], -positives[shuffled]))]
@@ -58,18 +57,17 @@ def swapped_halves(
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Labels (n,), True for the positive class; weights (n,), or None where all count as one; groups (n,) by number,
-    or None where every sample stands alone."""
+    """Labels (n,), weights (n,), or None where all are 1, and numbers of groups (n,), or None where there are none."""
 
     labels: BoolArray
     weight: FloatArray | None = None
-    groups: NDArray[np.intp] | None = None
+    groups: Indices | None = None
 
     @classmethod
     def of(
         cls, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
     ) -> tuple["Samples", Indices | None]:
-        """The samples, checked, without those of no weight; and the indices of the others, or None for all."""
+        """The samples that have a weight, checked, and their indices, or None where all have one."""
         labels = as_labels(y)
         samples = cls(labels, as_weights(sample_weight, labels.size), as_groups(groups, labels.size))
         weighted = None
@@ -79,8 +77,7 @@ class Samples:
         require_both_classes(samples.labels)
         return samples, weighted
 
-    def take(self, index: NDArray[np.intp]) -> "Samples":
-        """Some of them."""
+    def take(self, index: Indices) -> "Samples":
         return Samples(
             self.labels[index],
             None if self.weight is None else as_weights(self.weight[index], index.size),
@@ -101,7 +98,7 @@ class Samples:
 
     @cached_property
     def totals(self) -> tuple[float, float]:
-        """The weight of all positives and of all negatives: their numbers where every sample counts as one."""
+        """The total weight of the positives and of the negatives."""
         if self.weight is None:
             return float(self.n_positive), float(self.n_negative)
         return float(self.weight[self.labels].sum()), float(self.weight[~self.labels].sum())
@@ -113,35 +110,35 @@ class Samples:
 
     @cached_property
     def effective(self) -> tuple[float, float]:
-        """How many independent positives and negatives these are worth: (Σw)²/Σw² over groups, after Kish (1965).
-
-        That is their number where all count alike, and the number of groups where those are of one size: rows of one
-        group are taken to say the same. Intervals rest on it; repeating a row, or weighing it twice, adds nothing.
-        """
-        return self._effective(self.labels), self._effective(~self.labels)
+        """How many independent positives and negatives these are worth; intervals rest on it. See `effective`."""
+        positives, negatives = (
+            effective(
+                None if self.weight is None else self.weight[side],
+                None if self.groups is None else self.groups[side],
+                int(np.count_nonzero(side)),
+            )
+            for side in (self.labels, ~self.labels)
+        )
+        return positives, negatives
 
     @cached_property
     def units(self) -> tuple[int, int]:
-        """How many positives and negatives stand alone: groups that have one, where there are groups."""
+        """The numbers of positives and negatives; where there are groups, of groups that have one."""
         if self.groups is None:
             return self.n_positive, self.n_negative
         return np.unique(self.groups[self.labels]).size, np.unique(self.groups[~self.labels]).size
 
     def require_positives(self) -> None:
-        """Refuse to choose on fewer than 5 positives that stand alone, and warn below 50."""
+        """Refuse to choose on fewer than 5 units with a positive, and warn below 50."""
         require_positives(self.units[0], "positives" if self.groups is None else "groups with a positive")
 
-    def halves(self, seed: int = 0) -> tuple[tuple[Indices, Indices], tuple[Indices, Indices]]:
-        """Indices of two stratified random halves, as (selecting, measuring) and the other way round."""
+    def halves(self, seed: int = 0) -> Halves:
         return swapped_halves(self.labels, seed, self.groups)
 
-    def _effective(self, side: BoolArray) -> float:
-        weight = None if self.weight is None else self.weight[side]
-        return effective(weight, None if self.groups is None else self.groups[side], int(np.count_nonzero(side)))
 
-
-def effective(weight: FloatArray | None, groups: NDArray[np.intp] | None, n: int) -> float:
-    """How many independent rows n rows with weights (n,) and groups (n,) are worth: (Σw)²/Σw² over groups."""
+def effective(weight: FloatArray | None, groups: Indices | None, n: int) -> float:
+    """How many independent rows n rows with weights (n,) and groups (n,) are worth: (Σw)²/Σw² over groups, after Kish
+    (1965). Rows of one group are taken to say the same; repeating a row, or doubling its weight, adds nothing."""
     if weight is None and groups is None:
         return float(n)
     share: FloatArray = np.ones(n) if weight is None else weight
@@ -158,32 +155,28 @@ class Scores(Protocol):
     def shape(self) -> tuple[int, int]: ...
 
     def columns(self, start: int, stop: int) -> FloatArray:
-        """Scores (n, stop - start) of that range of λ."""
+        """Scores (n, stop - start) of a range of λ."""
         ...
 
-    def rows(self, index: NDArray[np.intp]) -> "Scores":
-        """The same scores of some samples only."""
+    def rows(self, index: Indices) -> "Scores":
+        """The scores of some samples."""
         ...
 
 
 def columns_of(scores: FloatArray | Scores, start: int, stop: int) -> FloatArray:
-    """Scores (n, stop - start) of a range of λ."""
     return scores[:, start:stop] if isinstance(scores, np.ndarray) else scores.columns(start, stop)
 
 
 def rows_of(scores: FloatArray | Scores, index: Indices) -> FloatArray | Scores:
-    """The scores of some samples only."""
     return scores[index] if isinstance(scores, np.ndarray) else scores.rows(index)
 
 
-BLOCK_BYTES = 32 * 2**20
-"""Scores held at a time while a surface is walked through; the working memory is a small multiple of it."""
-STRIP_BYTES = 4 * 2**20
+_BLOCK_BYTES = 32 * 2**20  # scores held at a time; the working memory is a small multiple of it
+_STRIP_BYTES = 4 * 2**20
 
 
-def by_plainness(lams: Sequence[Mapping[str, float]], plain: Mapping[str, float]) -> NDArray[np.intp]:
-    """Indices of λ by their distance from the plain λ, dimensions scaled alike; from the middle of the range of each
-    name that `plain` lacks."""
+def by_plainness(lams: Sequence[Mapping[str, float]], plain: Mapping[str, float]) -> Indices:
+    """Indices of λ by their distance from the plain λ, or, for a name that it lacks, from the middle of its range."""
     values = np.array([[lam[name] for name in lams[0]] for lam in lams]).reshape(len(lams), -1)
     low, high = values.min(axis=0, initial=np.inf), values.max(axis=0, initial=-np.inf)
     span = np.where(high > low, high - low, 1.0)
@@ -194,14 +187,14 @@ def by_plainness(lams: Sequence[Mapping[str, float]], plain: Mapping[str, float]
 
 
 def column_of(lams: Sequence[Mapping[str, float]], lam: Mapping[str, float]) -> int | None:
-    """Which of the values of λ this one is; None where it is none of them."""
+    """The index of a λ among others; None where it is none of them."""
     values = dict(lam)
     return next((k for k, other in enumerate(lams) if dict(other) == values), None)
 
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """Labels, scores and the values of λ that gave them: what everything after training is asked of.
+    """Labels, scores and the values of λ that gave them.
 
     Parameters
     ----------
@@ -216,9 +209,9 @@ class Surface:
     groups : array-like of shape (n,), optional
         Which samples belong together.
     plain : mapping, optional
-        The λ of the plain loss, as far as it is known: of λ that are equally good, the nearest to it is taken.
+        The λ of the plain loss, as far as it is known. Of equally good λ the nearest to it is taken.
     stated : array-like of shape (n, m), or Scores, optional
-        The scores after calibration, from which figures of the probabilities are taken; `scores` unless given.
+        The scores after calibration, for metrics of the probabilities; `scores` unless given.
 
     Examples
     --------
@@ -272,7 +265,6 @@ class Surface:
 
     @property
     def labels(self) -> BoolArray:
-        """The labels as booleans, (n,)."""
         return self.samples.labels
 
     @property
@@ -293,12 +285,12 @@ class Surface:
         return self.samples.prevalence
 
     @cached_property
-    def by_plainness(self) -> NDArray[np.intp]:
+    def by_plainness(self) -> Indices:
         """Indices of λ, the plainest first."""
         return by_plainness(self.lams, self.plain)
 
     def score_rows(self, start: int, stop: int) -> FloatArray:
-        """Scores of a range of λ as rows (stop - start, n); NaN and infinity stop here."""
+        """Scores of a range of λ as rows (stop - start, n), which must be finite."""
         block = columns_of(self.scores, start, stop)
         rows = np.ascontiguousarray(block.T, dtype=None if block.dtype == np.float32 else np.float64)
         require_finite(rows)
@@ -310,8 +302,8 @@ class Surface:
             return np.asarray(self._all_rows[index])
         return np.asarray(self.score_rows(index, index + 1)[0])
 
-    def blocks(self, block_bytes: int = BLOCK_BYTES) -> Iterator[tuple[slice, FloatArray]]:
-        """Walk the surface: a slice of λ and its score rows (k, n), at most `block_bytes` of them at a time."""
+    def blocks(self, block_bytes: int = _BLOCK_BYTES) -> Iterator[tuple[slice, FloatArray]]:
+        """Slices of λ with their score rows (k, n), at most `block_bytes` of them at a time."""
         step = max(1, block_bytes // (self._item_bytes * self.labels.size))
         if step >= self.n_lams:
             yield slice(0, self.n_lams), self._all_rows
@@ -321,7 +313,7 @@ class Surface:
             yield slice(start, stop), self.score_rows(start, stop)
 
     def ranked_blocks(self) -> Iterator[tuple[slice, FloatArray, Ranking]]:
-        """`blocks`, each with its ranking; that of a surface of one block is kept for the next question."""
+        """`blocks`, each with its ranking, which is kept where there is one block."""
         for part, rows in self.blocks():
             whole = len(rows) == self.n_lams
             yield part, rows, self._ranking if whole else rank_rows(self.labels, rows, self.weight)
@@ -346,14 +338,14 @@ class Surface:
         return {}
 
     def swapped_halves(self, seed: int = 0) -> tuple[tuple["Surface", "Surface"], ...]:
-        """The surfaces of two stratified random halves, as (selecting, measuring) and the other way round."""
+        """The surfaces of two stratified random halves, as (selecting, measuring) and swapped."""
         if seed not in self._halves:
             first, second = (self.take(half) for half in self.samples.halves(seed)[0])
             self._halves[seed] = (first, second), (second, first)
         return self._halves[seed]
 
     def metric(self, metric: str | Metric, threshold: float | FloatArray | None = None) -> FloatArray:
-        """One metric for every λ, (m,); `threshold`, one or (m,), is for those that need one (0 unless they differ)."""
+        """One metric of every λ, (m,); `threshold` is one number or (m,)."""
         chosen = as_metric(metric)
         return self.metrics([chosen], threshold)[chosen.name]
 
@@ -361,15 +353,15 @@ class Surface:
         self,
         metrics: Sequence[str | Metric],
         threshold: float | FloatArray | None = None,
-        block_bytes: int = BLOCK_BYTES,
+        block_bytes: int = _BLOCK_BYTES,
     ) -> dict[str, FloatArray]:
-        """Several metrics for every λ in one walk, name -> (m,)."""
+        """Several metrics of every λ, name -> (m,)."""
         chosen = [as_metric(metric) for metric in metrics]
         if self.stated is not None and any(metric.of_probabilities for metric in chosen):
             return self.apart(chosen, lambda surface, some: surface.metrics(some, threshold, block_bytes))
         cuts = None if threshold is None else np.broadcast_to(np.asarray(threshold), (self.n_lams,))
-        # Blocks are sized for the matrix product; strips of them stay in the processor's cache while being ranked.
-        step = max(1, STRIP_BYTES // (self._item_bytes * self.labels.size))
+        # Blocks are sized for the matrix product, strips of them for the processor's cache.
+        step = max(1, _STRIP_BYTES // (self._item_bytes * self.labels.size))
         parts = []
         for part, rows in self.blocks(block_bytes):
             for i in range(0, len(rows), step):
@@ -380,10 +372,9 @@ class Surface:
     def apart(
         self, metrics: Sequence[Metric], compute: Callable[["Surface", list[Metric]], dict[str, FloatArray]]
     ) -> dict[str, FloatArray]:
-        """Compute metrics of the scores on these scores, and those of the probabilities on the stated ones."""
-        sides = (self._raw, False), (self.probable, True)
+        """Compute metrics of the probabilities on the stated scores, and the others on the scores themselves."""
         result: dict[str, FloatArray] = {}
-        for surface, of_probabilities in sides:
+        for surface, of_probabilities in ((self._raw, False), (self.probable, True)):
             if some := [metric for metric in metrics if metric.of_probabilities == of_probabilities]:
                 result |= compute(surface, some)
         return result
@@ -394,11 +385,11 @@ class Surface:
 
     @cached_property
     def probable(self) -> "Surface":
-        """The surface of the scores that are stated."""
+        """The surface of the stated scores."""
         return self if self.stated is None else self.with_scores(self.stated, self.lams)
 
     def take(self, samples: ArrayLike) -> "Surface":
-        """The surface of some samples only (indices or a mask)."""
+        """The surface of some samples, given by indices or a mask."""
         index = np.arange(self.labels.size)[np.asarray(samples)]
         return replace(
             self,
@@ -421,7 +412,7 @@ class Surface:
         return replace(self, weight=weight)
 
     def column(self, lam: Mapping[str, float], whose: str = "lam") -> int:
-        """Which column has this λ; `whose` is how an error calls it."""
+        """The index of a λ; `whose` is how an error calls it."""
         index = column_of(self.lams, lam)
         if index is None:
             remedy = "Add it to the values of λ at which the scores are computed."
@@ -429,6 +420,6 @@ class Surface:
         return index
 
     def at(self, index: int) -> "Surface":
-        """The surface of one λ only."""
+        """The surface of one λ."""
         stated = None if self.stated is None else self.probable.score(index)[:, None]
         return replace(self, scores=self.score(index)[:, None], lams=(self.lams[index],), stated=stated)

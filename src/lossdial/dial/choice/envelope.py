@@ -1,8 +1,7 @@
 """The upper convex hull of the ROC curves of all λ: for every cost and prevalence, the best (λ, threshold).
 
 The mean cost per sample, π·cost_fn·(1-TPR) + (1-π)·cost_fp·FPR, is linear in (FPR, TPR), so its least value over all
-λ and thresholds lies at a vertex of the hull, and the ratio (1-π)·cost_fp / (π·cost_fn) is the slope at which a line
-touches it there (Provost & Fawcett 2001).
+λ and thresholds lies at a vertex of the hull (Provost & Fawcett 2001).
 """
 
 import math
@@ -15,14 +14,7 @@ from numpy.typing import NDArray
 
 from lossdial.base.codec import Reader, encode_float
 from lossdial.base.errors import InputError
-from lossdial.dial.calibration import (
-    AUTO,
-    Calibration,
-    calibration_from_json,
-    calibration_to_json,
-    calibrations,
-    require_kind,
-)
+from lossdial.dial.calibration import AUTO, Calibration, calibration_from_json, calibration_to_json, calibrations
 from lossdial.dial.checks import FloatArray, require_costs, require_prevalence
 from lossdial.dial.choice.objective import Objective
 from lossdial.dial.metrics.metric import SAME, CountMetric
@@ -36,7 +28,7 @@ from lossdial.dial.uncertainty.intervals import Estimate, enclose, posterior_cou
 
 @dataclass(frozen=True)
 class Corner:
-    """False and true positives at one corner, and whose they are: a λ at its column of a `Ranking`; None at an end."""
+    """False and true positives, the index of their λ, and their column of its `Ranking`; None at either end."""
 
     fp: float
     tp: float
@@ -45,10 +37,7 @@ class Corner:
 
 
 def frontier(surface: Surface) -> list[Corner]:
-    """The corners from 'predict none' to 'predict all'; of points that coincide, that of the plainer λ.
-
-    What lies below the hull so far cannot be a corner, so that after the first λ few points are left to look at.
-    """
+    """The corners of the hull from 'predict none' to 'predict all'; of equal points, that of the plainer λ."""
     n_positive, n_negative = surface.samples.totals
     place = np.empty(surface.n_lams, dtype=np.intp)
     place[surface.by_plainness] = np.arange(surface.n_lams)
@@ -60,7 +49,8 @@ def frontier(surface: Surface) -> list[Corner]:
         for line in np.argsort(place[part]):
             index = part.start + int(line)
             fp, tp = ranking.fp[line], tps[line]
-            height = np.interp(fp, [c.fp for c in best], [c.tp for c in best])  # over equal fp, that of the highest
+            # What lies below the hull so far is no corner. (Over equal fp, interp takes the highest tp.)
+            height = np.interp(fp, [c.fp for c in best], [c.tp for c in best])
             candidates = np.flatnonzero(tp >= height - SAME * n_positive)
             if candidates.size:
                 corners = [Corner(float(fp[c]), float(tp[c]), index, int(c)) for c in candidates]
@@ -76,20 +66,19 @@ def _upper_hull(points: list[Corner], place: NDArray[np.intp]) -> list[Corner]:
     for point in points:
         if point.column is not None and point.tp <= hull[-1].tp:
             continue
-        while len(hull) >= 2 and _turn(hull[-2], hull[-1], point) >= 0:
+        while len(hull) >= 2 and not _turns_right(hull[-2], hull[-1], point):
             hull.pop()
         hull.append(point)
     return hull
 
 
-def _turn(a: Corner, b: Corner, c: Corner) -> float:
-    """Above 0 where the way from a over b to c turns left."""
-    return (b.fp - a.fp) * (c.tp - a.tp) - (b.tp - a.tp) * (c.fp - a.fp)
+def _turns_right(a: Corner, b: Corner, c: Corner) -> bool:
+    return (b.fp - a.fp) * (c.tp - a.tp) - (b.tp - a.tp) * (c.fp - a.fp) < 0
 
 
 @dataclass(frozen=True)
 class Vertex:
-    """One corner of the envelope: the rates that a λ (column `index` of the surface) and a threshold reach."""
+    """A corner of the envelope: the rates of a λ (column `index` of the surface) at a threshold."""
 
     fpr: float
     tpr: float
@@ -101,7 +90,7 @@ class Vertex:
 
 @dataclass(frozen=True, eq=False)
 class Envelope:
-    """The upper hull of all ROC curves: all that adapting to other costs and prevalences needs.
+    """The upper hull of all ROC curves, which is all that adapting to other costs and prevalences needs.
 
     Parameters
     ----------
@@ -110,13 +99,13 @@ class Envelope:
     n_positive, n_negative : int
         The numbers of samples behind them.
     effective : tuple of float
-        How many independent positives and negatives those are worth (see `Samples.effective`).
+        How many independent positives and negatives those are worth.
     prevalence : float
         The share of positives by weight, at which the calibrations hold.
     held_out : ndarray of shape (v, 2)
-        Of a half only: FPR and TPR of its corners, measured on the other half, whose numbers it then carries.
+        Of a half only: FPR and TPR of its corners on the other half, whose numbers of samples it has.
     halves : tuple of Envelope
-        The envelopes of either half of the data.
+        The envelopes of the two halves of the data.
 
     Examples
     --------
@@ -158,7 +147,7 @@ class Envelope:
         return int(np.argmin(self.costs(cost_fn, cost_fp, prevalence)))
 
     def to_json(self) -> dict[str, Any]:
-        """A dict of JSON's own types, from which `from_json` rebuilds the same envelope."""
+        """The envelope in JSON's own types, exactly."""
         return {
             "n_positive": self.n_positive,
             "n_negative": self.n_negative,
@@ -171,7 +160,7 @@ class Envelope:
 
     @classmethod
     def from_json(cls, data: Any, where: str = "envelope") -> "Envelope":
-        """The envelope that `to_json` wrote; an error names the key that is missing or wrong."""
+        """The envelope that `to_json` wrote; an InputError names a key that is missing or wrong."""
         read = Reader(data, where)
         vertices, halves = read.nested_list("vertices"), read.items("halves")
         effective = read.read("effective", tuple[float, float])
@@ -200,17 +189,13 @@ class Envelope:
 
 
 def envelope(surface: Surface, calibration: str | None = AUTO, seed: int = 0) -> Envelope:
-    """The ROC envelope over every λ and threshold of a surface, found block by block.
-
-    Of points that coincide, that of the λ nearest to the plain loss is kept. Each λ on it is calibrated by the named
-    kind, or ("auto") by that of least cross-fitted log loss.
+    """The ROC envelope over every λ and threshold of a surface, with the calibration of each λ on it.
 
     >>> scores = [[0.0, 3.0], [1.0, 1.0], [2.0, 0.0], [3.0, 2.0]]
     >>> hull = envelope(Surface([0, 1, 0, 1], scores, [{"tau": 0.0}, {"tau": 1.0}]))
     >>> [(v.fpr, v.tpr, v.index) for v in hull.vertices]
     [(0.0, 0.0, 0), (0.0, 0.5, 0), (0.5, 1.0, 0), (1.0, 1.0, 0)]
     """
-    require_kind(calibration)
     whole = _envelope(surface, calibration)
     halves = []
     for selecting, other in surface.swapped_halves(seed):
@@ -255,7 +240,7 @@ def _vertex_to_json(vertex: Vertex) -> dict[str, Any]:
         "index": vertex.index,
         "lam": dict(vertex.lam),
         "threshold": encode_float(vertex.threshold),
-        "calibration": None if vertex.calibration is None else calibration_to_json(vertex.calibration),
+        "calibration": calibration_to_json(vertex.calibration),
     }
 
 
@@ -263,8 +248,7 @@ def _vertex_from_json(read: Reader) -> Vertex:
     rates = read.finite("fpr"), read.finite("tpr")
     if not all(0 <= rate <= 1 for rate in rates):
         raise InputError("", f"{read.where}: 'fpr' and 'tpr' must lie in [0, 1]", got=rates)
-    data = read.get("calibration")
-    calibration = None if data is None else calibration_from_json(data, f"{read.where}: 'calibration'")
+    calibration = calibration_from_json(read.get("calibration"), f"{read.where}: 'calibration'")
     return Vertex(*rates, read.count("index"), read.finite_by_name("lam"), read.number("threshold"), calibration)
 
 
@@ -277,14 +261,11 @@ def adapt(
     resamples: int = 1000,
     seed: int = 0,
 ) -> OperatingPoint:
-    """The operating point of least expected cost where a share `prevalence` is positive.
+    """The operating point of least expected cost where a share `prevalence` is positive: a vertex of the envelope.
 
-    λ and threshold are the envelope's vertex for these costs: where the cost counted on the rows is least. A threshold
-    of cost_fp/(cost_fp + cost_fn) on the calibrated probability would rely on the calibration having the right shape
-    (docs/certificates.md has figures); `break_even` states it beside. The vertex's rates carry over (only the share
-    of positives is taken to change), so precision, accuracy and cost are restated at the new prevalence, and the
-    calibrated log-odds move by log π/(1-π) - log π₀/(1-π₀). The figures under `crossfit` repeat the choice on each
-    half of the data that made the envelope and take the rates measured on the other.
+    Only the share of positives is taken to change: the vertex's rates carry over, figures are restated at the new
+    prevalence, and the calibrated log-odds move by log π/(1-π) - log π₀/(1-π₀). `crossfit` repeats the choice on each
+    half of the data and takes the rates of the other half.
     """
     require_costs(cost_fn, cost_fp)
     require_prevalence(prevalence)
@@ -293,14 +274,13 @@ def adapt(
     vertex = envelope.vertices[envelope.best(cost_fn, cost_fp, prevalence)]
     objective = Objective(minimize="expected_cost", cost_fn=cost_fn, cost_fp=cost_fp, prevalence=prevalence)
     counts, drawn = _counts(envelope, np.array([vertex.fpr, vertex.tpr]), resamples, seed)
+    effective = envelope.effective[0]
     return OperatingPoint(
         name=name,
         lam=vertex.lam,
         threshold=vertex.threshold,
         description=str(objective),
-        metrics={
-            m.name: enclose(m, m.function(counts), m.function(drawn), envelope.effective[0])[0] for m in (cost, *report)
-        },
+        metrics={m.name: enclose(m, m.function(counts), m.function(drawn), effective)[0] for m in (cost, *report)},
         n_positive=envelope.n_positive,
         n_negative=envelope.n_negative,
         crossfit={cost.name: _crossfit(envelope, cost, (cost_fn, cost_fp, prevalence), resamples, seed)},
@@ -324,7 +304,7 @@ def _crossfit(
 
 
 def _counts(envelope: Envelope, rates: FloatArray, resamples: int, seed: int) -> tuple[Counts, Counts]:
-    """Counts (1,) from FPR and TPR, and what they might have been, (1, resamples)."""
+    """Counts (1,) from FPR and TPR, and their posterior draws (1, resamples)."""
     fpr, tpr = rates[:1], rates[1:]
     effective = envelope.effective
     drawn = posterior_counts((tpr, fpr), effective, effective, resamples, seed)

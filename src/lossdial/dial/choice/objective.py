@@ -1,4 +1,4 @@
-"""What is asked for: one thing to make large or small, and bounds on others."""
+"""Objectives: a metric to maximise or minimise, and bounds on others."""
 
 import inspect
 import math
@@ -23,21 +23,16 @@ class Objective:
     Parameters
     ----------
     maximize, minimize : str, Metric or callable
-        One of the two: a metric's name, a `Metric`, or a function of labels (n,) and scores (n,), and of
-        `sample_weight` (n,) where it has a parameter of that name, that returns a float.
+        One of the two: a metric's name, a `Metric`, or a function of labels (n,) and scores (n,), and perhaps of
+        `sample_weight` (n,), that returns a float.
     subject_to : mapping of str to float
-        Bounds, all of which must be kept: a floor where more of the metric is better (recall, precision, auc, …), a
-        cap where less is (fpr, brier, …).
+        Bounds: a floor where more of the metric is better (recall, precision, auc, …), a cap where less is (fpr,
+        brier, …).
     cost_fn, cost_fp : float, optional
         What a missed positive and a false alarm cost, for `minimize="expected_cost"`.
     prevalence : float, optional
-        The share of positives at which figures at a threshold (precision, f1, expected cost, …) are meant; that of the
-        data unless given.
-
-    Raises
-    ------
-    InputError
-        Where the parts do not go together, or a bound lies outside its metric's range.
+        The share of positives for figures at a threshold (precision, f1, expected cost, …); that of the data unless
+        given.
 
     Examples
     --------
@@ -62,8 +57,8 @@ class Objective:
             raise InputError(argument, "belongs to {minimize=expected_cost}", remedy="Leave the costs out, or use it.")
         metric = self.metric(0.5)
         if metric.greater_is_better != (self.minimize is None):
-            more, verb = ("more", "maximize") if metric.greater_is_better else ("less", "minimize")
-            problem = f"must be a metric of which {'less' if more == 'more' else 'more'} is better"
+            wanted, verb = ("less", "maximize") if metric.greater_is_better else ("more", "minimize")
+            problem = f"must be a metric of which {wanted} is better"
             raise InputError(self._verb, problem, got=metric.name, remedy=f"Use {{{verb}={metric.name}}}.")
         if self.prevalence is not None:
             require_prevalence(self.prevalence)
@@ -90,7 +85,7 @@ class Objective:
         return "expected_cost" in (self.minimize, self.maximize)
 
     def metric(self, prevalence: float) -> Metric:
-        """What is optimised, at the data's own prevalence where the objective names none."""
+        """The metric that is optimised, at this prevalence where the objective names none."""
         optimised = self._optimised
         if self._is_cost:
             if self.cost_fn is None or self.cost_fp is None:
@@ -107,7 +102,7 @@ class Objective:
         return tuple(MetricBound(as_metric(name, "subject_to"), float(v)) for name, v in self.subject_to.items())
 
     def unfolded(self, prevalence: float) -> tuple[Metric, tuple[MetricBound, ...]]:
-        """The metric and the bounds at the objective's prevalence; a best over thresholds is taken apart into both."""
+        """The metric and the bounds at the objective's prevalence, after `unfold`."""
         metric, bounds = unfold(self.metric(prevalence), self.bounds())
         return self._moved(metric), tuple(MetricBound(self._moved(b.metric), b.value) for b in bounds)
 
@@ -119,11 +114,8 @@ class Objective:
 
     def __str__(self) -> str:
         optimised = self._optimised
-        name = (
-            optimised
-            if isinstance(optimised, str)
-            else getattr(optimised, "name", getattr(optimised, "__name__", "function"))
-        )
+        named = getattr(optimised, "name", getattr(optimised, "__name__", "function"))
+        name = optimised if isinstance(optimised, str) else named
         text = f"{'maximise' if self.minimize is None else 'minimise'} {name}"
         if self._is_cost:
             text += f" (cost_fn {self.cost_fn:g}, cost_fp {self.cost_fp:g})"
@@ -133,7 +125,7 @@ class Objective:
         return f"{text} subject to {bounds}" if bounds else text
 
     def to_json(self) -> dict[str, Any] | None:
-        """A dict of JSON's own types, from which `from_json` rebuilds it; None where it has a function of one's own."""
+        """The objective in JSON's own types; None where it has a user's function."""
         optimised = self._optimised
         if not isinstance(optimised, str):
             optimised = next((name for name in known_metrics() if as_metric(name) is optimised), "")
@@ -152,7 +144,7 @@ class Objective:
     def from_json(cls, data: Any, where: str = "objective") -> "Objective":
         """The objective that `to_json` wrote."""
         read = Reader(data, where)
-        maximize, minimize = (None if read.get(key) is None else read.text(key) for key in ("maximize", "minimize"))
+        maximize, minimize = (read.read(key, str | None) for key in ("maximize", "minimize"))
         bounds = read.finite_by_name("subject_to")
         costs = read.optional("cost_fn"), read.optional("cost_fp")
         prevalence = read.optional("prevalence")
@@ -163,14 +155,14 @@ class Objective:
 
 
 def unfold(metric: Metric, bounds: tuple[MetricBound, ...]) -> tuple[Metric, tuple[MetricBound, ...]]:
-    """A best over thresholds as the metric it is the best of, and the bounds that it keeps to."""
+    """The metric and the bounds; of a best over thresholds the metric at a threshold, and its bounds too."""
     if isinstance(metric, RankMetric) and metric.best_of is not None:
         return metric.best_of, (*bounds, *metric.subject_to)
     return metric, bounds
 
 
 def _from_function(function: Callable[..., float], greater_is_better: bool) -> ScoreMetric:
-    """A user's function of labels (n,) and scores (n,), and of sample_weight (n,) where it takes one, as a metric."""
+    """A user's function of labels (n,), scores (n,) and perhaps sample_weight (n,) as a metric."""
     name = getattr(function, "__name__", type(function).__name__)
     argument = "maximize" if greater_is_better else "minimize"
     try:

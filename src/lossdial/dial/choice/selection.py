@@ -22,7 +22,7 @@ from lossdial.dial.uncertainty.intervals import Estimate, draws, enclose, estima
 
 @dataclass(frozen=True)
 class Selection:
-    """Which column of a surface, at which threshold, reaches which value of the objective."""
+    """The index of a λ, a threshold, and the value of the objective there."""
 
     index: int
     threshold: float
@@ -35,17 +35,15 @@ def select(surface: Surface, objective: Objective, calibration: str | None = Non
     """The λ and threshold that serve an objective best on a surface, found jointly and exactly.
 
     - A figure at a threshold (precision, f1, expected cost, …) is optimised over λ and threshold together. Equal
-      values go to the greater recall within a λ, then to the λ of the greatest balanced accuracy, so that no other
-      has the same recall at a lower FPR, or the reverse; then to the λ nearest to the plain loss.
-    - A figure of the order of the scores (auc, average precision) picks λ; the threshold is then the one with the
-      best balanced accuracy, because a margin of 0 means nothing to a ranking. One that is attained at a threshold
-      (max_f1, precision_at_recall) takes that threshold.
-    - A figure of the probabilities (brier, log loss) or a user's function picks λ, and the threshold is where the
-      probability is ½; with bounds on figures at a threshold it is the best balanced accuracy that keeps them.
+      values go to the greater recall within a λ, then to the λ of the greatest balanced accuracy, then to the λ nearest
+      to the plain loss.
+    - A figure of the ranking (auc, average precision) chooses λ, and balanced accuracy the threshold. A best over
+      thresholds (max_f1, precision_at_recall) takes the threshold that attains it.
+    - A figure of the probabilities (brier, log loss) or a user's function chooses λ, and the threshold is where the
+      probability is ½; with bounds on figures at a threshold, balanced accuracy chooses it.
 
-    With a `calibration`, probabilities are those after every λ has been calibrated on these samples.
-    Where no point keeps all bounds, the one whose shortfalls, each relative to its bound, add up to least is taken,
-    and the note names what is reachable.
+    With a `calibration`, probabilities are those after every λ has been calibrated on these samples. Where no point
+    keeps all bounds, the one of least total shortfall is taken, and the note says what is reachable.
     """
     metric, bounds = objective.unfolded(surface.prevalence)
     search = _Search(surface, calibration)
@@ -54,7 +52,7 @@ def select(surface: Surface, objective: Objective, calibration: str | None = Non
 
 
 class _Search:
-    """A surface to search, and the same surface calibrated, once that is needed."""
+    """A surface, and the same surface calibrated once that is needed."""
 
     def __init__(self, surface: Surface, calibration: str | None) -> None:
         self.surface, self.kind = surface, calibration
@@ -109,7 +107,7 @@ class _Search:
 
 
 def _candidates(ranking: Ranking) -> Counts:
-    """Counts (k, P+1) at every positive's score in ascending order, then of 'predict none'."""
+    """Counts (k, P+1) at every positive's score in ascending order, then at 'predict none'."""
     tp = np.broadcast_to(ranking.tp, ranking.fp.shape)
     end = ((0, 0), (0, 1))
     return Counts(np.pad(tp, end), np.pad(ranking.fp, end), ranking.n_positive, ranking.n_negative)
@@ -124,7 +122,7 @@ def _threshold(surface: Surface, index: int, column: int) -> float:
 
 
 def _explain(search: _Search, bounds: tuple[MetricBound, ...]) -> str:
-    """What each bound could be at best while the others hold."""
+    """A note on what each bound could be at best while the others hold."""
     reachable = []
     for position, bound in enumerate(bounds):
         others = bounds[:position] + bounds[position + 1 :]
@@ -137,9 +135,7 @@ def _explain(search: _Search, bounds: tuple[MetricBound, ...]) -> str:
     return f"no point of this surface has {' and '.join(map(str, bounds))}{tail}. The nearest was taken."
 
 
-_WIDENED = 1.08
-"""By how much cross-fitted intervals are widened; without, constrained figures covered 92.8 to 94.6 % of the mean truth
-of the two half-chosen points (`docs/certificates.md`)."""
+_WIDENED = 1.08  # without, cross-fitted intervals of constrained figures covered 92.8 to 94.6 % (docs/certificates.md)
 
 
 def choose(
@@ -150,14 +146,10 @@ def choose(
     resamples: int = 1000,
     seed: int = 0,
 ) -> OperatingPoint:
-    """The operating point that serves an objective best, with intervals and cross-fitted figures.
+    """The operating point that serves an objective best (see `select`), calibrated, with its figures.
 
-    λ and the threshold are those of `select` on all samples, and the chosen λ is calibrated on them: by the named kind
-    (temperature, platt, beta, isotonic), or ("auto") by the one of least cross-fitted log loss, none among them. None
-    leaves the probabilities as they are. The figures are computed when they are first looked at: `metrics` by
-    bootstrap at that λ and threshold, `crossfit` by the function of that name. Bounds that cannot be met give a
-    warning and the nearest point; so do bounds that are met here, but not on halves that took no part in the choice.
-    With a prevalence in the objective, the point's probabilities are those where that share is positive.
+    The figures are computed when they are first read. A warning says which bounds cannot be met, or are met here but
+    not on halves that took no part in the choice.
     """
     surface.samples.require_positives()
     require_kind(calibration)
@@ -193,9 +185,8 @@ def choose(
     )
     asked_for = {m.name: m for m in _metrics(metric, bounds)}
     reported = asked_for | {m.name: m for m in map(as_metric, REPORT) if m.name not in asked_for}
-    return replace(
-        point, metrics=Figures(partial(figures_of, surface, point, list(reported.values()), resamples, seed))
-    )
+    figures = partial(figures_of, surface, point, list(reported.values()), resamples, seed)
+    return replace(point, metrics=Figures(figures))
 
 
 def _metrics(metric: Metric, bounds: Sequence[MetricBound]) -> list[Metric]:
@@ -212,7 +203,7 @@ class Figures(Mapping[str, Estimate]):
 
     def _computed(self) -> Mapping[str, Estimate]:
         if self._compute is not None:
-            self._values, self._compute = self._compute(), None
+            self._values, self._compute = self._compute(), None  # which lets go of the data
         return self._values
 
     def __getitem__(self, name: str) -> Estimate:
@@ -232,7 +223,7 @@ class Figures(Mapping[str, Estimate]):
 
 
 def at_point(surface: Surface, point: OperatingPoint) -> Surface:
-    """The surface of a point's λ alone, at the point's prevalence where it has one, stating the point's margins."""
+    """The surface of a point's λ, at the point's prevalence where it has one, with the point's margins as stated."""
     one = surface.at(surface.column(point.lam, f"point {point.name!r}"))
     if point.prevalence is not None:
         one = one.at_prevalence(point.prevalence)
@@ -244,7 +235,7 @@ def at_point(surface: Surface, point: OperatingPoint) -> Surface:
 def figures_of(
     surface: Surface, point: OperatingPoint, metrics: Sequence[str | Metric], resamples: int = 1000, seed: int = 0
 ) -> dict[str, Estimate]:
-    """Metrics of a point on a surface: at its threshold and prevalence, those of probabilities as it states them."""
+    """Metrics of a point on a surface, at its threshold and prevalence and with its probabilities."""
     values = estimates(at_point(surface, point), metrics, point.threshold, resamples, seed)
     return {name: estimate for name, (estimate,) in values.items()}
 
@@ -266,11 +257,10 @@ def crossfit(
     seed: int = 0,
     calibration: str | None = AUTO,
 ) -> dict[str, Estimate]:
-    """The objective and its bounds where they were not chosen.
+    """The objective and its bounds, chosen on one half of the samples and measured on the other: means of both turns.
 
-    λ and threshold are selected, and λ calibrated, on one stratified half of the samples and measured on the other,
-    then the halves swap; the figure is the mean of the two. Its interval resamples the measuring halves with the
-    selections held fixed. It is widened a little, because the rows that measure one choice have made the other.
+    The intervals resample the measuring halves, with the choices fixed. They are widened a little, because the rows
+    that measure one choice have made the other.
     """
     metrics = _metrics(*objective.unfolded(surface.prevalence))
     values: dict[str, FloatArray] = {m.name: np.zeros(1) for m in metrics}
@@ -293,7 +283,7 @@ def _wider(metric: Metric, drawn: FloatArray) -> FloatArray:
 def _missed(
     surface: Surface, objective: Objective, bounds: Sequence[MetricBound], calibration: str | None, seed: int
 ) -> tuple[str, ...]:
-    """The bounds that are not kept where they were not chosen, each with its cross-fitted figure."""
+    """The bounds that are not kept on the halves that did not choose, each with its cross-fitted figure."""
     metrics = [bound.metric for bound in bounds]
     values = dict.fromkeys((m.name for m in metrics), 0.0)
     for half, threshold in held_out(surface, objective, calibration, seed):

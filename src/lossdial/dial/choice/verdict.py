@@ -1,8 +1,7 @@
-"""Is it worth moving λ, or would moving the threshold at one good λ do as well? Or another model?
+"""What moving λ gains over moving only the threshold, and what one model gains over another.
 
-Several objectives are several chances to be fooled. Their gains are measured on the same resamples, and the interval of
-each is as wide as the greatest of all their deviations calls for (max-t): with nothing to find, any gain at all is
-claimed in at most one verdict of twenty.
+The gains for all objectives are measured on the same resamples, and their intervals hold at once (max-t): where there
+is no gain, one is claimed in at most one verdict of twenty.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,28 +27,18 @@ OBJECTIVES = (
     Objective(maximize="precision", subject_to={"recall": 0.95}),
     Objective(maximize="recall", subject_to={"fpr": 0.05}),
 )
-"""The objectives of a verdict when none are given: two of balance, one of ranking, two with a bound.
-
-None is of the probabilities: a threshold cannot move those. Where one is asked for, λ is calibrated on either side, so
-that the rival is calibration at one λ.
-"""
+"""The objectives of a verdict unless others are given; none is of the probabilities, which no threshold moves."""
 BEST = "moving only the threshold at the single λ of best AUC"
 PLAIN = "the plain loss, calibrated, with a threshold of its own"
+# By how much `compare` widens its intervals: the rows that measure one choice have made the other, and resamples do not
+# show the error of a threshold that was chosen on the other half. Between models that differ by noise only, f1 and
+# balanced accuracy needed 1.09 to 1.35, all others up to 1.1 (`docs/certificates.md`).
 _CHOSEN, _CARRIED = 1.1, 1.35
-"""By how much `compare` widens its intervals: the rows that measure one choice have made the other, and a threshold
-that is carried to another half brings the error of its choice, which resamples of that half do not show.
-
-Between models that differ by noise only, f1 and balanced accuracy needed 1.09 to 1.35, all others up to 1.1
-(`docs/certificates.md`).
-"""
 
 
 @dataclass(frozen=True)
 class Gain:
-    """What moving λ for one objective gains over a rival, in the units of its metric; above 0 is better.
-
-    The intervals of all gains of a verdict hold at once.
-    """
+    """What moving λ for one objective gains over a rival, in the units of its metric; above 0 is better."""
 
     objective: str
     metric: str
@@ -73,7 +62,7 @@ class Gain:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether moving λ, or this model, gains anything for some objectives; `str` is a sentence.
+    """Whether moving λ, or this model, gains anything for some objectives; `str` says it in a sentence.
 
     Parameters
     ----------
@@ -108,10 +97,8 @@ class Verdict:
         measurable = [gain for gain in gains if gain.measurable]
         if not measurable:
             largest = max(gains, key=lambda gain: gain.gain.value)
-            return (
-                f"No measurable gain for any of {len(gains)} objectives over {rival}; "
-                f"the largest, to {largest.objective}, is {largest.gain}."
-            )
+            named = f"the largest, to {largest.objective}, is {largest.gain}."
+            return f"No measurable gain for any of {len(gains)} objectives over {rival}; {named}"
         what = gains[0].what
         named = "; ".join(f"{gain.gain} to {gain.objective}" for gain in measurable)
         return f"{what[0].upper()}{what[1:]} beats {rival} for {len(measurable)} of {len(gains)} objectives: {named}."
@@ -124,15 +111,12 @@ def verdict(
     seed: int = 0,
     plain: Mapping[str, float] | None = None,
 ) -> Verdict:
-    """Does choosing λ for each objective beat one λ for all, with the threshold chosen for the objective either way?
+    """Compare moving λ for each objective with one λ for all, the threshold chosen for the objective on both sides.
 
-    Cross-fitted: on one half of the samples λ and threshold are selected for the objective, and so is the threshold at
-    the fixed λ, the one with that half's best AUC. On the other half both are measured. The halves swap, and the gain
-    is the mean difference, with intervals from shared resamples that hold for all objectives at once. An objective with
-    bounds is measured by the best that its λ can do under them on the measuring half, at either λ: thresholds carried
-    over would keep the bounds by different margins, and the difference would say more of that than of λ.
-
-    `plain` is the λ of the plain loss (cross entropy), where it is on the surface: a second rival, which nobody chose.
+    One half of the samples chooses λ and threshold, and the fixed λ by its AUC; the other half measures, and the halves
+    swap. An objective with bounds is measured by the best that a λ can do under them on the measuring half: thresholds
+    chosen on the other half would keep the bounds by different margins. The λ of the plain loss, where it is on the
+    surface, is a second rival.
     """
     surface.samples.require_positives()
     halves = surface.swapped_halves(seed)
@@ -146,8 +130,9 @@ def verdict(
         for rival, columns in rivals.items():
             fixed = [_chosen(*half, objective, metric, column) for half, column in zip(halves, columns, strict=True)]
             judges = [judge for _, judge in halves]
-            contests.append(_contest(str(objective), rival, metric, judges, fixed, moved, resamples, seed))
-    return replace(_judged(surface, contests, "moving λ"), n_lams=surface.n_lams)
+            gain, drawn = _contest(objective, metric, judges, fixed, moved, resamples, seed)
+            contests.append((replace(gain, rival=rival), drawn))
+    return replace(_judged(surface, contests), n_lams=surface.n_lams)
 
 
 def compare(
@@ -159,11 +144,10 @@ def compare(
     resamples: int = 1000,
     seed: int = 0,
 ) -> Verdict:
-    """What this surface gains over another of the very same rows, paired, for several objectives or metrics at once.
+    """What this surface gains over another of the same rows, for several objectives or metrics at once.
 
-    Each chooses its λ and threshold, and calibrates, on one half of the rows; both are measured on the other half, and
-    the halves swap, as in `verdict`. The intervals allow for the choices: any gain between two models that differ by
-    noise only is claimed in at most one comparison of twenty.
+    Each chooses λ, threshold and calibration on one half of the rows; both are measured on the other half, and the
+    halves swap.
     """
     surface.samples.require_positives()
     if not np.array_equal(surface.labels, other.labels):
@@ -178,23 +162,20 @@ def compare(
             [_chosen(side.take(choosing), side.take(judging), objective, metric) for choosing, judging in halves]
             for side in (other, surface)
         )
-        contest = _contest(str(objective), rival, metric, judges, fixed, moved, resamples, seed)
-        widened = _CARRIED if isinstance(metric, CountMetric) else _CHOSEN
-        contests.append(replace(contest, drawn=contest.drawn * widened))
-    return _judged(surface, contests, name)
+        gain, drawn = _contest(objective, metric, judges, fixed, moved, resamples, seed)
+        widened = drawn * (_CARRIED if isinstance(metric, CountMetric) else _CHOSEN)
+        contests.append((replace(gain, rival=rival, what=name), widened))
+    return _judged(surface, contests)
 
 
-_Choice = tuple[FloatArray, float]
-"""Scores (n,) of the judging half at a chosen λ, and the threshold."""
+_Choice = tuple[FloatArray, float]  # scores (n,) of the judging half at the chosen λ, and the threshold
+_Contest = tuple[Gain, FloatArray]  # a gain without its interval, and its redraws (B,) in shared resamples
 
 
 def _chosen(
     chooser: Surface, judge: Surface, objective: Objective, metric: Metric, column: int | None = None
 ) -> _Choice:
-    """What one half chooses for an objective, at any λ or at that of a column, on the other half.
-
-    Scores are calibrated by the choosing half where the metric is of probabilities.
-    """
+    """What one half chooses for an objective at any λ, or at one; calibrated for a metric of probabilities."""
     selection = select(chooser if column is None else chooser.at(column), objective, AUTO)
     index = selection.index if column is None else column
     score = judge.score(index)
@@ -202,21 +183,8 @@ def _chosen(
     return score if calibration is None else calibration.apply(score), selection.threshold
 
 
-@dataclass(frozen=True, eq=False)
-class _Contest:
-    """A metric of the fixed and the moved choice, and its differences (B,) in shared resamples."""
-
-    objective: str
-    rival: str
-    metric: Metric
-    fixed: float
-    moved: float
-    drawn: FloatArray
-
-
 def _contest(
-    objective: str,
-    rival: str,
+    objective: Objective,
     metric: Metric,
     judges: Sequence[Surface],
     fixed: Sequence[_Choice],
@@ -232,18 +200,19 @@ def _contest(
         values += both.metric(metric, thresholds) / len(judges)
         shared = resample(judge.samples, resamples, seed + turn)
         drawn += bootstrap(both, [metric], shared, thresholds)[metric.name] / len(judges)
-    return _Contest(objective, rival, metric, float(values[0]), float(values[1]), drawn[1] - drawn[0])
+    fixed_value, moved_value = map(float, values)
+    gain = (moved_value - fixed_value) * metric.sign
+    estimate = Estimate(gain, gain, gain)
+    return Gain(str(objective), metric.name, fixed_value, moved_value, estimate), drawn[1] - drawn[0]
 
 
-def _judged(surface: Surface, contests: Sequence[_Contest], what: str) -> Verdict:
+def _judged(surface: Surface, contests: Sequence[_Contest]) -> Verdict:
     """The gains, with intervals that hold at once."""
-    reach = simultaneous_reach(np.array([contest.drawn for contest in contests]), surface.samples.effective[0])
+    reach = simultaneous_reach(np.array([drawn for _, drawn in contests]), surface.samples.effective[0])
     gains = []
-    for contest, far in zip(contests, reach.tolist(), strict=True):
-        gain = (contest.moved - contest.fixed) * contest.metric.sign
-        estimate = Estimate(gain, gain - far, gain + far)
-        name = contest.metric.name
-        gains.append(Gain(contest.objective, name, contest.fixed, contest.moved, estimate, contest.rival, what))
+    for (gain, _), far in zip(contests, reach.tolist(), strict=True):
+        value = gain.gain.value
+        gains.append(replace(gain, gain=Estimate(value, value - far, value + far)))
     return Verdict(tuple(gains), surface.n_positive, surface.n_negative)
 
 
@@ -254,7 +223,7 @@ def _as_objective(objective: Objective | str) -> Objective:
 
 
 def _measure(objective: Objective, prevalence: float) -> Metric:
-    """What either contestant is measured by."""
+    """The metric by which both sides are measured."""
     metric, bounds = objective.unfolded(prevalence)
     at_threshold = [b for b in bounds if isinstance(b.metric, CountMetric)]
     return best(metric, at_threshold, metric.name) if isinstance(metric, CountMetric) and at_threshold else metric

@@ -1,7 +1,6 @@
-"""A figure of labels and scores: one frozen, callable value per metric, of four kinds.
+"""Metrics of four kinds: of the counts at a threshold, of a ranking, of a sum of losses, or of the scores themselves.
 
-The kinds differ in what a figure is computed from: the counts at a threshold, a ranking, a sum of losses, or the scores
-themselves. `evaluate` computes several of them at once and shares the work.
+`evaluate` computes several of them at once and shares the work.
 """
 
 import math
@@ -82,8 +81,8 @@ class Metric:
         score : array-like of shape (n,) or (n, m)
             Margins, one vector or m of them.
         threshold : float, optional
-            A sample is predicted positive where its score is above it, for figures at a threshold; 0 unless given
-            (for most of them).
+            For figures at a threshold: a sample is predicted positive where its score is above it. 0 for most metrics
+            unless given.
         sample_weight : array-like of shape (n,), optional
             How much each sample counts; whole numbers mean repetition.
 
@@ -110,7 +109,7 @@ MetricLike = str | Metric | Callable[..., float]
 
 @dataclass(frozen=True)
 class CountMetric(Metric):
-    """A function of the `Counts` at a threshold; `threshold` is where it is taken when none is given."""
+    """A function of the `Counts` at a threshold, which is `threshold` unless another is given."""
 
     threshold: float = 0.0
 
@@ -121,7 +120,7 @@ class CountMetric(Metric):
 
 
 class MetricBound(NamedTuple):
-    """A bound on a metric: a floor where more of it is better, else a cap."""
+    """A floor on a metric of which more is better, or a cap on another."""
 
     metric: Metric
     value: float
@@ -130,22 +129,18 @@ class MetricBound(NamedTuple):
         return f"{self.metric.name} {'>=' if self.metric.greater_is_better else '<='} {self.value:g}"
 
     def met(self, figure: float | FloatArray) -> Any:
-        """Whether figures keep to the bound."""
+        """Whether figures keep the bound."""
         return figure >= self.value - SAME if self.metric.greater_is_better else figure <= self.value + SAME
 
     def shortfall(self, figure: FloatArray) -> FloatArray:
-        """How far figures miss the bound, relative to it; 0 where they keep to it."""
+        """How far figures miss the bound, relative to it; 0 where they keep it."""
         missing = self.value - figure if self.metric.greater_is_better else figure - self.value
         return np.maximum(missing, 0) / (abs(self.value) or 1.0)
 
 
 @dataclass(frozen=True)
 class RankMetric(Metric):
-    """A function of a `Ranking`, (k, P) -> (k,).
-
-    Where it is the best of a count metric over thresholds, `best_of` is that metric and `subject_to` the bounds that
-    the thresholds keep to.
-    """
+    """A function of a `Ranking`, (k, P) -> (k,), or the best of a count metric over the thresholds that keep bounds."""
 
     best_of: CountMetric | None = None
     subject_to: tuple[MetricBound, ...] = ()
@@ -164,8 +159,7 @@ class LossMetric(Metric):
 class ScoreMetric(Metric):
     """Any function of labels (n,), score rows (k, n) and weights (n,), or None where all count alike, -> (k,).
 
-    `resampled`, where there is one, is the same for scores of positives (P,) and negatives (N,) that count with
-    weights (P, B) and (N, B), -> (B,).
+    `resampled` is a fast form for scores of positives (P,) and negatives (N,) with weights (P, B) and (N, B), -> (B,).
     """
 
     greater_is_better: bool = False
@@ -180,10 +174,9 @@ def evaluate(
     ranking: Ranking | None = None,
     weight: FloatArray | None = None,
 ) -> dict[str, FloatArray]:
-    """Several metrics of score rows (k, n) at once, the ranking shared: name -> (k,).
+    """Several metrics of score rows (k, n) whose samples have weights (n,): name -> (k,).
 
-    `threshold` is one for all rows, or (k,), for the count metrics; None leaves each at its own. `ranking` is that of
-    the rows, where it is known already. `weight` (n,) is how much each sample counts.
+    `threshold`, one or (k,), is for the count metrics; None leaves each at its own. `ranking` is that of the rows.
     """
     if weight is None:
         positive, negative = split(labels, rows)

@@ -16,14 +16,13 @@ from lossdial.dial.checks import (
     require_costs,
     require_open_unit,
     require_prevalence,
-    require_unit,
 )
 from lossdial.dial.metrics.metric import SAME, CountMetric, LossMetric, Metric, MetricBound, RankMetric, ScoreMetric
 from lossdial.dial.metrics.ranking import Counts, Ranking
 
 
 def sigmoid(margin: FloatArray) -> FloatArray:
-    """1/(1+e^-s), finite and silent for every finite s, in the precision of s."""
+    """1/(1+e^-s) without overflow, in the precision of s."""
     positive = np.exp(np.minimum(margin, 0))  # one of the two exponentials is always 1, so neither overflows
     return np.asarray(positive / (positive + np.exp(np.minimum(-margin, 0))))
 
@@ -55,7 +54,7 @@ def expected_cost(cost_fn: float, cost_fp: float, prevalence: float) -> CountMet
 
 
 def net_benefit(probability: float) -> CountMetric:
-    """tp/n - fp/n · p/(1-p): what acting at threshold probability p gains over acting on nobody (decision curve)."""
+    """tp/n - fp/n · p/(1-p): what acting at threshold probability p gains over not acting (decision curve)."""
     require_open_unit("net_benefit", probability)
     odds = probability / (1 - probability)
 
@@ -66,7 +65,7 @@ def net_benefit(probability: float) -> CountMetric:
 
 
 def best(metric: CountMetric, subject_to: Sequence[MetricBound] = (), name: str | None = None) -> RankMetric:
-    """The best of a metric over the thresholds that keep to bounds; where none does, its value at 'predict none'."""
+    """The best of a metric over the thresholds that keep bounds; where none does, its value at 'predict none'."""
 
     def function(ranking: Ranking) -> FloatArray:
         none = metric.function(ranking.none).reshape(-1)
@@ -77,19 +76,13 @@ def best(metric: CountMetric, subject_to: Sequence[MetricBound] = (), name: str 
             return np.maximum(values.max(axis=1), none)
         return np.minimum(values.min(axis=1), none)
 
-    prefix = "max" if metric.greater_is_better else "min"
-    return RankMetric(
-        name or f"{prefix}_{metric.name}",
-        function,
-        metric.greater_is_better,
-        metric.bounds,
-        best_of=metric,
-        subject_to=tuple(subject_to),
-    )
+    name = name or f"{'max' if metric.greater_is_better else 'min'}_{metric.name}"
+    terms = name, function, metric.greater_is_better, metric.bounds
+    return RankMetric(*terms, best_of=metric, subject_to=tuple(subject_to))
 
 
 def partial_auc(max_fpr: float) -> RankMetric:
-    """Area under the ROC curve up to FPR = max_fpr, standardised after McClish to 0.5 (chance) … 1 (perfect)."""
+    """Area under the ROC curve up to FPR = max_fpr, from 0.5 (chance) to 1 (perfect), after McClish."""
     if not 0 < max_fpr <= 1:
         raise InputError("max_fpr", "of partial_auc must lie in (0, 1]", got=max_fpr)
 
@@ -97,8 +90,7 @@ def partial_auc(max_fpr: float) -> RankMetric:
         # Each positive lifts the curve by 1/n₊, along a ramp from fp_above to fp (a step where nothing is tied).
         cap, start, end = max_fpr * ranking.n_negative, ranking.fp_above, ranking.fp
         ramp = np.square(np.clip(cap - start, 0, end - start)) / np.maximum(2 * (end - start), _TINY)
-        area = np.sum(ranking.weight * (ramp + np.maximum(cap - end, 0)), axis=1)
-        area = area / ranking.pairs
+        area = np.sum(ranking.weight * (ramp + np.maximum(cap - end, 0)), axis=1) / ranking.pairs
         if max_fpr == 1:
             return area
         low = max_fpr**2 / 2
@@ -108,10 +100,11 @@ def partial_auc(max_fpr: float) -> RankMetric:
 
 
 def _best_within(name: str, metric: CountMetric, bounded: CountMetric) -> Callable[[float], RankMetric]:
-    """Makers of the best of a metric over the thresholds that keep another to a bound."""
+    """A function that makes the best of a metric over the thresholds at which another keeps a bound."""
 
     def make(value: float) -> RankMetric:
-        require_unit(name, value)
+        if not 0 <= value <= 1:
+            raise InputError(name, "must lie in [0, 1]", got=value, remedy="Rates are shares, not percentages.")
         return best(metric, [MetricBound(bounded, value)], f"{name}@{value:g}")
 
     return make
@@ -220,7 +213,7 @@ REPORT = (
     *("recall", "precision", "fpr", "specificity", "accuracy", "balanced_accuracy", "g_mean", "f1"),
     *("auc", "average_precision", "brier", "log_loss", "calibration_error@15"),
 )
-"""What an operating point is reported with, besides its own objective and bounds."""
+"""The metrics of every operating point, besides its own objective and bounds."""
 
 
 def known_metrics() -> tuple[str, ...]:
@@ -245,18 +238,13 @@ def as_metric(metric: str | Metric, argument: str = "metric") -> Metric:
     Parameters
     ----------
     metric : str or Metric
-        The name, with a parameter behind `@` where it takes one. A `Metric` passes through.
+        The name, with a parameter behind `@` where it takes one. A `Metric` is returned as it is.
     argument : str
         How errors call the argument that named it.
 
     Returns
     -------
     Metric
-
-    Raises
-    ------
-    InputError
-        Where no metric has that name, or the parameter is out of range.
 
     Examples
     --------
@@ -280,9 +268,8 @@ def as_metric(metric: str | Metric, argument: str = "metric") -> Metric:
     if name in _PLAIN:
         raise InputError(argument, f"must be {name} without a parameter", got=metric, remedy=f"Write {name!r}.")
     if name == "expected_cost":
-        raise InputError(
-            argument, "'expected_cost' needs its costs", remedy="Give {cost_fn} and {cost_fp} (and {prevalence})."
-        )
+        remedy = "Give {cost_fn} and {cost_fp} (and {prevalence})."
+        raise InputError(argument, "'expected_cost' needs its costs", remedy=remedy)
     similar = near(name, [*_PLAIN, *_WITH_PARAMETER, "expected_cost", *_ALIASES], cutoff=0.3)
     hint = f"Did you mean {similar[0]!r}? " if similar else ""
     known = ", ".join([*known_metrics(), "expected_cost"])

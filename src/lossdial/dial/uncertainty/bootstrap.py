@@ -1,9 +1,8 @@
 """Stratified bootstrap of a whole surface: one set of resamples, shared by every λ, so that differences are paired.
 
-A resample is a count per sample. For one λ the positives of B resamples are accumulated along their order, and the
-negatives fall into the gaps between neighbouring positives: one sparse product sums the counts of each gap for all
-of these resamples at once. The result is a `Ranking` with B rows, and every metric is the same function as before.
-Work goes in blocks of λ and of resamples, so that memory is bounded whatever their numbers.
+A resample is a count per sample. For one λ the negatives fall into the gaps between neighbouring positives, and one
+sparse product sums the counts of each gap for all resamples at once. The result is a `Ranking` with B rows. Work goes
+in blocks of λ and of resamples, so that memory is bounded.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,17 +24,13 @@ Draws = NDArray[np.uint8]
 
 _CHUNK = 32  # resamples that share a generator
 _CACHED_BYTES = 64 * 2**20  # of draws that are kept for the next question
-_BLOCK_BYTES = 4 * 2**20  # of resamples at a time: small enough to stay in the cache; no fewer than a chunk, though
+_BLOCK_BYTES = 4 * 2**20  # of resamples at a time, to stay in the processor's cache; at least a chunk
 _ROW_BYTES = 128 * 2**20  # of scores at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Resamples:
-    """`size` resamples of the same samples.
-
-    `positive` and `negative` say which unit each positive (P,) and each negative (N,) belongs to; the units of either
-    stratum are numbered from 0 on, those of the second after those of the first.
-    """
+    """`size` resamples of units, which are numbered one stratum after the other: `positive` (P,), `negative` (N,)."""
 
     positive: NDArray[np.intp]
     negative: NDArray[np.intp]
@@ -44,10 +39,7 @@ class Resamples:
     seed: int
 
     def counts(self, start: int, stop: int) -> tuple[Draws, Draws]:
-        """How often each positive (P, b) and each negative (N, b) occurs in resamples start … stop - 1.
-
-        Bytes suffice: a unit of n has a chance below n/256! to occur more than 255 times.
-        """
+        """How often each positive (P, b) and each negative (N, b) occurs in resamples start … stop - 1."""
         if sum(self.strata) * self.size <= _CACHED_BYTES:
             units = _all_draws(self.strata, self.size, self.seed)[start:stop]
         else:
@@ -55,7 +47,7 @@ class Resamples:
         return _spread(units, self.positive), _spread(units, self.negative)
 
     def blocks(self, block_bytes: int = _BLOCK_BYTES) -> Iterator[tuple[slice, Draws, Draws]]:
-        """Walk the resamples: a slice of them and its counts, about `block_bytes` of float32 at a time."""
+        """Slices of the resamples with their counts, about `block_bytes` of float32 at a time."""
         step = max(1, block_bytes // (4 * (self.positive.size + self.negative.size)))
         step = max(_CHUNK, step - step % _CHUNK)
         for start in range(0, self.size, step):
@@ -84,9 +76,8 @@ def _draws(strata: tuple[int, int], start: int, stop: int, seed: int) -> Draws:
 
 
 def _stratum(n: int, start: int, stop: int, seed: int, number: int) -> Draws:
-    counts = np.empty((stop - start, n), dtype=np.uint8)
+    counts = np.empty((stop - start, n), dtype=np.uint8)  # a unit of n occurs 256 times with a chance below n/256!
     for chunk in range(start // _CHUNK, -(-stop // _CHUNK)):
-        # As a spawn key, not as more words of entropy: there a trailing 0 would be no name of its own.
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number, chunk)))
         for b in range(chunk * _CHUNK, min((chunk + 1) * _CHUNK, stop)):
             drawn = rng.integers(0, n, size=n, dtype=np.uint32)
@@ -95,7 +86,7 @@ def _stratum(n: int, start: int, stop: int, seed: int, number: int) -> Draws:
     return counts
 
 
-@lru_cache(maxsize=4)  # tuning for several objectives draws once; for all of the data and its two halves
+@lru_cache(maxsize=4)  # for all of the data and its two halves
 def _all_draws(strata: tuple[int, int], size: int, seed: int) -> Draws:
     return _draws(strata, 0, size, seed)
 
@@ -109,9 +100,9 @@ def _spread(units: Draws, member: NDArray[np.intp]) -> Draws:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """How much each positive (P, B) and each negative (N, B) counts in each of B resamples, and the classes' totals.
+    """How much each positive (P, B) and each negative (N, B) counts in B resamples, and the classes' totals.
 
-    As float32, in which sums of counts are exact below 2²⁴ samples.
+    In float32, sums of counts are exact below 2²⁴ samples.
     """
 
     positive: FloatArray
@@ -126,10 +117,7 @@ def bootstrap(
     resamples: Resamples,
     threshold: float | FloatArray | None = None,
 ) -> dict[str, FloatArray]:
-    """Every metric of every λ in every resample: name -> (m, B).
-
-    `threshold` is one for all λ, or (m,), for the metrics that need one; None leaves each at its own.
-    """
+    """Every metric of every λ in every resample, name -> (m, B); `threshold` is one number or (m,)."""
     if (resamples.positive.size, resamples.negative.size) != (surface.n_positive, surface.n_negative):
         counts = f"{resamples.positive.size} positives and {resamples.negative.size} negatives"
         problem = f"must be drawn from {surface.n_positive} positives and {surface.n_negative} negatives"
@@ -160,7 +148,7 @@ def _weighted(surface: Surface, resamples: Resamples) -> Iterator[tuple[slice, D
 
 
 class _Block:
-    """Scores of some λ, positives (k, P) and negatives (k, N), with what every block of resamples needs of them."""
+    """Scores of some λ, positives (k, P) and negatives (k, N), prepared for every block of resamples."""
 
     def __init__(
         self, positive: FloatArray, negative: FloatArray, metrics: Sequence[Metric], cuts: FloatArray | None
@@ -207,9 +195,8 @@ class _Block:
 class Order:
     """The order of the scores of one λ, from which the `Ranking` of any resample follows without sorting again.
 
-    `positive` (P,) and `negative` (N,) sort the scores of either class. Among the sorted positives each distinct score
-    begins at `first`; among the sorted negatives those from `at[i]` on score at least as high as the i-th distinct
-    score, those from `above[i]` on higher.
+    `positive` (P,) and `negative` (N,) sort the scores of each class. Each distinct score of a positive begins at
+    `first`; the sorted negatives from `at[i]` on score at least as high as the i-th of these, from `above[i]` higher.
     """
 
     positive: NDArray[np.int32]
@@ -228,7 +215,7 @@ class Order:
         return cls(up.astype(np.int32), first, up_negative.astype(np.int32), at, above)
 
     def rank(self, drawn: Drawn) -> Ranking:
-        """The ranking of every resample: rows are resamples, columns the distinct scores of positives."""
+        """The ranking of all resamples: a row for each, a column for each distinct score of a positive."""
         weight = np.ascontiguousarray(drawn.positive[self.positive].T, dtype=np.float64)
         if self.first.size < self.positive.size:
             weight = np.add.reduceat(weight, self.first, axis=1)
@@ -244,7 +231,7 @@ class Order:
         )
 
     def _accepted(self, start: NDArray[np.intp], weight: FloatArray) -> FloatArray:
-        """For each distinct score, the weight (B, scores) of the negatives from `start` on."""
+        """The weight (B, distinct scores) of the negatives from `start` on."""
         order = self.negative[start[0] :]  # a negative below every positive is accepted at no score of a positive
         ends = np.append(start, self.negative.size) - start[0]
         gaps = csr_array(

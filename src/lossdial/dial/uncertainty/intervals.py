@@ -1,16 +1,15 @@
 """Estimates: figures with 95 % intervals that hold with few positives.
 
-The percentile interval of a resampled AUC covers too rarely where positives are few (0.87 instead of 0.95 with 20
-positives at AUC 0.95, measured on binormal scores), because it is too narrow and sits too high. Two remedies:
+The percentile interval of a resampled AUC covers too rarely where positives are few: 0.87 instead of 0.95 with 20
+positives of binormal scores at AUC 0.95. Two remedies:
 
 - A figure of the ranking or the probabilities gets a t interval from the resamples' standard deviation, widened by
   √(n₊/(n₊-1)), with n₊-1 degrees of freedom, on the logit scale where the figure lies in [0, 1] (log scale where in
-  [0, ∞)). On the same binormal scores it covers 0.93 to 0.96 from 20 positives up and AUC from 0.6 to 0.95.
-- For a figure at a fixed threshold the bootstrap would redraw two binomial counts. The shares behind them are drawn
-  from their Jeffreys posteriors instead, TPR ~ Beta(tp+½, fn+½) and FPR ~ Beta(fp+½, tn+½), whose quantiles cover
-  well at the ends too: a recall of 50 in 50 is not certain, and a resample could never say so.
+  [0, ∞)). On the same scores it covers 0.93 to 0.96 from 20 positives and AUC 0.6 to 0.95.
+- For a figure at a fixed threshold TPR and FPR are drawn from their Jeffreys posteriors, Beta(tp+½, fn+½) and
+  Beta(fp+½, tn+½), which cover well at the ends too: a recall of 50 in 50 is not certain.
 
-n₊ is the number of positives that stand alone: with groups or weights the effective number (`Samples.effective`).
+n₊ is the effective number of positives (`Samples.effective`).
 """
 
 import math
@@ -31,9 +30,7 @@ LEVEL = 0.95
 
 
 def rounded(value: float, decimals: int = 3, whole: float = 1.0) -> str:
-    """A figure with so many decimals, or with more where they are needed to show two significant digits.
-
-    Two digits are also kept of what a share lacks of the `whole`, so that a miss in 10,000 is not rounded away.
+    """A figure with so many decimals, or more to show two significant digits of it or of what it lacks of the `whole`.
 
     >>> rounded(0.8734), rounded(0.00042), rounded(0.99958), rounded(0), rounded(1)
     ('0.873', '0.00042', '0.99958', '0.000', '1.000')
@@ -96,7 +93,7 @@ def draws(
     resamples: int = 1000,
     seed: int = 0,
 ) -> dict[str, FloatArray]:
-    """What each metric of each λ might have been, name -> (m, B): resampled, or at a threshold from the posterior."""
+    """Draws of each metric of each λ, name -> (m, B): resampled, or, at a threshold, from the posterior."""
     others = [metric for metric in metrics if not isinstance(metric, CountMetric)]
     result = bootstrap(surface, others, resample(surface.samples, resamples, seed)) if others else {}
     counts: dict[float | None, Counts] = {}
@@ -130,12 +127,11 @@ def spread(
     n = max(n_positive, 2)
     reach = stdtrit(n - 1, (1 + LEVEL) / 2) * deviation * math.sqrt(n / (n - 1))
     if bounds == (0.0, 1.0):
-        # A figure of exactly 0 or 1 has no logit; where resamples do not vary either, see below.
         inner = np.clip(values, 1e-9, 1 - 1e-9)
         centre, width = np.log(inner / (1 - inner)), reach / (inner * (1 - inner))
         low, high = (1 / (1 + np.exp(-np.clip(centre + side * width, -700, 700))) for side in (-1, 1))
         certain = (deviation == 0) & ((values == 0) | (values == 1))
-        # Perfect in every resample: what can be said is what n₊ successes in n₊ trials say.
+        # Perfect in every resample: the bound is that of n₊ successes in n₊ trials.
         margin = 1 - 0.025 ** (1 / n)
         low = np.where(certain & (values == 1), 1 - margin, low)
         high = np.where(certain & (values == 0), margin, high)
@@ -154,10 +150,8 @@ def posterior_counts(
     size: int,
     seed: int,
 ) -> Counts:
-    """Counts (m, size) that TPR and FPR (m,) might have been: their Jeffreys posteriors, independent between classes.
-
-    `effective` is how many positives and negatives the rates rest on, `totals` what the classes weigh.
-    """
+    """Counts (m, size) from draws of the Jeffreys posteriors of TPR and FPR (m,), given the effective and total numbers
+    of positives and negatives."""
     rng = np.random.default_rng([seed, 1])
     shares = []
     for rate, n in zip(rates, effective, strict=True):
@@ -167,10 +161,8 @@ def posterior_counts(
 
 
 def simultaneous_reach(drawn: FloatArray, n_positive: float) -> FloatArray:
-    """How far to either side of figures (k,) intervals reach that hold at once, from their shared redraws (k, B).
-
-    The 95 % quantile of the greatest deviation of all, in units of each one's own, widened as a t interval is.
-    """
+    """The half-widths (k,) of intervals that hold at once, from shared draws (k, B): the 95 % quantile of the greatest
+    deviation, in units of each figure's own, widened as a t interval is."""
     n = max(n_positive, 2)
     deviation = drawn.std(axis=1)
     moves = deviation > 1e-12
@@ -182,15 +174,14 @@ def simultaneous_reach(drawn: FloatArray, n_positive: float) -> FloatArray:
     return np.asarray(np.quantile(greatest, LEVEL) * widened * deviation)
 
 
-_PAIRED = 100  # λ of which all pairs are looked at
+_PAIRED = 100  # λ of which all pairs are compared
 
 
 def difference_from_best(drawn: FloatArray, best: int, n_positive: float) -> tuple[FloatArray, float]:
     """Deviations (m,) of the differences from the best λ in shared resamples (m, B), and how many of them to allow for.
 
-    Since the best was picked among all, the interval of its difference from another is as wide as makes it hold for
-    every pair at once, after Tukey: in 95 % of the resamples no pair of λ is farther from its mean difference. It is
-    never narrower than the t interval of one difference.
+    The best was chosen among all, so the intervals hold for every pair at once (Tukey): in 95 % of the resamples no
+    pair of λ is farther from its mean difference. They are never narrower than the t interval of one difference.
     """
     centred = drawn - drawn.mean(axis=1, keepdims=True)
     some = np.unique(np.linspace(0, len(drawn) - 1, min(len(drawn), _PAIRED)).astype(np.intp))
@@ -207,10 +198,8 @@ def difference_from_best(drawn: FloatArray, best: int, n_positive: float) -> tup
 
 @dataclass(frozen=True, eq=False)
 class Noise:
-    """A metric of every λ (m,), the best λ, and the standard deviation (m,) of each λ's difference from the best.
-
-    Since the best was picked among all, `reach` is how many deviations hold for all at once, 19 times in 20.
-    """
+    """A metric of every λ (m,), the best λ, the standard deviation (m,) of each λ's difference from the best, and how
+    many of them, `reach`, make intervals that hold at once."""
 
     metric: Metric
     values: FloatArray
@@ -220,7 +209,7 @@ class Noise:
 
     @property
     def inside(self) -> BoolArray:
-        """Which λ (m,) these samples cannot tell from the best."""
+        """The λ (m,) that these samples cannot tell from the best."""
         return np.asarray(np.abs(self.values - self.values[self.best]) <= self.reach * self.deviation)
 
 
@@ -233,7 +222,7 @@ def noise_over_lam(
 ) -> tuple[Noise, ...]:
     """How far λ may differ from the best by chance, for each metric; of equals the plainer λ is best.
 
-    All λ share the resamples. Where there is one λ, or one sample of a class, nothing can be told apart.
+    Where there is one λ, or one unit of a class, nothing can be told apart.
     """
     chosen = [as_metric(metric) for metric in metrics]
     alone = surface.n_lams == 1 or min(surface.samples.units) < 2
@@ -244,7 +233,7 @@ def noise_over_lam(
     for metric in chosen:
         figure = metric.sign * values[metric.name]
         best = int(order[np.argmax(figure[order] >= figure.max() - SAME)])
-        n_positive = surface.samples.effective[0]
-        spread = (none, 0.0) if alone else difference_from_best(drawn[metric.name], best, n_positive)
-        noises.append(Noise(metric, values[metric.name], best, *spread))
+        n = surface.samples.effective[0]
+        deviation, reach = (none, 0.0) if alone else difference_from_best(drawn[metric.name], best, n)
+        noises.append(Noise(metric, values[metric.name], best, deviation, reach))
     return tuple(noises)
