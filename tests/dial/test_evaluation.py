@@ -44,7 +44,6 @@ def test_counts_figures_and_objective(points, evaluations):
         recall = evaluations[name].figures["recall"]
         assert recall.value == pytest.approx(counts.tp / 100)
         assert recall.low < recall.value < recall.high
-    assert str(evaluations["balance"].counts).startswith("tp ")
 
 
 def test_bounds_are_judged_on_these_samples(points, evaluations):
@@ -57,7 +56,6 @@ def test_bounds_are_judged_on_these_samples(points, evaluations):
     assert checks["brier"].estimate.value == pytest.approx(BRIER(y, points["capped"].margin(score)))
     assert checks["brier"].bound.value == 0.07
     assert evaluations["capped"].bounds_met == all(check.met for check in checks.values())
-    assert str(checks["fpr"]).startswith("fpr <= 0.1: ")
 
 
 def test_costs_are_at_the_prevalence_of_the_objective(points, evaluations):
@@ -77,25 +75,20 @@ def test_costs_are_at_the_prevalence_of_the_objective(points, evaluations):
     assert there.figures["calibration_error@15"].value < 0.01
 
 
-def test_json_is_plain(evaluations):
-    data = json.loads(json.dumps([e.to_json() for e in evaluations.values()], allow_nan=False))
-    assert data[1]["aim"]["subject_to"] == {"fpr": 0.1, "brier": 0.07}
-    assert set(data[0]["counts"]) == {"tp", "fp", "fn", "tn"}
-
-
-def test_a_point_read_back_is_judged_alike(points, evaluations):
+def test_a_point_read_back_is_judged_alike_in_plain_json(points, evaluations):
     again = OperatingPoint.from_json(json.loads(json.dumps(points["capped"].to_json())))
     (other,) = evaluate_points(Dial(*make(1), LAMS), [again], resamples=100)
-    assert other.to_json() == evaluations["capped"].to_json()
+    data = json.loads(json.dumps(other.to_json(), allow_nan=False))
+    assert data == evaluations["capped"].to_json()
+    assert data["aim"]["subject_to"] == {"fpr": 0.1, "brier": 0.07}
 
 
 def test_too_few_samples_state_no_figure(points):
     y, scores = make(2)
     few = np.r_[:1, 100:140]
     (evaluation,) = evaluate_points(Dial(y[few], scores[few], LAMS), [points["capped"]])
-    assert evaluation.figures == {}
-    assert evaluation.bounds_met is None
-    assert evaluation.note == "no figure can be stated on 1 positive: at least 5 are needed."
+    assert (evaluation.figures, evaluation.bounds_met) == ({}, None)
+    assert "1 positive" in evaluation.note
     assert evaluation.counts.tp + evaluation.counts.fn == 1
 
 

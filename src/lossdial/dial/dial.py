@@ -564,14 +564,11 @@ class Dial:
         """The upper hull of the ROC curves of all λ, which is all that `adapt` needs."""
         return envelope(self._surface)
 
-    def verdict(
-        self, objectives: Sequence[Objective] = OBJECTIVES, plain: Mapping[str, float] | None = None
-    ) -> Verdict:
+    def verdict(self, objectives: Sequence[Objective] = OBJECTIVES) -> Verdict:
         """What moving λ gains over moving only the threshold, at the λ of best AUC and at that of the plain loss."""
-        known = dict(self._surface.plain)
-        if plain is None and self._surface.n_lams > 1 and known in self._surface.lams:
-            plain = known
-        return verdict(self._surface, objectives, plain=plain)
+        plain = dict(self._surface.plain)
+        known = self._surface.n_lams > 1 and plain in self._surface.lams
+        return verdict(self._surface, objectives, plain=plain if known else None)
 
     def compare(self, other: "Dial", objectives: Sequence[Objective | str] = OBJECTIVES) -> Verdict:
         """What this model gains over another on the same rows, with intervals that hold for all objectives at once."""

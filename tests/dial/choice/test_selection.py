@@ -1,7 +1,6 @@
 import copy
 import dataclasses
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 
 from lossdial.base.errors import InputError
 from lossdial.dial.calibration import calibrations
-from lossdial.dial.checks import TooFewPositives
 from lossdial.dial.choice.envelope import adapt, envelope
 from lossdial.dial.choice.objective import Objective
 from lossdial.dial.choice.selection import choose, crossfit, select
@@ -25,7 +23,6 @@ from lossdial.dial.metrics.registry import (
     RECALL,
     REPORT,
     as_metric,
-    expected_cost,
 )
 from lossdial.dial.surface import Surface, swapped_halves
 
@@ -53,37 +50,19 @@ def figure(surface, name, index, threshold):
 
 @given(st.integers(0, 10**6), st.booleans(), st.sampled_from(["precision", "f1", "balanced_accuracy", "g_mean"]))
 @settings(max_examples=15, deadline=None)
-def test_choice_is_the_best_of_all_points_that_keep_the_bounds(seed, ties, target):
+def test_choice_is_the_best_of_all_points_that_keep_the_bounds(seed, ties, name):
     surface = make(seed, n=40, m=3, ties=ties)
-    bounds = {"recall": 0.6, "fpr": 0.6}
-    chosen = select(surface, Objective(maximize=target, subject_to=bounds))
-    legal = [
-        figure(surface, target, k, t)
-        for k, t in every_point(surface)
-        if figure(surface, "recall", k, t) >= 0.6 and figure(surface, "fpr", k, t) <= 0.6
-    ]
+    chosen = select(surface, Objective(maximize=name, subject_to={"recall": 0.6, "fpr": 0.6}))
+
+    def keeps(k, t):
+        return figure(surface, "recall", k, t) >= 0.6 and figure(surface, "fpr", k, t) <= 0.6
+
+    legal = [figure(surface, name, k, t) for k, t in every_point(surface) if keeps(k, t)]
     assert chosen.feasible == bool(legal)
     if legal:
         assert chosen.value == pytest.approx(max(legal))
-        assert figure(surface, target, chosen.index, chosen.threshold) == pytest.approx(chosen.value)
-        assert figure(surface, "recall", chosen.index, chosen.threshold) >= 0.6
-        assert figure(surface, "fpr", chosen.index, chosen.threshold) <= 0.6
-
-
-@pytest.mark.parametrize(
-    ("cost_fn", "cost_fp", "prevalence"), [(10, 1, 0.02), (1, 10, 0.5), (1, 1, None), (1, 1e4, 0.01)]
-)
-def test_expected_cost_is_least(cost_fn, cost_fp, prevalence):
-    surface = make(1, n=60)
-    objective = Objective(minimize="expected_cost", cost_fn=cost_fn, cost_fp=cost_fp, prevalence=prevalence)
-    chosen = select(surface, objective)
-
-    def cost(k, t):
-        share = surface.prevalence if prevalence is None else prevalence
-        return expected_cost(cost_fn, cost_fp, share)(surface.y, surface.score(k), t)
-
-    assert chosen.value == pytest.approx(min(cost(k, t) for k, t in every_point(surface)))
-    assert cost(chosen.index, chosen.threshold) == pytest.approx(chosen.value)
+        assert figure(surface, name, chosen.index, chosen.threshold) == pytest.approx(chosen.value)
+        assert keeps(chosen.index, chosen.threshold)
 
 
 @pytest.mark.parametrize("name", ["auc", "average_precision"])
@@ -92,8 +71,8 @@ def test_rankings_take_the_threshold_of_best_balanced_accuracy(name):
     chosen = select(surface, Objective(maximize=name))
     assert chosen.index == np.argmax(surface.metric(name))
     score = surface.score(chosen.index)
-    best = as_metric("max_balanced_accuracy")(surface.y, score)
-    assert BALANCED_ACCURACY(surface.y, score, chosen.threshold) == pytest.approx(best)
+    expected = as_metric("max_balanced_accuracy")(surface.y, score)
+    assert BALANCED_ACCURACY(surface.y, score, chosen.threshold) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("name", ["brier", "log_loss", "calibration_error"])
@@ -107,32 +86,31 @@ def test_probabilities_keep_the_threshold_at_one_half(name):
 
 
 @pytest.mark.parametrize(
-    ("best", "maximize", "subject_to"),
+    ("name", "objective"),
     [
-        ("max_f1", "f1", {}),
-        ("precision_at_recall@0.8", "precision", {"recall": 0.8}),
-        ("recall_at_precision@0.6", "recall", {"precision": 0.6}),
-        ("recall_at_fpr@0.1", "recall", {"fpr": 0.1}),
+        ("max_f1", Objective(maximize="f1")),
+        ("precision_at_recall@0.8", Objective(maximize="precision", subject_to={"recall": 0.8})),
+        ("recall_at_precision@0.6", Objective(maximize="recall", subject_to={"precision": 0.6})),
+        ("recall_at_fpr@0.1", Objective(maximize="recall", subject_to={"fpr": 0.1})),
     ],
 )
-def test_a_best_over_thresholds_takes_the_threshold_that_attains_it(best, maximize, subject_to):
+def test_a_best_over_thresholds_takes_the_threshold_that_attains_it(name, objective):
     surface = make(4)
-    assert select(surface, Objective(maximize=best)) == select(
-        surface, Objective(maximize=maximize, subject_to=subject_to)
-    )
-    assert select(surface, Objective(maximize=best)).value == pytest.approx(surface.metric(best).max())
+    chosen = select(surface, Objective(maximize=name))
+    assert chosen == select(surface, objective)
+    assert chosen.value == pytest.approx(surface.metric(name).max())
+
+
+def distance(y, score):
+    return float(score[y == 1].mean() - score[y == 0].mean())
 
 
 def test_a_users_function_picks_lam():
     surface = make(5)
-
-    def spread(y, score):
-        return float(score[y == 1].mean() - score[y == 0].mean())
-
-    values = [spread(surface.y, surface.score(k)) for k in range(5)]
-    assert select(surface, Objective(maximize=spread)).index == np.argmax(values)
-    assert select(surface, Objective(minimize=spread)).index == np.argmin(values)
-    assert str(Objective(maximize=spread)) == "maximise spread"
+    values = [distance(surface.y, surface.score(k)) for k in range(5)]
+    assert select(surface, Objective(maximize=distance)).index == np.argmax(values)
+    assert select(surface, Objective(minimize=distance)).index == np.argmin(values)
+    assert str(Objective(maximize=distance)) == "maximise distance"
 
 
 def test_bounds_on_threshold_free_metrics_filter_lam():
@@ -146,11 +124,15 @@ def test_bounds_on_threshold_free_metrics_filter_lam():
     assert chosen.value == pytest.approx(legal.max())
 
 
+@pytest.mark.filterwarnings("ignore:only 13 positives")
 def test_what_cannot_be_met_gives_the_nearest_and_says_what_is_reachable():
     surface = make(7, prevalence=0.1)
     objective = Objective(maximize="f1", subject_to={"recall": 0.99, "precision": 0.95})
     chosen = select(surface, objective)
     assert not chosen.feasible
+    with pytest.warns(UserWarning, match="precision is at most"):
+        point = choose(surface, objective, resamples=10)
+    assert (point.feasible, point.note) == (False, chosen.note)
     reachable = surface.metric("precision_at_recall@0.99").max()
     assert f"precision is at most {reachable:.4g} with recall >= 0.99" in chosen.note
     assert "recall >= 0.99 and precision >= 0.95" in chosen.note
@@ -161,38 +143,6 @@ def test_what_cannot_be_met_gives_the_nearest_and_says_what_is_reachable():
 
     least = min(shortfall(k, t) for k, t in every_point(surface))
     assert shortfall(chosen.index, chosen.threshold) == pytest.approx(least)
-
-
-def test_ties_between_lams_go_to_the_centre():
-    y = np.array([0, 0, 1, 1])
-    scores = np.repeat(np.float32([[0.0], [1.0], [2.0], [3.0]]), 9, axis=1)
-    lams = tuple({"gamma": g, "tau": t} for g in (0.0, 0.1, 0.2) for t in (0.0, 1.0, 2.0))
-    for objective in (Objective(maximize="f1"), Objective(maximize="auc"), Objective(minimize="brier")):
-        assert select(Surface(y, scores, lams), objective).index == 4
-
-
-def test_ties_within_a_lam_go_to_the_greater_recall():
-    surface = Surface([0, 1, 1], [[0.0], [1.0], [2.0]], ({"tau": 0.0},))
-    chosen = select(surface, Objective(maximize="precision", subject_to={"recall": 0.5}))
-    assert chosen.threshold == 0.5
-
-
-def test_prevalence_moves_figures_at_a_threshold():
-    # Ten negatives for each in the data stand for the same rates at a tenth of the odds.
-    surface = make(9, n=80)
-    odds = surface.n_positive / surface.n_negative / 10
-    repeated = np.concatenate([np.flatnonzero(surface.y == 1), np.repeat(np.flatnonzero(surface.y == 0), 10)])
-    for arguments in (
-        {"maximize": "f1"},
-        {"maximize": "precision", "subject_to": {"recall": 0.8}},
-        {"maximize": "recall", "subject_to": {"precision": 0.2}},
-        {"maximize": "max_f1"},
-    ):
-        moved = select(surface, Objective(**arguments, prevalence=odds / (1 + odds)))
-        expected = select(surface.take(repeated), Objective(**arguments))
-        assert moved.index == expected.index
-        assert moved.threshold == expected.threshold
-        assert moved.value == pytest.approx(expected.value)
 
 
 def miscalibrated(seed=0, n_positive=80, n_negative=600):
@@ -209,39 +159,31 @@ def test_probabilities_are_compared_after_calibration(name):
     surface = miscalibrated()
     raw, calibrated = select(surface, Objective(minimize=name)), select(surface, Objective(minimize=name), "auto")
     assert (raw.index, calibrated.index) == (0, 1)
-    map_ = calibrations(surface.at(1), "auto")[0]
-    assert calibrated.value == pytest.approx(as_metric(name)(surface.y, map_.apply(surface.score(1))))
-    # The threshold is where the calibrated probability is one half.
-    assert map_.apply(calibrated.threshold) == pytest.approx(0, abs=1e-9)
-
-
-def test_a_cap_on_probabilities_is_after_calibration_too():
-    surface = miscalibrated()
+    (calibration,) = calibrations(surface.at(1), "auto")
+    assert calibrated.value == pytest.approx(as_metric(name)(surface.y, calibration.apply(surface.score(1))))
+    assert calibration.apply(calibrated.threshold) == pytest.approx(0, abs=1e-9)  # a probability of one half
     capped = Objective(maximize="recall", subject_to={"fpr": 0.2, "brier": 0.09})
     assert not select(surface, capped).feasible
-    found = select(surface, capped, "platt")
-    assert found.feasible
-    assert found.index == 1
+    assert select(surface, capped, "platt").index == 1
 
 
-def test_whole_weights_are_repetition():
-    for seed in range(10):
-        surface = make(seed, n=60, ties=seed % 2 == 0)
-        times = np.random.default_rng(seed).integers(0, 4, 60)
-        times[:2] = 1
-        weighted = Surface(surface.y, surface.scores, surface.lams, times)
-        repeated = surface.take(np.repeat(np.arange(60), times))
-        for objective in (
-            Objective(maximize="f1"),
-            Objective(maximize="precision", subject_to={"recall": 0.7}),
-            Objective(minimize="expected_cost", cost_fn=3, cost_fp=1),
-            Objective(maximize="auc"),
-            Objective(minimize="brier"),
-            Objective(maximize=lambda y, score: float(score[y == 1].mean() - score[y == 0].mean())),
-        ):
-            one, other = select(weighted, objective), select(repeated, objective)
-            assert (one.index, one.threshold) == (other.index, other.threshold)
-            assert one.value == pytest.approx(other.value, abs=1e-6)
+@pytest.mark.parametrize("seed", range(4))
+def test_whole_weights_are_repetition(seed):
+    surface = make(seed, n=60, ties=seed % 2 == 0)
+    times = np.random.default_rng(seed).integers(0, 4, 60)
+    times[:2] = 1
+    weighted = Surface(surface.y, surface.scores, surface.lams, times)
+    repeated = surface.take(np.repeat(np.arange(60), times))
+    for objective in (
+        Objective(maximize="precision", subject_to={"recall": 0.7}),
+        Objective(minimize="expected_cost", cost_fn=3, cost_fp=1),
+        Objective(maximize="auc"),
+        Objective(minimize="brier"),
+        Objective(maximize=distance),
+    ):
+        one, other = select(weighted, objective), select(repeated, objective)
+        assert (one.index, one.threshold) == (other.index, other.threshold)
+        assert one.value == pytest.approx(other.value, abs=1e-6)
 
 
 def test_a_users_function_sees_weights_where_it_takes_them_and_gives_a_finite_float():
@@ -262,13 +204,15 @@ def test_a_users_function_sees_weights_where_it_takes_them_and_gives_a_finite_fl
         assert raised.value.argument == "maximize"
 
 
-def tied_surface(plain=None):
-    """Three λ that reach recall 1 at FPR .2, 0 and 0, the middle one central."""
+@pytest.mark.parametrize(("plain", "index"), [({}, 1), ({"tau": 0.0}, 1), ({"tau": 3.0}, 2)])
+def test_of_equal_points_that_of_the_plain_or_central_lam_is_taken(plain, index):
+    # Three λ that reach recall 1 at FPR .2, 0 and 0; of the latter two the first is central.
     y = np.array([0] * 10 + [1] * 4)
-    negatives = np.tile(np.arange(10.0), (3, 1))
-    floors = [7.5, 20.0, 20.0]
-    scores = np.array([[*row, *(floor + np.arange(4) / 10)] for row, floor in zip(negatives, floors, strict=True)]).T
-    return Surface(y, scores, tuple({"tau": t} for t in (1.0, 0.0, 2.0)), plain=plain or {})
+    columns = [[*np.arange(10.0), *(floor + np.arange(4) / 10)] for floor in (7.5, 20.0, 20.0)]
+    surface = Surface(y, np.array(columns).T, tuple({"tau": t} for t in (1.0, 0.0, 2.0)), plain=plain)
+    chosen = select(surface, Objective(maximize="recall", subject_to={"fpr": 0.3}))
+    assert chosen.index == index
+    assert chosen.threshold == 14.5
 
 
 OBJECTIVES = [
@@ -280,6 +224,8 @@ OBJECTIVES = [
     Objective(minimize="alert_rate", subject_to={"npv": 0.995}, prevalence=0.01),
     Objective(maximize="recall", subject_to={"alert_rate": 0.4, "npv": 0.9}),
     Objective(maximize="recall", subject_to={"precision": 2.0 / 3}),
+    Objective(minimize="expected_cost", cost_fn=10, cost_fp=1, prevalence=0.02),
+    Objective(minimize="expected_cost", cost_fn=1, cost_fp=10),
 ]
 
 
@@ -321,13 +267,11 @@ def equal_gaps(seed=0, n_positive=80, n_negative=500, m=4, gap=1.5):
     return Surface(y, scores.astype(np.float32), tuple({"tau": float(k)} for k in range(m)))
 
 
+@pytest.mark.filterwarnings("ignore:point 'screening' keeps its bounds")
 def test_choose_reports_the_selected_point_with_intervals():
     surface = equal_gaps()
     objective = Objective(maximize="precision", subject_to={"recall": 0.9})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the bound, see below
-        point, selection = choose(surface, objective, "screening"), select(surface, objective)
-    assert point.name == "screening"
+    point, selection = choose(surface, objective, "screening"), select(surface, objective)
     assert (point.lam, point.threshold) == (surface.lams[selection.index], selection.threshold)
     assert (point.n_positive, point.n_negative, point.feasible) == (80, 500, True)
     assert set(point.metrics) >= set(REPORT)
@@ -376,15 +320,6 @@ def test_figures_are_computed_when_looked_at_and_a_copy_carries_them():
     assert point == dataclasses.replace(point)
 
 
-def test_bounds_that_cannot_be_met_warn_and_are_noted():
-    with pytest.warns(UserWarning, match="precision is at most"):
-        point = choose(
-            equal_gaps(), Objective(maximize="recall", subject_to={"precision": 0.99, "recall": 0.95}), resamples=10
-        )
-    assert not point.feasible
-    assert "The nearest was taken" in point.note
-
-
 def sure_of_itself(seed=0, n_positive=150, n_negative=2000):
     """One λ whose scores are several times too large."""
     rng = np.random.default_rng(seed)
@@ -407,21 +342,19 @@ def test_probabilities_are_calibrated_by_default_and_labels_do_not_change():
     assert point.metrics["auc"].value == raw.metrics["auc"].value
     above = point.probability(score) > point.threshold_probability
     np.testing.assert_array_equal(above, point.predict(score))
-    # And the other half is as well served by the map of the first.
     fresh = sure_of_itself(1)
     assert as_metric("calibration_error")(fresh.y, point.calibration.apply(fresh.score(0))) < 0.05
 
 
 def test_crossfitted_probabilities_are_calibrated_on_the_choosing_half():
-    surface = sure_of_itself()
-    found = crossfit(surface, Objective(minimize="brier"), resamples=20, seed=2)["brier"].value
+    surface, objective = sure_of_itself(), Objective(minimize="brier")
     expected = []
     for selecting, measuring in surface.swapped_halves(2):
-        (map_,) = calibrations(selecting, "auto")
-        expected.append(BRIER(measuring.y, map_.apply(measuring.score(0))))
-    assert found == pytest.approx(np.mean(expected))
-    raw = crossfit(surface, Objective(minimize="brier"), resamples=20, seed=2, calibration=None)["brier"].value
-    assert raw > 2 * found
+        (calibration,) = calibrations(selecting, "auto")
+        expected.append(BRIER(measuring.y, calibration.apply(measuring.score(0))))
+    brier = crossfit(surface, objective, resamples=20, seed=2)["brier"].value
+    assert brier == pytest.approx(np.mean(expected))
+    assert crossfit(surface, objective, resamples=20, seed=2, calibration=None)["brier"].value > 2 * brier
 
 
 @pytest.mark.parametrize(
@@ -439,9 +372,7 @@ def test_a_floor_that_is_missed_where_it_was_not_chosen_is_a_warning(objective):
     assert point.missed == (f"recall {point.crossfit['recall'].value:.4g} instead of recall >= 0.95",)
     assert point.missed[0] in str(point)
     assert point.objective == objective
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        easy = choose(surface, Objective(maximize="balanced_accuracy", subject_to={"recall": 0.2}), resamples=10)
+    easy = choose(surface, Objective(maximize="balanced_accuracy", subject_to={"recall": 0.2}), resamples=10)
     assert easy.missed == ()
 
 
@@ -470,8 +401,6 @@ def test_groups_and_weights_reach_every_part():
     for name in ("recall", "f1", "fpr"):  # four rows of a group say no more than one
         one, four = alone.metrics[name], together.metrics[name]
         assert four.high - four.low > 1.4 * (one.high - one.low), name
-    for selecting, measuring in grouped.swapped_halves(0):
-        assert selecting.samples.effective[0] == measuring.samples.effective[0] == 10
     times = np.random.default_rng(0).integers(1, 4, 480)
     weighted = choose(Surface(surface.y, surface.scores, surface.lams, times), Objective(maximize="f1"), resamples=50)
     repeated = surface.take(np.repeat(np.arange(480), times))
@@ -480,24 +409,3 @@ def test_groups_and_weights_reach_every_part():
     for name in ("f1", "auc", "average_precision", "accuracy"):
         assert weighted.metrics[name].value == pytest.approx(other.metrics[name].value), name
         assert weighted.metrics[name].high > other.metrics[name].high, name  # copies are not evidence
-
-
-def test_few_positives_or_groups_warn_and_fewer_refuse():
-    surface, objective = equal_gaps(3, n_positive=80, n_negative=400, m=2), Objective(maximize="f1")
-    with pytest.warns(UserWarning, match="only 49 positives to tune on"):
-        choose(equal_gaps(n_positive=49), objective, resamples=10)
-    few = Surface(surface.y, surface.scores, surface.lams, None, np.r_[np.arange(80) // 20, 100 + np.arange(400)])
-    for small in (equal_gaps(n_positive=4), few):
-        with pytest.raises(TooFewPositives, match="there are 4"):
-            choose(small, objective, resamples=10)
-
-
-def test_nothing_is_calibrated_where_nothing_asks_for_it(monkeypatch):
-    monkeypatch.setattr("lossdial.dial.calibration._calibrate", None)
-    choose(equal_gaps(), Objective(minimize="brier"), calibration=None)
-
-
-@pytest.mark.parametrize(("plain", "taken"), [(0.0, 0.0), (3.0, 2.0)])
-def test_of_equal_points_that_of_the_plain_lam_is_taken(plain, taken):
-    surface = tied_surface(plain={"tau": plain})
-    assert surface.lams[select(surface, Objective(maximize="recall", subject_to={"fpr": 0.3})).index] == {"tau": taken}

@@ -37,7 +37,6 @@ def test_wrong_names_say_what_to_write(name, remedy):
     [
         ("precision_at_recall@1.2", "precision_at_recall", "1.2"),
         ("recall_at_fpr@-0.1", "recall_at_fpr", "-0.1"),
-        ("partial_auc@0", "max_fpr", "0.0"),
         ("f_beta@0", "beta", "0.0"),
         ("net_benefit@0", "net_benefit", "0.0"),
         ("calibration_error@0", "bins", "0.0"),

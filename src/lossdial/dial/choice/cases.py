@@ -79,17 +79,13 @@ class CaseCosts:
     everything: float
     n: int
 
-    @property
-    def better(self) -> bool:
-        """Whether the interval excludes that the threshold per case saves nothing."""
-        return self.saving.low > 0
-
     def __str__(self) -> str:
-        verdict = "saves" if self.better else "loses" if self.saving.high < 0 else "makes no measurable difference:"
-        saving, amounts = self.saving, (self.per_case.value, self.fixed.value, self.everything, self.nothing)
+        saving = self.saving
+        verdict = "saves" if saving.low > 0 else "loses" if saving.high < 0 else "makes no measurable difference:"
+        costs = (self.per_case.value, self.fixed.value, self.everything, self.nothing)
         saved, low, high, per_case, fixed, everything, nothing = (
             f"{amount:,.0f}" if abs(amount) >= 1000 else f"{amount:.4g}"  # 11,660 and 0.5213
-            for amount in (saving.value, saving.low, saving.high, *amounts)
+            for amount in (saving.value, saving.low, saving.high, *costs)
         )
         return (
             f"a threshold per case costs {per_case} a case, the best fixed one {fixed} (either chosen on one half and "

@@ -136,15 +136,11 @@ class Envelope:
         """The area under the envelope, at least the AUC of every λ."""
         return float(np.sum(np.diff(self.fpr) * (self.tpr[1:] + self.tpr[:-1])) / 2)
 
-    def costs(self, cost_fn: float, cost_fp: float, prevalence: float) -> FloatArray:
-        """The expected cost per sample (v,) of each vertex."""
+    def best(self, cost_fn: float, cost_fp: float, prevalence: float) -> int:
+        """The index of the vertex of least expected cost."""
         require_costs(cost_fn, cost_fp)
         require_prevalence(prevalence)
-        return np.asarray(prevalence * cost_fn * (1 - self.tpr) + (1 - prevalence) * cost_fp * self.fpr)
-
-    def best(self, cost_fn: float, cost_fp: float, prevalence: float) -> int:
-        """The vertex of least expected cost."""
-        return int(np.argmin(self.costs(cost_fn, cost_fp, prevalence)))
+        return int(np.argmin(prevalence * cost_fn * (1 - self.tpr) + (1 - prevalence) * cost_fp * self.fpr))
 
     def to_json(self) -> dict[str, Any]:
         """The envelope in JSON's own types, exactly."""
@@ -267,8 +263,6 @@ def adapt(
     prevalence, and the calibrated log-odds move by log π/(1-π) - log π₀/(1-π₀). `crossfit` repeats the choice on each
     half of the data and takes the rates of the other half.
     """
-    require_costs(cost_fn, cost_fp)
-    require_prevalence(prevalence)
     cost = expected_cost(cost_fn, cost_fp, prevalence)
     report = [m.at_prevalence(prevalence) for m in map(as_metric, REPORT) if isinstance(m, CountMetric)]
     vertex = envelope.vertices[envelope.best(cost_fn, cost_fp, prevalence)]

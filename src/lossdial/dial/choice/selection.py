@@ -271,13 +271,12 @@ def crossfit(
         for m in metrics:
             values[m.name] += value[m.name] / 2
             spreads[m.name] += drawn[m.name] / 2
-    effective = surface.samples.effective[0]
-    return {m.name: enclose(m, values[m.name], _wider(m, spreads[m.name]), effective)[0] for m in metrics}
-
-
-def _wider(metric: Metric, drawn: FloatArray) -> FloatArray:
-    centre = drawn.mean(axis=-1, keepdims=True)
-    return np.clip(centre + _WIDENED * (drawn - centre), *metric.bounds)
+    result = {}
+    for m in metrics:
+        centre = spreads[m.name].mean(axis=-1, keepdims=True)
+        wider = np.clip(centre + _WIDENED * (spreads[m.name] - centre), *m.bounds)
+        (result[m.name],) = enclose(m, values[m.name], wider, surface.samples.effective[0])
+    return result
 
 
 def _missed(

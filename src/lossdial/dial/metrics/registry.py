@@ -81,24 +81,6 @@ def best(metric: CountMetric, subject_to: Sequence[MetricBound] = (), name: str 
     return RankMetric(*terms, best_of=metric, subject_to=tuple(subject_to))
 
 
-def partial_auc(max_fpr: float) -> RankMetric:
-    """Area under the ROC curve up to FPR = max_fpr, from 0.5 (chance) to 1 (perfect), after McClish."""
-    if not 0 < max_fpr <= 1:
-        raise InputError("max_fpr", "of partial_auc must lie in (0, 1]", got=max_fpr)
-
-    def function(ranking: Ranking) -> FloatArray:
-        # Each positive lifts the curve by 1/n₊, along a ramp from fp_above to fp (a step where nothing is tied).
-        cap, start, end = max_fpr * ranking.n_negative, ranking.fp_above, ranking.fp
-        ramp = np.square(np.clip(cap - start, 0, end - start)) / np.maximum(2 * (end - start), _TINY)
-        area = np.sum(ranking.weight * (ramp + np.maximum(cap - end, 0)), axis=1) / ranking.pairs
-        if max_fpr == 1:
-            return area
-        low = max_fpr**2 / 2
-        return np.asarray(0.5 * (1 + (area - low) / (max_fpr - low)))
-
-    return RankMetric(f"partial_auc@{max_fpr:g}", function)
-
-
 def _best_within(name: str, metric: CountMetric, bounded: CountMetric) -> Callable[[float], RankMetric]:
     """A function that makes the best of a metric over the thresholds at which another keeps a bound."""
 
@@ -197,7 +179,6 @@ _PLAIN: dict[str, Metric] = {metric.name: metric for metric in _ALL}
 _WITH_PARAMETER: dict[str, tuple[Callable[[float], Metric], float]] = {
     "f_beta": (f_beta, 2.0),
     "max_f_beta": (lambda beta: best(f_beta(beta), name=f"max_f_beta@{beta:g}"), 2.0),
-    "partial_auc": (partial_auc, 0.1),
     "precision_at_recall": (_best_within("precision_at_recall", PRECISION, RECALL), 0.99),
     "recall_at_precision": (_best_within("recall_at_precision", RECALL, PRECISION), 0.5),
     "recall_at_fpr": (_best_within("recall_at_fpr", RECALL, FPR), 0.05),
