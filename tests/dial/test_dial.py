@@ -1,6 +1,5 @@
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import lossdial.dial
 from lossdial.base.errors import InputError
-from lossdial.dial import Dial, Objective
+from lossdial.dial import PAPER_METRICS, Dial, Objective
 from lossdial.dial.certificates.points import with_chances
 from lossdial.dial.choice.envelope import adapt, envelope
 from lossdial.dial.choice.selection import choose
@@ -49,17 +48,15 @@ print(sorted(loaded & {"torch", "pandas", "sklearn", "matplotlib", "lightning_fa
     assert done.stdout.strip() == "[]"
 
 
-def test_one_column_and_many():
+def test_one_column_and_many(lazy_scores):
     y, scores, lams = make(m=3)
-    for given in (scores[:, 0], scores[:, :1]):
-        dial = Dial(y, given)
+    for one in (scores[:, 0], scores[:, :1]):
+        dial = Dial(y, one)
         assert dial.lams == ({},)
         assert dial.tune(maximize="f1").lam == {}
     many = Dial(y, scores, lams)
     assert many.scores is scores
-    assert many.surface.n_lams == 3
-    with pytest.raises(ValueError, match="lams must name the λ of each of the 3 columns"):
-        Dial(y, scores)
+    assert Dial(y, lazy_scores(scores, np.eye(3), np.zeros(3)), lams).tune(maximize="f1") == many.tune(maximize="f1")
 
 
 def test_scores_of_a_pytorch_loop():
@@ -92,11 +89,13 @@ def test_labels_and_probabilities_are_taken_as_a_classifier_gives_them(labels):
 
 def test_what_two_columns_could_be_is_said(lazy_scores):
     y, scores, lams = make(m=2)
-    for given in (scores, lazy_scores(scores, np.eye(2), np.zeros(2))):
-        with pytest.raises(ValueError, match=r"name the λ of each of the 2 columns.*\(n, 2\) of predict_proba"):
-            Dial(y, given)
-    with pytest.raises(ValueError, match="pos_label must be one of the labels; got 'sick'"):
+    for columns in (scores, lazy_scores(scores, np.eye(2), np.zeros(2))):
+        with pytest.raises(InputError, match=r"the 2 columns.*\(n, 2\) of predict_proba") as raised:
+            Dial(y, columns)
+        assert raised.value.argument == "lams"
+    with pytest.raises(InputError) as raised:
         Dial(np.where(y, "ill", "well"), scores[:, 0], pos_label="sick")
+    assert (raised.value.argument, raised.value.got) == ("pos_label", "'sick'")
     halves = np.full((y.size, 2), 0.5)
     assert Dial(y, halves, lams).lams == tuple(lams)  # margins at two λ, whatever they look like
 
@@ -109,65 +108,47 @@ def test_labels_in_a_column_are_taken_flat():
     assert dial.y.shape == y.shape
 
 
-def test_lazy_scores_are_never_held(lazy_scores):
-    y, scores, lams = make(m=3)
-    folded = lazy_scores(scores, np.eye(3), np.zeros(3))
-    assert Dial(y, folded, lams).tune(maximize="f1") == Dial(y, scores, lams).tune(maximize="f1")
-
-
-def test_points_are_all_it_gathers():
-    y, scores, lams = make(m=3)
-    dial = Dial(y, scores, lams)
-    assert dict(dial.points) == {}
-    point = dial.tune(maximize="f1", name="a")
-    clinic = dial.adapt(prevalence=0.01, cost_fn=50, cost_fp=1, name="b")
-    assert list(dial.points) == ["a", "b"]
-    assert dial.points["a"] is point
-    with pytest.raises(TypeError):
-        dial.points["c"] = point
-    # What adapt uses is the data, whatever was tuned before.
-    assert clinic == adapt(envelope(dial.surface), 0.01, 50, 1, "b")
-    assert clinic == Dial(y, scores, lams).adapt(prevalence=0.01, cost_fn=50, cost_fp=1, name="b")
-
-
 def test_it_asks_what_the_room_answers():
     y, scores, lams = make(m=3)
     dial, objective = Dial(y, scores, lams), Objective(maximize="balanced_accuracy", subject_to={"recall": 0.5})
-    point = dial.tune(maximize="balanced_accuracy", subject_to={"recall": 0.5})
-    assert (
-        point
-        == dial.tune(objective=objective)
-        == with_chances(dial.surface, objective, choose(dial.surface, objective))
-    )
+    point = dial.tune(maximize="balanced_accuracy", subject_to={"recall": 0.5}, name="a")
+    assert point == dial.tune(objective=objective, name="a")
+    assert point == with_chances(dial.surface, objective, choose(dial.surface, objective, "a"))
+    # What adapt uses is the data, whatever was tuned before.
+    clinic = dial.adapt(prevalence=0.01, cost_fn=50, cost_fp=1, name="b")
+    assert clinic == adapt(envelope(dial.surface), 0.01, 50, 1, "b")
+    assert dict(dial.points) == {"a": point, "b": clinic}
+    with pytest.raises(TypeError):
+        dial.points["c"] = point
     assert str(dial.verdict()) == str(verdict(dial.surface))
     assert dial.envelope().to_json() == envelope(dial.surface).to_json()
-    new = scores[::3, lams.index(point.lam)]
-    expected = fit_mixture(new, y, scores[:, lams.index(point.lam)]).share
-    assert dial.estimate_prevalence(new) == expected
+    score = scores[:, lams.index(point.lam)]
+    assert dial.estimate_prevalence(score[::3], "a") == fit_mixture(score[::3], y, score).share
+
+
+@pytest.mark.parametrize(
+    ("ask", "argument"),
+    [
+        (lambda dial: dial.tune(objective=Objective(maximize="auc"), maximize="f1"), "objective"),
+        (lambda dial: dial.tune(), "maximize"),
+        (lambda dial: dial.metrics(point="clinc"), "point"),
+        (lambda _: Dial.of(object(), np.zeros((4, 1)), [0, 1, 0, 0]), "classifier"),
+    ],
+)
+def test_what_cannot_be_asked_is_named(ask, argument):
     with pytest.raises(InputError) as raised:
-        dial.tune(objective=objective, maximize="f1")
-    assert raised.value.argument == "objective"
-    with pytest.raises(ValueError, match="exactly one of the two"):
-        dial.tune()
-    with pytest.raises(ValueError, match=r"must name an operating point; .*default"):
-        dial.metrics(point="clinc")
+        ask(Dial(*make(m=3)))
+    assert raised.value.argument == argument
 
 
 def test_figures_at_every_lam_and_at_a_point():
     y, scores, lams = make(m=3)
     dial = Dial(y, scores, lams)
-    found = dial.metrics()
-    assert set(found) == {
-        "auc",
-        "average_precision",
-        "brier",
-        "max_f1",
-        "max_balanced_accuracy",
-        "precision_at_recall@0.99",
-    }
-    for k in range(3):
-        assert found["auc"][k].value == pytest.approx(AUC(y, scores[:, k]))
-        assert found["auc"][k].low < found["auc"][k].value < found["auc"][k].high
+    of_lams = dial.metrics()
+    assert set(of_lams) == set(PAPER_METRICS)
+    for k, auc in enumerate(of_lams["auc"]):
+        assert auc.value == pytest.approx(AUC(y, scores[:, k]))
+        assert auc.low < auc.value < auc.high
     point = dial.tune(maximize="f1", name="a")
     at = dial.metrics(["recall", "brier", "f1"], point="a")
     assert at["f1"] == point.metrics["f1"]
@@ -180,24 +161,21 @@ def test_figures_at_every_lam_and_at_a_point():
 
 def test_few_positives_warn_fewer_refuse_and_no_figure_is_stated():
     y, scores, _ = make(n=400)
-    for n, kind in ((30, "warn"), (4, "refuse")):
-        kept = np.concatenate([np.flatnonzero(y == 1)[:n], np.flatnonzero(y == 0)])
-        dial = Dial(y[kept], scores[kept, 0])
-        if kind == "warn":
-            with pytest.warns(UserWarning, match="only 30 positives to tune on") as caught:
-                dial.tune(maximize="f1")
-            assert caught[0].filename == __file__
-            dial.metrics(["auc"])
-        else:
-            with pytest.raises(ValueError, match="there are 4"):
-                dial.tune(maximize="f1")
-            with pytest.raises(ValueError, match="no figure can be stated on 4 positives: at least 5 are needed"):
-                dial.metrics(["auc"])
+    thirty, four = (
+        Dial(y[kept], scores[kept, 0])
+        for kept in (np.r_[np.flatnonzero(y == 1)[:n], np.flatnonzero(y == 0)] for n in (30, 4))
+    )
+    with pytest.warns(UserWarning, match="only 30 positives to tune on") as caught:
+        thirty.tune(maximize="f1")
+    assert caught[0].filename == __file__
+    thirty.metrics(["auc"])
+    for ask in (lambda: four.tune(maximize="f1"), lambda: four.metrics(["auc"])):
+        with pytest.raises(InputError, match="4"):
+            ask()
 
 
 def test_float64_is_kept_from_end_to_end():
     # Scores that are one and the same float32.
-    y = np.array([0, 1] * 60)
     score = 0.1 + np.spacing(0.1) * (np.arange(120) % 2 + np.arange(120) // 2 * 2)
     y = (np.arange(120) >= 60).astype(int)
     assert np.unique(score.astype(np.float32)).size == 1
@@ -235,6 +213,7 @@ def classes(seed=1, n=800):
 @pytest.mark.parametrize(
     "classifier", [LogisticRegression(), RandomForestClassifier(20, random_state=0), GaussianNB()], ids=str
 )
+@pytest.mark.filterwarnings("ignore:only")
 def test_any_classifier_can_be_dialled(classifier):
     X, y = classes()
     classifier.fit(X[:400], y[:400])
@@ -245,33 +224,14 @@ def test_any_classifier_can_be_dialled(classifier):
     ranked = dial.scores[order, 0]
     assert ((np.diff(ranked) > 0) == (np.diff(probability[order]) > 0)).all()
     assert np.isfinite(ranked).all()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        dial.tune(maximize="f1")
-
-
-def test_the_positive_class_is_the_rarer_or_the_one_named():
-    X, y = classes()
-    model = LogisticRegression().fit(X, y)
-    assert Dial.of(model, X, y).y.sum() == (y == "ill").sum()
-    turned = Dial.of(model, X, y, pos_label="well")
-    assert turned.y.sum() == (y == "well").sum()
+    dial.tune(maximize="f1")
+    turned = Dial.of(classifier, X[400:], y[400:], pos_label="well")
+    assert turned.y.sum() == (y[400:] == "well").sum()
     assert turned.metrics(["auc"])["auc"][0].value > 0.5
-    even = np.concatenate([np.flatnonzero(y == "ill"), np.flatnonzero(y == "well")[: (y == "ill").sum()]])
-    with pytest.warns(UserWarning, match="is taken as the positive class|taken"):
-        Dial.of(model, X[even], y[even])
-    with pytest.raises(ValueError, match="pos_label"):
-        Dial.of(model, X, y, pos_label="healthy")
-    with pytest.raises(InputError, match="'odd'"):
-        Dial.of(model, X[:3], ["ill", "odd", "well"])
-
-
-def test_what_has_no_scores_is_named():
-    class Silent:
-        classes_ = np.array([0, 1])
-
-        def predict(self, X):
-            return np.zeros(len(X))
-
-    with pytest.raises(ValueError, match="Silent"):
-        Dial.of(Silent(), np.zeros((4, 1)), [0, 1, 0, 0])
+    for labels, wrong, argument in (
+        (y[400:], "healthy", "pos_label"),
+        (np.where(y == "ill", "odd", y)[400:], None, "y"),
+    ):
+        with pytest.raises(InputError) as raised:
+            Dial.of(classifier, X[400:], labels, pos_label=wrong)
+        assert raised.value.argument == argument

@@ -10,34 +10,18 @@ from lossdial.dial.metrics.registry import AUC, PAPER_METRICS, RECALL, as_metric
 from lossdial.dial.surface import Samples, Surface, swapped_halves
 
 
-def test_what_samples_that_count_alike_are_worth():
-    samples, weighted = Samples.of([1, 0, 0, 1, 0])
-    assert weighted is None
-    assert (samples.n_positive, samples.n_negative) == (2, 3)
-    assert samples.totals == samples.effective == (2.0, 3.0)
-    assert samples.units == (2, 3)
-    assert samples.prevalence == 0.4
-
-
-def test_weights_move_totals_and_shrink_the_effective_number():
-    samples, _ = Samples.of([1, 1, 0, 0], [1, 3, 2, 2])
-    assert (samples.totals, samples.effective, samples.prevalence) == ((4, 4), (16 / 10, 2), 0.5)
-    scaled, _ = Samples.of([1, 1, 0, 0], [10, 30, 20, 20])
-    assert scaled.effective == samples.effective
-
-
-def test_groups_are_worth_their_number():
-    samples, _ = Samples.of([1] * 6 + [0] * 4, groups=["a"] * 3 + ["b"] * 3 + ["c"] * 2 + ["d"] * 2)
-    assert samples.effective == samples.units == (2, 2)
-    assert Samples.of([1, 0, 1], groups=[3, 1, 2])[0].groups is None
-
-
-def test_samples_of_no_weight_are_left_out():
-    samples, weighted = Samples.of([1, 0, 1, 0], [1, 0, 1, 1], groups=["a", "b", "a", "c"])
+def test_what_samples_are_worth():
+    alike, weighted = Samples.of([1, 0, 0, 1, 0], groups=[3, 1, 2, 5, 4])
+    assert (weighted, alike.groups, alike.prevalence) == (None, None, 0.4)
+    assert alike.totals == alike.effective == alike.units == (alike.n_positive, alike.n_negative) == (2, 3)
+    for scale in (1, 10):
+        unequal, _ = Samples.of([1, 1, 0, 0], scale * np.array([1, 3, 2, 2]))
+        assert (unequal.totals, unequal.effective) == ((4 * scale, 4 * scale), (16 / 10, 2))
+    grouped, _ = Samples.of([1] * 6 + [0] * 4, groups=["a"] * 3 + ["b"] * 3 + ["c"] * 2 + ["d"] * 2)
+    assert grouped.effective == grouped.units == (2, 2)
+    left, weighted = Samples.of([1, 0, 1, 0], [1, 0, 1, 1], groups=["a", "b", "a", "c"])
     assert weighted.tolist() == [0, 2, 3]
-    assert samples.labels.tolist() == [True, True, False]
-    assert samples.weight is None
-    assert samples.groups.tolist() == [0, 0, 1]
+    assert (left.labels.tolist(), left.weight, left.groups.tolist()) == ([True, True, False], None, [0, 0, 1])
 
 
 @pytest.mark.parametrize(
@@ -59,32 +43,23 @@ def test_wrong_weights_and_groups_are_named(arguments, argument, fragment):
     assert fragment in str(raised.value)
 
 
-def test_halves_are_stratified_and_disjoint():
-    labels = np.arange(100) < 10
-    (first, second), swapped = swapped_halves(labels, seed=0)
-    assert np.array_equal(np.sort(np.concatenate([first, second])), np.arange(100))
-    assert labels[first].sum() == labels[second].sum() == 5
-    assert (swapped[0] is second, swapped[1] is first) == (True, True)
-
-
-@given(st.integers(0, 10**6), st.integers(4, 40))
-@settings(max_examples=60, deadline=None)
-def test_a_group_stays_on_one_side_and_groups_with_a_positive_are_shared_out(seed, n_groups):
+@given(st.integers(0, 10**6), st.integers(4, 40), st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_halves_share_out_the_positives_and_never_split_a_group(seed, n_groups, grouped):
     rng = np.random.default_rng(seed)
     groups = rng.permutation(np.repeat(np.arange(n_groups), rng.integers(1, 6, n_groups)))
     labels = (rng.random(n_groups) < 0.4)[groups] & (rng.random(groups.size) < 0.7)
-    (first, second), _ = swapped_halves(labels, seed, groups)
+    given_groups, units = (groups, groups) if grouped else (None, np.arange(groups.size))
+    (first, second), swapped = swapped_halves(labels, seed, given_groups)
+    assert (swapped[0] is second, swapped[1] is first) == (True, True)
     assert np.array_equal(np.sort(np.concatenate([first, second])), np.arange(groups.size))
-    assert not set(groups[first]) & set(groups[second])
-    for stratum in (np.unique(groups[labels]), np.setdiff1d(groups, groups[labels])):
-        sides = [np.intersect1d(groups[half], stratum).size for half in (first, second)]
+    assert not set(units[first]) & set(units[second])
+    for stratum in (np.unique(units[labels]), np.setdiff1d(units, units[labels])):
+        sides = [np.intersect1d(units[half], stratum).size for half in (first, second)]
         assert abs(sides[0] - sides[1]) <= 1
-    assert np.array_equal(swapped_halves(labels, seed, groups)[0][0], first)
-
-
-def test_halves_change_with_the_seed():
-    groups = np.repeat(np.arange(20), 3)
-    assert len({tuple(swapped_halves(groups < 6, seed, groups)[0][0]) for seed in range(10)}) > 5
+    assert np.array_equal(swapped_halves(labels, seed, given_groups)[0][0], first)
+    several = {tuple(swapped_halves(groups % 2 > 0, seed + k, given_groups)[0][0]) for k in range(10)}
+    assert len(several) > 1
 
 
 @pytest.fixture
@@ -120,10 +95,9 @@ def test_rows_ranking_and_halves_are_computed_once(lazy_scores):
     y = np.repeat([1, 0], [60, 300])
     scores = Counted(rng.normal(size=(360, 4)), rng.normal(size=(5, 4)), np.zeros(5))
     surface = Surface(y, scores, [{"tau": float(k)} for k in range(5)])
-    values = [select(surface, Objective(maximize=m)).value for m in ("f1", "auc", "balanced_accuracy")]
+    for name in ("f1", "auc", "balanced_accuracy"):
+        select(surface, Objective(maximize=name))
     assert Counted.calls == 1
-    fresh = Surface(y, scores.columns(0, 5), surface.lams)
-    assert values == [select(fresh, Objective(maximize=m)).value for m in ("f1", "auc", "balanced_accuracy")]
     assert surface.swapped_halves(3) is surface.swapped_halves(3)
 
 
@@ -135,10 +109,10 @@ def test_threshold_may_be_one_per_lam(lazy):
 
 
 def test_take_and_at_give_some_samples_and_one_lam(lazy):
-    surface, index = Surface(*lazy), np.arange(0, 200, 2)
-    for some in (surface.take(index), surface.take(np.arange(200) % 2 == 0)):
-        np.testing.assert_array_equal(some.y, lazy[0][index])
-        np.testing.assert_allclose(some.score(3), surface.score(3)[index], rtol=1e-5)
+    surface = Surface(*lazy)
+    for some in (surface.take(np.arange(0, 200, 2)), surface.take(np.arange(200) % 2 == 0)):
+        np.testing.assert_array_equal(some.y, lazy[0][::2])
+        np.testing.assert_allclose(some.score(3), surface.score(3)[::2], rtol=1e-5)
     assert surface.at(4).lams == (lazy[2][4],)
     np.testing.assert_allclose(surface.at(4).metric("auc"), surface.metric("auc")[4:5])
 
@@ -168,7 +142,7 @@ def test_the_plainest_lam_comes_first_or_the_central_one(lazy):
     assert (one.metric("auc").tolist(), one.by_plainness.tolist()) == ([0.5], [0])
 
 
-def test_another_prevalence_is_a_matter_of_weights(lazy):
+def test_another_prevalence_weights_the_classes(lazy):
     y, scores, lams = lazy
     surface = Surface(y, scores.columns(0, 7).astype(np.float64), lams).at(2)
     moved = surface.at_prevalence(0.01)

@@ -71,23 +71,13 @@ def make(seed=0, n=60, m=3, ties=False):
     return Surface(y, scores.astype(np.float32), tuple({"tau": float(k)} for k in range(m)))
 
 
-def test_thresholds_may_differ_between_lams():
-    surface = make(4)
-    drawn = resample(surface.samples, size=20, seed=1)
-    cuts = np.float32([-1, 0, 1])
-    together = bootstrap(surface, ["recall"], drawn, cuts)["recall"]
-    for k in range(3):
-        alone = bootstrap(surface.at(k), ["recall"], drawn, cuts[k])["recall"]
-        np.testing.assert_array_equal(together[k], alone[0])
-
-
 def test_a_users_metric_is_resampled_too():
     surface = make(5)
     drawn = resample(surface.samples, size=6, seed=2)
     plain = as_metric("calibration_error")
     slow = type(plain)("slow", plain.function)  # without the resampled form, resamples are spelled out
-    found = bootstrap(surface, [plain, slow], drawn)
-    np.testing.assert_allclose(found["slow"], found[plain.name], atol=1e-6)
+    resampled = bootstrap(surface, [plain, slow], drawn)
+    np.testing.assert_allclose(resampled["slow"], resampled[plain.name], atol=1e-6)
 
 
 def test_resamples_of_other_data_or_none_are_refused():
@@ -113,14 +103,18 @@ def test_every_metric_equals_itself_on_the_repeated_arrays(seed, ties, weighted,
     # A resample of groups may hold no negative at all; such a one says nothing.
     whole = [b for b in range(4) if (times[~surface.labels, b] > 0).any()]
     names = known_metrics()
-    found = bootstrap(surface, names, drawn)
+    values = bootstrap(surface, names, drawn)
+    cuts = np.float32([-1, 0, 1])
+    at_cuts = bootstrap(surface, ["recall"], drawn, cuts)["recall"]
+    for k in range(3):
+        np.testing.assert_array_equal(at_cuts[k], bootstrap(surface.at(k), ["recall"], drawn, cuts[k])["recall"][0])
     for b in whole:
         index = np.repeat(np.arange(60), times[:, b])
         rows = surface.score_rows(0, 3)[:, index]
         own = None if weight is None else weight[index]
         expected = evaluate([as_metric(name) for name in names], surface.labels[index], rows, weight=own)
         for name in names:
-            np.testing.assert_allclose(found[name][:, b], expected[name], atol=2e-6, err_msg=name)
+            np.testing.assert_allclose(values[name][:, b], expected[name], atol=2e-6, err_msg=name)
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -132,8 +126,8 @@ def test_the_size_of_blocks_changes_nothing(monkeypatch, grouped):
     monkeypatch.setattr(resampling, "_CACHED_BYTES", 0)
     monkeypatch.setattr(resampling.Resamples.blocks, "__defaults__", (1,))
     monkeypatch.setattr(resampling, "_ROW_BYTES", 1)
-    found = bootstrap(surface, names, resample(surface.samples, size=100, seed=5))
+    in_blocks = bootstrap(surface, names, resample(surface.samples, size=100, seed=5))
     for name in names:
         # Products of another shape round in another way.
         tolerance = 1e-6 if name in ("brier", "calibration_error@15") else 0
-        np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=tolerance)
+        np.testing.assert_allclose(in_blocks[name], expected[name], rtol=0, atol=tolerance)
