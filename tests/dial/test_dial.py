@@ -174,19 +174,6 @@ def test_few_positives_warn_fewer_refuse_and_no_figure_is_stated():
             ask()
 
 
-def test_float64_is_kept_from_end_to_end():
-    # Scores that are one and the same float32.
-    score = 0.1 + np.spacing(0.1) * (np.arange(120) % 2 + np.arange(120) // 2 * 2)
-    y = (np.arange(120) >= 60).astype(int)
-    assert np.unique(score.astype(np.float32)).size == 1
-    dial = Dial(y, score)
-    point = dial.tune(maximize="f1", calibration=None)
-    assert point.metrics["f1"].value == 1
-    assert point.predict(score).tolist() == (y == 1).tolist()
-    assert dial.metrics(["auc"])["auc"][0].value == 1
-    assert dial.envelope().auc == 1
-
-
 def test_groups_and_weights_are_kept_and_heeded():
     y, scores, lams = make(m=2)
     groups, weight = np.arange(600) // 2, np.random.default_rng(0).exponential(size=600)

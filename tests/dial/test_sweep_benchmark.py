@@ -24,9 +24,3 @@ def test_small_run_agrees_with_scikit_learn_and_stays_small(benchmark):
     for what, row in rows.items():
         if "difference" in what or "memory" in what:
             assert row.passed, row
-
-
-def test_rows_know_their_side(benchmark):
-    assert benchmark.Row("fast", 11, 10, True, "x").passed
-    assert not benchmark.Row("fast", 9, 10, True, "x").passed
-    assert benchmark.Row("small", 9, 10, False, "x").passed

@@ -112,19 +112,6 @@ def test_json_round_trip_is_exact(kind):
     assert again.to_json() == hull.to_json()
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_whole_weights_are_repetition(seed):
-    surface = make(seed, ties=seed % 2 == 0)
-    times = np.random.default_rng(seed).integers(0, 4, 80)
-    times[:2] = 1
-    weighted = envelope(Surface(surface.y, surface.scores, surface.lams, times), None)
-    repeated = envelope(surface.take(np.repeat(np.arange(80), times)), None)
-    decisions = [[(v.index, v.threshold) for v in hull.vertices] for hull in (weighted, repeated)]
-    assert decisions[0] == decisions[1]
-    np.testing.assert_allclose([weighted.fpr, weighted.tpr], [repeated.fpr, repeated.tpr], atol=1e-12)
-    assert weighted.prevalence == pytest.approx(repeated.prevalence)
-
-
 LAMS = tuple({"tau": float(k)} for k in range(5))
 
 

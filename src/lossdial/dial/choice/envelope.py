@@ -196,7 +196,8 @@ def envelope(surface: Surface, calibration: str | None = AUTO, seed: int = 0) ->
     halves = []
     for selecting, other in surface.swapped_halves(seed):
         half = _envelope(selecting, None)
-        held_out = np.array([_rates(other, vertex) for vertex in half.vertices])
+        rates = [other.at(v.index).metrics(["fpr", "recall"], v.threshold) for v in half.vertices]
+        held_out = np.array([(float(rate["fpr"][0]), float(rate["recall"][0])) for rate in rates])
         halves.append(replace(_sized(half.vertices, other), held_out=held_out))
     return replace(whole, halves=tuple(halves))
 
@@ -222,11 +223,6 @@ def _envelope(surface: Surface, calibration: str | None) -> Envelope:
 def _sized(vertices: tuple[Vertex, ...], surface: Surface) -> Envelope:
     samples = surface.samples
     return Envelope(vertices, samples.n_positive, samples.n_negative, samples.effective, samples.prevalence)
-
-
-def _rates(surface: Surface, vertex: Vertex) -> tuple[float, float]:
-    rates = surface.at(vertex.index).metrics(["fpr", "recall"], vertex.threshold)
-    return float(rates["fpr"][0]), float(rates["recall"][0])
 
 
 def _vertex_to_json(vertex: Vertex) -> dict[str, Any]:

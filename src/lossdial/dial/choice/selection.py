@@ -97,13 +97,9 @@ class _Search:
         if isinstance(metric, CountMetric | RankMetric) or at_threshold:
             threshold = _threshold(surface, index, int(column[index]))
         else:
-            threshold = self._one_half(index)
+            (calibration,) = calibrations(surface.at(index), self.kind)
+            threshold = 0.0 if calibration is None else calibration.invert(0.0)
         return Selection(index, threshold, metric.sign * float(gain[index]), bool(violation[index] <= SAME))
-
-    def _one_half(self, index: int) -> float:
-        """The score at which the probability is ½."""
-        (calibration,) = calibrations(self.surface.at(index), self.kind)
-        return 0.0 if calibration is None else calibration.invert(0.0)
 
 
 def _candidates(ranking: Ranking) -> Counts:

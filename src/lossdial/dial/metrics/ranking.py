@@ -92,8 +92,9 @@ def rank(positive: FloatArray, negative: FloatArray) -> Ranking:
         if (n.take(below[row], mode="clip") == p).any():
             ties[row] = np.searchsorted(n, p, side="right") - below[row]
     fp = np.subtract(n_negative, below, dtype=np.float64)
+    first = _first_of_tie(positive)
     return Ranking(
-        tp=_true_positives(positive),
+        tp=np.subtract(n_positive, np.arange(n_positive)[None, :] if first is None else first, dtype=np.float64),
         fp=fp,
         fp_above=fp - ties if ties.any() else fp,
         weight=np.ones((1, n_positive)),
@@ -168,13 +169,6 @@ def threshold_below(score: FloatArray, accepted: float) -> float:
 def _snapped(values: FloatArray, total: float) -> FloatArray:
     """Sums of weights; those that differ from the total by rounding alone become equal to it."""
     return np.where(values > total * (1 - 1e-13), total, values)
-
-
-def _true_positives(positive: FloatArray) -> FloatArray:
-    """The number of positives at or above each of the ascending scores (k, P)."""
-    n = positive.shape[1]
-    first = _first_of_tie(positive)
-    return np.subtract(n, np.arange(n)[None, :] if first is None else first, dtype=np.float64)
 
 
 def _first_of_tie(ascending: FloatArray) -> NDArray[np.intp] | None:
