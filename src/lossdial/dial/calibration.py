@@ -157,11 +157,7 @@ _FEWEST = 4  # samples of either class below which halves cannot choose a kind
 def calibrate(
     y: ArrayLike, score: ArrayLike, kind: str = "platt", sample_weight: ArrayLike | None = None
 ) -> Calibration:
-    """Fit a calibration of that kind to labels (n,) and scores (n,).
-
-    >>> calibrate([0, 1, 0, 1, 0, 1], [-2, 2, -1, 1, 0.5, -0.5], "temperature").temperature > 1
-    True
-    """
+    """Fit a calibration of one kind to labels (n,) and scores (n,)."""
     require_kind(kind, KINDS)
     if np.ndim(score) != 1:
         raise InputError("score", f"must have shape ({np.size(y)},), the scores of one λ", got=np.shape(score))
@@ -255,10 +251,9 @@ def fit_rows(
 def fit_logistic(
     terms: Sequence[FloatArray], target: FloatArray, weight: FloatArray | None, floor: FloatArray, start: FloatArray
 ) -> FloatArray:
-    """Coefficients (k, d) of least mean log loss for k rows: terms are d functions (k, n), or () for a constant.
+    """Coefficients (k, d), at least `floor`, of least mean log loss for k rows of d terms (k, n), or () for a constant.
 
-    Newton's method for every row by itself, damped so that it descends (Bach 2010): of a step that would move some
-    margin by ν, it takes a share log(1+ν)/ν. Coefficients stay at `floor` (k, d) or above.
+    Newton's method for all rows at once, damped so that it descends (Bach 2010).
     """
     share = np.full(target.shape, 1 / target.size) if weight is None else weight / weight.sum()
     n_rows, d = start.shape
@@ -363,10 +358,8 @@ def _made(kind: str, theta: FloatArray) -> list[Calibration | None]:
 
 
 def _isotonic(samples: Samples, margin: FloatArray) -> Isotonic:
-    """Isotonic regression through the centres of its flat stretches (Oron and Flournoy 2017), strictly increasing.
-
-    Stretches are pooled to `_KNOTS` of about equal information; far beyond the ends the odds halve or double.
-    """
+    """Strictly increasing isotonic regression, through the centres of its flat stretches (Oron and Flournoy 2017)."""
+    # Stretches are pooled to `_KNOTS` of about equal information; far beyond the ends the odds halve or double.
     weight = np.ones(samples.size) if samples.weight is None else samples.weight
     places, index = np.unique(margin, return_inverse=True)
     total = np.bincount(index, weight)

@@ -123,11 +123,7 @@ def require_positives(n_positive: int, what: str = "positives") -> None:
 
 
 def statable(n_positive: int, n_negative: int) -> str | None:
-    """Why no figure can be stated on so few samples; None where one can.
-
-    >>> statable(1, 300)
-    'no figure can be stated on 1 positive: at least 5 are needed.'
-    """
+    """Why no figure can be stated on so few samples; None where one can."""
     short = [
         f"{n} {kind if n == 1 else kind + 's'}"
         for n, kind in ((n_positive, "positive"), (n_negative, "negative"))

@@ -61,10 +61,8 @@ def array_of(values: Any) -> NDArray[Any]:
 
 
 def coded(y: Any, pos_label: Any = None) -> tuple[NDArray[Any], int]:
-    """Labels (n,) as 0 and 1, and the index of the positive one among the two sorted labels.
-
-    Positive is `pos_label`; or 1, where the labels are 0 and 1; or else the rarer label.
-    """
+    """Labels (n,) as 0 and 1, and the index of the positive one, which is `pos_label`, else 1 of 0 and 1, else the
+    rarer."""
     labels = flat(array_of(y))
     if pos_label is None and labels.dtype.kind not in "US" and ((labels == 0) | (labels == 1)).all():
         return labels, 1

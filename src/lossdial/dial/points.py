@@ -23,11 +23,7 @@ ACTIONS = ("clear", "refer", "act")
 
 
 def spell_threshold(threshold: float, more: str = "") -> str:
-    """A threshold as a score and as the model's own probability.
-
-    >>> spell_threshold(-0.298)
-    "-0.298 (the model's own probability 0.426)"
-    """
+    """A threshold as a score and as the model's own probability."""
     return f"{threshold:.4g} (the model's own probability {float(sigmoid(np.asarray(threshold))):.3g}{more})"
 
 

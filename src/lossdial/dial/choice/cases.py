@@ -28,11 +28,7 @@ _LEAST = 4
 
 
 def pays(margin: FloatArray, cost_fn: ArrayLike, cost_fp: ArrayLike) -> NDArray[np.bool_]:
-    """Whether an alert pays, for calibrated margins (n,) and the costs of each case: above log(cost_fp/cost_fn).
-
-    >>> pays(np.array([0.0, 0.0]), cost_fn=[10, 1], cost_fp=5).tolist()
-    [True, False]
-    """
+    """Whether an alert pays, for calibrated margins (n,) and the costs of each case: above log(cost_fp/cost_fn)."""
     miss, alarm = amounts(cost_fn, margin.size, "cost_fn"), amounts(cost_fp, margin.size, "cost_fp")
     with np.errstate(divide="ignore", invalid="ignore"):
         cut = np.log(alarm) - np.log(miss)
@@ -144,10 +140,7 @@ def case_costs(
     groups: ArrayLike | None = None,
     seed: int = 0,
 ) -> CaseCosts:
-    """What a threshold per case saves on labels (n,) and scores (n,); each cost is one number or has shape (n,).
-
-    Calibration and fixed threshold are fitted on one half of the rows and paid for on the other, then the halves swap.
-    """
+    """What a threshold per case saves on labels (n,) and scores (n,); each cost is one number or has shape (n,)."""
     labels, values = as_labels(y), np.asarray(score)
     require_both_classes(labels)
     if values.shape != labels.shape:
@@ -187,12 +180,8 @@ def _halves(labels: BoolArray, names: NDArray[np.intp], seed: int) -> BoolArray:
 
 
 def mean_cost(values: FloatArray, names: NDArray[np.intp], seed: int) -> Estimate:
-    """The mean of values (n,) with a bootstrap-t interval over groups.
-
-    Amounts have long tails, so the resamples draw from two more groups, `_FARTHER` times as far from the mean as the
-    farthest on either side. No interval covers the mean of every law (Bahadur and Savage 1956); `docs/certificates.md`
-    says what this one covers.
-    """
+    """The mean of values (n,) with a bootstrap-t interval over groups and two groups farther out, as amounts have long
+    tails. No interval covers the mean of every law (Bahadur and Savage 1956); see `docs/certificates.md`."""
     mean = float(values.mean())
     sums = np.bincount(names, values - mean)
     extended = np.append(sums, [_FARTHER * sums.max(), _FARTHER * sums.min()])

@@ -185,13 +185,7 @@ class Envelope:
 
 
 def envelope(surface: Surface, calibration: str | None = AUTO, seed: int = 0) -> Envelope:
-    """The ROC envelope over every λ and threshold of a surface, with the calibration of each λ on it.
-
-    >>> scores = [[0.0, 3.0], [1.0, 1.0], [2.0, 0.0], [3.0, 2.0]]
-    >>> hull = envelope(Surface([0, 1, 0, 1], scores, [{"tau": 0.0}, {"tau": 1.0}]))
-    >>> [(v.fpr, v.tpr, v.index) for v in hull.vertices]
-    [(0.0, 0.0, 0), (0.0, 0.5, 0), (0.5, 1.0, 0), (1.0, 1.0, 0)]
-    """
+    """The ROC envelope over every λ and threshold of a surface, with the calibration of each λ on it."""
     whole = _envelope(surface, calibration)
     halves = []
     for selecting, other in surface.swapped_halves(seed):
@@ -253,12 +247,8 @@ def adapt(
     resamples: int = 1000,
     seed: int = 0,
 ) -> OperatingPoint:
-    """The operating point of least expected cost where a share `prevalence` is positive: a vertex of the envelope.
-
-    Only the share of positives is taken to change: the vertex's rates carry over, figures are restated at the new
-    prevalence, and the calibrated log-odds move by log π/(1-π) - log π₀/(1-π₀). `crossfit` repeats the choice on each
-    half of the data and takes the rates of the other half.
-    """
+    """The operating point of least expected cost where a share `prevalence` is positive: a vertex of the envelope,
+    whose rates carry over, with figures and probabilities restated at that prevalence."""
     cost = expected_cost(cost_fn, cost_fp, prevalence)
     report = [m.at_prevalence(prevalence) for m in map(as_metric, REPORT) if isinstance(m, CountMetric)]
     vertex = envelope.vertices[envelope.best(cost_fn, cost_fp, prevalence)]

@@ -32,18 +32,9 @@ class Selection:
 
 
 def select(surface: Surface, objective: Objective, calibration: str | None = None) -> Selection:
-    """The λ and threshold that serve an objective best on a surface, found jointly and exactly.
+    """The λ and threshold that serve an objective best on a surface, found jointly and exactly; see `_Search.best`.
 
-    - A figure at a threshold (precision, f1, expected cost, …) is optimised over λ and threshold together. Equal
-      values go to the greater recall within a λ, then to the λ of the greatest balanced accuracy, then to the λ nearest
-      to the plain loss.
-    - A figure of the ranking (auc, average precision) chooses λ, and balanced accuracy the threshold. A best over
-      thresholds (max_f1, precision_at_recall) takes the threshold that attains it.
-    - A figure of the probabilities (brier, log loss) or a user's function chooses λ, and the threshold is where the
-      probability is ½; with bounds on figures at a threshold, balanced accuracy chooses it.
-
-    With a `calibration`, probabilities are those after every λ has been calibrated on these samples. Where no point
-    keeps all bounds, the one of least total shortfall is taken, and the note says what is reachable.
+    Where no point keeps all bounds, the one of least total shortfall is taken, and the note says what is reachable.
     """
     metric, bounds = objective.unfolded(surface.prevalence)
     search = _Search(surface, calibration)
@@ -62,7 +53,14 @@ class _Search:
         return calibrated(self.surface, calibrations(self.surface, self.kind))
 
     def best(self, metric: Metric, bounds: tuple[MetricBound, ...]) -> Selection:
-        """The best point, without a note."""
+        """The best point, without a note.
+
+        - A figure at a threshold is optimised over λ and threshold together. Equal values go to the greater recall
+          within a λ, then to the λ of the greatest balanced accuracy, then to the λ nearest to the plain loss.
+        - A figure of the ranking chooses λ, and balanced accuracy the threshold.
+        - A figure of the (calibrated) probabilities or a user's function chooses λ, and the threshold is where the
+          probability is ½; with bounds at a threshold, balanced accuracy chooses it.
+        """
         surface, m = self.surface, self.surface.n_lams
         at_threshold = [bound for bound in bounds if isinstance(bound.metric, CountMetric)]
         of_lam = [bound for bound in bounds if not isinstance(bound.metric, CountMetric)]
@@ -142,11 +140,8 @@ def choose(
     resamples: int = 1000,
     seed: int = 0,
 ) -> OperatingPoint:
-    """The operating point that serves an objective best (see `select`), calibrated, with its figures.
-
-    The figures are computed when they are first read. A warning says which bounds cannot be met, or are met here but
-    not on halves that took no part in the choice.
-    """
+    """The operating point that serves an objective best, calibrated, with figures that are computed when they are first
+    read; a warning says which bounds cannot be met, or not on halves that took no part in the choice."""
     surface.samples.require_positives()
     require_kind(calibration)
     selection = select(surface, objective, calibration)
@@ -253,11 +248,8 @@ def crossfit(
     seed: int = 0,
     calibration: str | None = AUTO,
 ) -> dict[str, Estimate]:
-    """The objective and its bounds, chosen on one half of the samples and measured on the other: means of both turns.
-
-    The intervals resample the measuring halves, with the choices fixed. They are widened a little, because the rows
-    that measure one choice have made the other.
-    """
+    """The objective and its bounds, chosen on one half of the samples and measured on the other, as means of both
+    turns; the intervals are widened a little, because the rows that measure one choice have made the other."""
     metrics = _metrics(*objective.unfolded(surface.prevalence))
     values: dict[str, FloatArray] = {m.name: np.zeros(1) for m in metrics}
     spreads: dict[str, FloatArray] = {m.name: np.zeros((1, resamples)) for m in metrics}

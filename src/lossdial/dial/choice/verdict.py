@@ -113,10 +113,8 @@ def verdict(
 ) -> Verdict:
     """Compare moving λ for each objective with one λ for all, the threshold chosen for the objective on both sides.
 
-    One half of the samples chooses λ and threshold, and the fixed λ by its AUC; the other half measures, and the halves
-    swap. An objective with bounds is measured by the best that a λ can do under them on the measuring half: thresholds
-    chosen on the other half would keep the bounds by different margins. The λ of the plain loss, where it is on the
-    surface, is a second rival.
+    One half of the samples chooses, the other measures, and the halves swap. An objective with bounds is measured by
+    the best that a λ can do under them: thresholds of the other half would keep the bounds by different margins.
     """
     surface.samples.require_positives()
     halves = surface.swapped_halves(seed)
@@ -144,11 +142,8 @@ def compare(
     resamples: int = 1000,
     seed: int = 0,
 ) -> Verdict:
-    """What this surface gains over another of the same rows, for several objectives or metrics at once.
-
-    Each chooses λ, threshold and calibration on one half of the rows; both are measured on the other half, and the
-    halves swap.
-    """
+    """What this surface gains over another of the same rows, for several objectives or metrics at once: each chooses on
+    one half of the rows, both are measured on the other, and the halves swap."""
     surface.samples.require_positives()
     if not np.array_equal(surface.labels, other.labels):
         problem = f"must have the same {surface.labels.size} rows in the same order; its labels differ"

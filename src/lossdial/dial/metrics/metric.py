@@ -157,10 +157,8 @@ class LossMetric(Metric):
 
 @dataclass(frozen=True)
 class ScoreMetric(Metric):
-    """Any function of labels (n,), score rows (k, n) and weights (n,), or None where all count alike, -> (k,).
-
-    `resampled` is a fast form for scores of positives (P,) and negatives (N,) with weights (P, B) and (N, B), -> (B,).
-    """
+    """A function of labels (n,), score rows (k, n) and weights (n,) or None, -> (k,); `resampled` is a fast form for
+    scores of positives (P,) and negatives (N,) with weights (P, B) and (N, B), -> (B,)."""
 
     greater_is_better: bool = False
     resampled: Callable[[FloatArray, FloatArray, FloatArray, FloatArray], FloatArray] | None = None
@@ -174,10 +172,8 @@ def evaluate(
     ranking: Ranking | None = None,
     weight: FloatArray | None = None,
 ) -> dict[str, FloatArray]:
-    """Several metrics of score rows (k, n) whose samples have weights (n,): name -> (k,).
-
-    `threshold`, one or (k,), is for the count metrics; None leaves each at its own. `ranking` is that of the rows.
-    """
+    """Several metrics of score rows (k, n) with weights (n,), name -> (k,). `threshold` is one or (k,); None leaves
+    each count metric at its own. `ranking` is that of the rows."""
     if weight is None:
         positive, negative = split(labels, rows)
         w_pos = w_neg = None

@@ -15,10 +15,8 @@ from lossdial.dial.checks import BoolArray, FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """True and false positives (…) at a threshold, and the totals of the classes, which broadcast to them.
-
-    Where samples have weights, these are sums of weights.
-    """
+    """True and false positives (…) at a threshold, and the totals of the classes, which broadcast; or sums of
+    weights."""
 
     tp: FloatArray
     fp: FloatArray
@@ -77,12 +75,7 @@ def split(labels: BoolArray, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def rank(positive: FloatArray, negative: FloatArray) -> Ranking:
-    """Rank ascending scores of positives (k, P) against those of negatives (k, N), ties counted exactly.
-
-    >>> r = rank(np.array([[0.2, 0.9]]), np.array([[0.1, 0.2, 0.5]]))
-    >>> r.tp.tolist(), r.fp.tolist(), r.fp_above.tolist()
-    ([[2.0, 1.0]], [[2.0, 0.0]], [[1.0, 0.0]])
-    """
+    """Rank ascending scores of positives (k, P) against those of negatives (k, N), ties counted exactly."""
     n_positive, n_negative = positive.shape[1], negative.shape[1]
     below = np.empty(positive.shape, dtype=np.intp)  # negatives below each positive
     ties = np.zeros(positive.shape, dtype=np.intp)  # negatives equal to it
@@ -104,12 +97,7 @@ def rank(positive: FloatArray, negative: FloatArray) -> Ranking:
 
 
 def rank_weighted(positive: FloatArray, negative: FloatArray, w_pos: FloatArray, w_neg: FloatArray) -> Ranking:
-    """Rank positives (k, P) against negatives (k, N), in any order, that count with weights (P,) and (N,).
-
-    >>> r = rank_weighted(np.array([[0.9, 0.2]]), np.array([[0.1, 0.5]]), np.array([3.0, 1.0]), np.array([1.0, 2.0]))
-    >>> r.tp.tolist(), r.fp.tolist(), r.weight.tolist()
-    ([[4.0, 3.0]], [[2.0, 0.0]], [[1.0, 3.0]])
-    """
+    """Rank positives (k, P) against negatives (k, N), in any order, that count with weights (P,) and (N,)."""
     order = np.argsort(positive, axis=1, kind="stable")
     ascending = np.take_along_axis(positive, order, axis=1)
     weight = w_pos[order]
@@ -136,12 +124,7 @@ def rank_rows(labels: BoolArray, rows: FloatArray, weight: FloatArray | None = N
 
 
 def cut_for(threshold: ArrayLike, dtype: DTypeLike) -> FloatArray:
-    """The greatest float of a dtype that is not above a threshold: scores of that dtype exceed both or neither.
-
-    >>> score = np.float32(0.1)  # a little above 0.1
-    >>> bool(score > np.float32(0.1)), bool(score > cut_for(0.1, np.float32))
-    (False, True)
-    """
+    """The greatest float of a dtype that is not above a threshold: scores of that dtype exceed both or neither."""
     exact = np.asarray(threshold, dtype=np.float64)
     with np.errstate(over="ignore"):  # below the lowest number lies -inf, which accepts everything too
         near = exact.astype(dtype)
@@ -149,13 +132,8 @@ def cut_for(threshold: ArrayLike, dtype: DTypeLike) -> FloatArray:
 
 
 def threshold_below(score: FloatArray, accepted: float) -> float:
-    """The threshold t for which `score > t` accepts exactly the samples that score at least `accepted`.
-
-    It is midway to the next lower score, as a float of the scores' own precision, or else the next float below.
-
-    >>> threshold_below(np.float32([0.0, 1.0, 3.0]), 1.0)
-    0.5
-    """
+    """The threshold t for which `score > t` accepts exactly the samples that score at least `accepted`: midway to the
+    next lower score, as a float of the scores' own precision, or else the next float below."""
     lower = score[score < accepted]
     kind = score.dtype.type
     if lower.size:

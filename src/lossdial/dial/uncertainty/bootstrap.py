@@ -100,10 +100,8 @@ def _spread(units: Draws, member: NDArray[np.intp]) -> Draws:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """How much each positive (P, B) and each negative (N, B) counts in B resamples, and the classes' totals.
-
-    In float32, sums of counts are exact below 2²⁴ samples.
-    """
+    """How much each positive (P, B) and negative (N, B) counts in B resamples, as float32, and the totals of the
+    classes."""
 
     positive: FloatArray
     negative: FloatArray

@@ -30,11 +30,8 @@ LEVEL = 0.95
 
 
 def rounded(value: float, decimals: int = 3, whole: float = 1.0) -> str:
-    """A figure with so many decimals, or more to show two significant digits of it or of what it lacks of the `whole`.
-
-    >>> rounded(0.8734), rounded(0.00042), rounded(0.99958), rounded(0), rounded(1)
-    ('0.873', '0.00042', '0.99958', '0.000', '1.000')
-    """
+    """A figure with so many decimals, or more to show two significant digits of it or of what it lacks of the
+    `whole`."""
     size = abs(value)
     least = whole - size if whole / 2 < size < whole else size
     if not 0 < least < math.inf:
@@ -178,11 +175,8 @@ _PAIRED = 100  # λ of which all pairs are compared
 
 
 def difference_from_best(drawn: FloatArray, best: int, n_positive: float) -> tuple[FloatArray, float]:
-    """Deviations (m,) of the differences from the best λ in shared resamples (m, B), and how many of them to allow for.
-
-    The best was chosen among all, so the intervals hold for every pair at once (Tukey): in 95 % of the resamples no
-    pair of λ is farther from its mean difference. They are never narrower than the t interval of one difference.
-    """
+    """Deviations (m,) of the differences from the best λ in shared resamples (m, B), and how many of them make
+    intervals that hold for every pair at once (Tukey), as the best was chosen among all."""
     centred = drawn - drawn.mean(axis=1, keepdims=True)
     some = np.unique(np.linspace(0, len(drawn) - 1, min(len(drawn), _PAIRED)).astype(np.intp))
     farthest = np.zeros(drawn.shape[1])
@@ -220,10 +214,7 @@ def noise_over_lam(
     resamples: int = 300,
     seed: int = 0,
 ) -> tuple[Noise, ...]:
-    """How far λ may differ from the best by chance, for each metric; of equals the plainer λ is best.
-
-    Where there is one λ, or one unit of a class, nothing can be told apart.
-    """
+    """How far λ may differ from the best by chance, for each metric; of equals the plainer λ is best."""
     chosen = [as_metric(metric) for metric in metrics]
     alone = surface.n_lams == 1 or min(surface.samples.units) < 2
     values = surface.metrics(chosen, threshold)
