@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import norm
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
 
 from lossdial.base.errors import InputError
 from lossdial.dial import Dial
@@ -60,8 +60,8 @@ def test_newton_finds_what_a_general_optimiser_finds(seed, kind, weighted, turne
         slopes = {"temperature": 1, "platt": 1, "beta": 2}[kind]
         floor = 1e-6 / np.abs(row).max()
         bounds = [(floor, None)] * slopes + [(None, None)] * (len(parts) - slopes)
-        found = minimize(mean_loss, np.full(len(parts), 0.5), (parts, target, weight), bounds=bounds, tol=1e-13)
-        assert mean_loss(theta, parts, target, weight) <= found.fun + 1e-8
+        optimum = minimize(mean_loss, np.full(len(parts), 0.5), (parts, target, weight), bounds=bounds, tol=1e-13)
+        assert mean_loss(theta, parts, target, weight) <= optimum.fun + 1e-8
         assert (theta[:slopes] >= floor).all()
 
 
@@ -69,10 +69,10 @@ def test_all_lams_at_once_equal_one_by_one():
     surface = make()
     for kind in ("temperature", "platt", "beta", "isotonic", "auto"):
         together = calibrations(surface, kind)
-        for k, found in enumerate(together):
+        for k, of_all in enumerate(together):
             alone = calibrations(surface.at(k), kind)[0]
-            assert type(alone) is type(found)
-            np.testing.assert_allclose(alone.apply(surface.score(k)), found.apply(surface.score(k)), atol=1e-7)
+            assert type(alone) is type(of_all)
+            np.testing.assert_allclose(alone.apply(surface.score(k)), of_all.apply(surface.score(k)), atol=1e-7)
 
 
 def test_auto_takes_what_is_needed_and_no_more():
@@ -127,11 +127,11 @@ def test_isotonic_goes_through_the_centres_of_scikit_learns_stretches_with_weigh
     score = np.round(surface.score(0), 1)
     weight = np.random.default_rng(0).exponential(size=400)
     expected = IsotonicRegression(out_of_bounds="clip").fit(score, surface.y, weight).predict(score)
-    found = calibrate(surface.y, score, "isotonic", weight)
+    calibration = calibrate(surface.y, score, "isotonic", weight)
     levels = [level for level in np.unique(expected) if 0.01 < level < 0.99]
     centres = [np.average(score[expected == level], weights=weight[expected == level]) for level in levels]
     assert len(levels) > 5
-    np.testing.assert_allclose(1 / (1 + np.exp(-found.apply(centres))), levels, atol=1e-6)
+    np.testing.assert_allclose(1 / (1 + np.exp(-calibration.apply(centres))), levels, atol=1e-6)
 
 
 def bimodal(rng, n_positive):
@@ -147,17 +147,17 @@ def test_with_many_positives_a_shape_that_no_logistic_map_has_is_met_and_stays_s
     rng = np.random.default_rng(0)
     y, score, _ = bimodal(rng, 2000)
     _, fresh, truth = bimodal(rng, 2000)
-    (found,) = calibrations(Surface(y, score[:, None], [{}]), "auto")
+    (isotonic,) = calibrations(Surface(y, score[:, None], [{}]), "auto")
 
     def worst(calibration):
         off = np.sort(np.abs(1 / (1 + np.exp(-calibration.apply(fresh))) - truth))
         return off[-off.size // 20 :].mean()  # measured: 0.11 against 0.18
 
-    assert found.kind == "isotonic"
-    assert worst(found) < 0.75 * worst(calibrate(y, score, "beta"))
-    assert len(found.margins) <= 34
+    assert isotonic.kind == "isotonic"
+    assert worst(isotonic) < 0.75 * worst(calibrate(y, score, "beta"))
+    assert len(isotonic.margins) <= 34
     wide = np.sort(np.concatenate([fresh, [-1e3, -50, 50, 1e3]]))
-    assert (np.diff(found.apply(wide)) > 0).all()
+    assert (np.diff(isotonic.apply(wide)) > 0).all()
     few = np.concatenate([np.flatnonzero(y)[:900], np.flatnonzero(y == 0)[:9000]])
     assert calibrations(Surface(y[few], score[few, None], [{}]), "auto")[0].kind != "isotonic"
 
@@ -191,20 +191,6 @@ def test_maps_that_saturate_do_not_overflow(seed: int) -> None:
     assert point.probability(score)[y == 1].min() > 0.9
 
 
-class Identity(ClassifierMixin, BaseEstimator):
-    """A classifier whose decision function is its only feature."""
-
-    def fit(self, X, y):  # noqa: ARG002 - scikit-learn's own signature
-        self.classes_ = np.array([0, 1])
-        return self
-
-    def decision_function(self, X):
-        return X[:, 0]
-
-    def predict(self, X):
-        return X[:, 0] > 0
-
-
 def straight(n=600, seed=0, slope=2.5, shift=1.5):
     """Scores whose true log-odds are (s - shift) / slope."""
     rng = np.random.default_rng(seed)
@@ -215,9 +201,12 @@ def straight(n=600, seed=0, slope=2.5, shift=1.5):
 
 def test_platts_is_equal_to_scikit_learns():
     y, score = straight()
-    inner = FrozenEstimator(Identity().fit(score[:, None], y))
-    theirs = CalibratedClassifierCV(inner, method="sigmoid", ensemble=False).fit(score[:, None], y)
-    ours = sigmoid(calibrate(y, score, "platt").apply(score))
+    classifier = LogisticRegression(C=1e-3).fit(score[:, None], y)
+    theirs = CalibratedClassifierCV(FrozenEstimator(classifier), method="sigmoid", ensemble=False).fit(
+        score[:, None], y
+    )
+    margin = classifier.decision_function(score[:, None])
+    ours = sigmoid(calibrate(y, margin, "platt").apply(margin))
     np.testing.assert_allclose(ours, theirs.predict_proba(score[:, None])[:, 1], atol=1e-4)
 
 

@@ -66,13 +66,13 @@ def test_costs_are_at_the_prevalence_of_the_objective(points, evaluations):
     assert evaluations["cost"].expected_cost.value == pytest.approx(cost)
     clinic = points["clinic"]
     score = scores[:, LAMS.index(clinic.lam)]
-    there = evaluations["clinic"]
-    assert there.prevalence == pytest.approx(0.01)
-    assert there.expected_cost.value == pytest.approx(expected_cost(500, 1, 0.01)(y, score, clinic.threshold))
+    evaluation = evaluations["clinic"]
+    assert evaluation.prevalence == pytest.approx(0.01)
+    assert evaluation.expected_cost.value == pytest.approx(expected_cost(500, 1, 0.01)(y, score, clinic.threshold))
     tpr, fpr = RECALL(y, score, clinic.threshold), FPR(y, score, clinic.threshold)
-    assert there.figures["precision"].value == pytest.approx(0.01 * tpr / (0.01 * tpr + 0.99 * fpr))
+    assert evaluation.figures["precision"].value == pytest.approx(0.01 * tpr / (0.01 * tpr + 0.99 * fpr))
     # Probabilities at 1 %, judged where 1 % are positive, are right; judged here they would not be.
-    assert there.figures["calibration_error@15"].value < 0.01
+    assert evaluation.figures["calibration_error@15"].value < 0.01
 
 
 def test_a_point_read_back_is_judged_alike_in_plain_json(points, evaluations):

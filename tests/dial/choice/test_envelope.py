@@ -134,8 +134,8 @@ def test_adapting_equals_choosing_with_the_same_cost_and_prevalence():
         assert point.metrics["expected_cost"].value == pytest.approx(select(surface, objective).value)
         assert point.description == str(objective)
         score = surface.score(surface.lams.index(point.lam))
-        found = expected_cost(cost_fn, 1, prevalence)(surface.y, score, point.threshold)
-        assert found == pytest.approx(point.metrics["expected_cost"].value)
+        cost = expected_cost(cost_fn, 1, prevalence)(surface.y, score, point.threshold)
+        assert cost == pytest.approx(point.metrics["expected_cost"].value)
         assert point.crossfit["expected_cost"].value == pytest.approx(
             crossfit(surface, objective)["expected_cost"].value, rel=0.02
         )

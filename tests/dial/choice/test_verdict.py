@@ -20,7 +20,7 @@ def alike(seed, n_positive=100, n_negative=900, m=10):
 
 
 def crossing(seed, n_positive=400, n_negative=4000):
-    """Two λ whose ROC curves cross: positives spread wide (found early, and missed late), or narrow."""
+    """Two λ whose ROC curves cross: positives spread wide (answer early, and missed late), or narrow."""
     rng = np.random.default_rng(seed)
     y = np.repeat([1, 0], [n_positive, n_negative])
     noise = rng.standard_normal((y.size, 2))
@@ -40,17 +40,17 @@ def test_crossing_curves_reward_moving_lam():
 
 def test_lams_alike_give_no_measurable_gain():
     # A verdict claims any gain by chance in one of twenty at most; of 60, above 10 but once in 2,000 (measured: 2).
-    found = [verdict(alike(seed), resamples=200, seed=seed) for seed in range(60)]
-    assert sum(any(gain.measurable for gain in v.gains) for v in found) <= 10
-    quiet = next(v for v in found if not any(gain.measurable for gain in v.gains))
+    answer = [verdict(alike(seed), resamples=200, seed=seed) for seed in range(60)]
+    assert sum(any(gain.measurable for gain in v.gains) for v in answer) <= 10
+    quiet = next(v for v in answer if not any(gain.measurable for gain in v.gains))
     assert str(quiet).startswith("No measurable gain for any of 5 objectives over moving only the threshold")
 
 
 def test_the_plain_loss_is_a_rival_of_its_own():
-    found = verdict(crossing(0), (Objective(maximize="f1"), Objective(maximize="auc")), plain={"tau": 1.0})
-    assert [gain.rival for gain in found.gains] == [BEST, PLAIN] * 2
-    assert str(found).count("objectives") == 2
-    assert PLAIN in str(found)
+    answer = verdict(crossing(0), (Objective(maximize="f1"), Objective(maximize="auc")), plain={"tau": 1.0})
+    assert [gain.rival for gain in answer.gains] == [BEST, PLAIN] * 2
+    assert str(answer).count("objectives") == 2
+    assert PLAIN in str(answer)
     with pytest.raises(InputError, match="plain has a λ"):
         verdict(crossing(0), plain={"tau": 7.0})
 
@@ -58,12 +58,12 @@ def test_the_plain_loss_is_a_rival_of_its_own():
 def test_a_better_model_is_found_and_its_twin_is_not():
     surface = alike(3, 200, 1800, m=1)
     noisy = surface.with_scores(surface.scores + np.random.default_rng(0).normal(0, 2, (2000, 1)), surface.lams)
-    found = compare(surface, noisy, ("f1", "brier", "net_benefit@0.2", Objective(maximize="precision_at_recall@0.9")))
-    assert [gain.measurable for gain in found.gains] == [True] * 4
-    assert found.gains[1].moved < found.gains[1].fixed  # less is better
-    assert "This model beats the other model for 4 of 4 objectives" in str(found)
+    answer = compare(surface, noisy, ("f1", "brier", "net_benefit@0.2", Objective(maximize="precision_at_recall@0.9")))
+    assert [gain.measurable for gain in answer.gains] == [True] * 4
+    assert answer.gains[1].moved < answer.gains[1].fixed  # less is better
+    assert "This model beats the other model for 4 of 4 objectives" in str(answer)
     back = compare(noisy, surface, ("f1",)).gains[0]
-    assert back.gain.value == pytest.approx(-found.gains[0].gain.value)
+    assert back.gain.value == pytest.approx(-answer.gains[0].gain.value)
     twin = compare(surface, surface, ("f1", "auc"))
     assert not any(gain.measurable for gain in twin.gains)
     with pytest.raises(InputError) as raised:

@@ -33,8 +33,8 @@ def trials(n_positive, n_negative, auc, seed):
     return Surface(y, scores.astype(np.float32), [{"trial": float(k)} for k in range(TRIALS)]), shift
 
 
-def coverage(found, truth):
-    return np.mean([e.low <= truth <= e.high for e in found])
+def coverage(measured, truth):
+    return np.mean([e.low <= truth <= e.high for e in measured])
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def coverage(found, truth):
 )
 def test_auc_intervals_cover_in_93_to_97_per_cent(n_positive, n_negative, auc, seed):
     surface, _ = trials(n_positive, n_negative, auc, seed)
-    found = estimates(surface, ["auc"], seed=seed)["auc"]
-    assert 0.93 <= coverage(found, auc) <= 0.97
+    measured = estimates(surface, ["auc"], seed=seed)["auc"]
+    assert 0.93 <= coverage(measured, auc) <= 0.97
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -51,30 +51,30 @@ def test_intervals_at_a_threshold_cover(seed):
     surface, shift = trials(40, 400, 0.9, seed)
     truth = {"recall": norm.cdf(shift - 1), "fpr": norm.cdf(-1.0)}
     truth["balanced_accuracy"] = (truth["recall"] + 1 - truth["fpr"]) / 2
-    found = estimates(surface, list(truth), threshold=1.0, seed=seed)
+    measured = estimates(surface, list(truth), threshold=1.0, seed=seed)
     for name, value in truth.items():
         # Counts are discrete, so the exact share oscillates around 0.95 by a point or two.
-        assert 0.92 <= coverage(found[name], value) <= 0.985, name
+        assert 0.92 <= coverage(measured[name], value) <= 0.985, name
 
 
 def test_brier_intervals_cover():
     surface, _ = trials(50, 500, 0.85, 4)
     large = trials(50_000 // TRIALS, 500_000 // TRIALS, 0.85, 5)[0]
     truth = large.metric("brier").mean()  # 50,000 positives and 500,000 negatives in the same proportion
-    found = estimates(surface, ["brier"])["brier"]
-    assert 0.93 <= coverage(found, truth) <= 0.97
+    measured = estimates(surface, ["brier"])["brier"]
+    assert 0.93 <= coverage(measured, truth) <= 0.97
 
 
 def test_perfect_figures_are_not_certain():
     surface = Surface([0] * 30 + [1] * 20, np.arange(50.0)[:, None], [{"tau": 0.0}])
-    found = estimates(surface, ["auc", "recall", "fpr"], threshold=29.5, resamples=200)
-    assert (found["auc"][0].value, found["auc"][0].high) == (1, 1)
+    measured = estimates(surface, ["auc", "recall", "fpr"], threshold=29.5, resamples=200)
+    assert (measured["auc"][0].value, measured["auc"][0].high) == (1, 1)
     # 20 of 20: the exact one-sided bound is 0.025^(1/20).
-    assert found["auc"][0].low == pytest.approx(0.025 ** (1 / 20))
-    assert found["recall"][0].high == 1
-    assert 0.8 < found["recall"][0].low < 0.95
-    assert found["fpr"][0].low == 0
-    assert 0 < found["fpr"][0].high < 0.15
+    assert measured["auc"][0].low == pytest.approx(0.025 ** (1 / 20))
+    assert measured["recall"][0].high == 1
+    assert 0.8 < measured["recall"][0].low < 0.95
+    assert measured["fpr"][0].low == 0
+    assert 0 < measured["fpr"][0].high < 0.15
 
 
 def test_spread_respects_the_bounds_of_the_figure():
