@@ -107,7 +107,7 @@ class OperatingPoint:
             f"λ: {lam}" if lam else "",
             f"{'' if self.lower is not None else 'threshold '}{self.spelled_threshold}",
             f"cross-fitted: {figures}" if figures else "",
-            self._workload,
+            self._workload if self.lower is not None and "referred" in self.metrics else "",
             f"NOT MET where it was not chosen: {', '.join(self.missed)}" if self.missed else "",
             f"NOT MET: {self.note}" if not self.feasible else "",
             str(self.certificate) if self.certificate is not None else self._chances,
@@ -121,9 +121,7 @@ class OperatingPoint:
 
     @property
     def _workload(self) -> str:
-        """The shares of cases that each action takes, where there are two cuts."""
-        if self.lower is None or "referred" not in self.metrics:
-            return ""
+        """The shares of cases that each action takes."""
         referred, cleared, acted = (100 * self.metrics[name].value for name in ("referred", "cleared", "acted"))
         return f"refer {referred:.3g} % of cases, clear {cleared:.3g} %, act on {acted:.3g} %"
 

@@ -3,13 +3,13 @@
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lossdial.base.codec import Reader
+from lossdial.base.codec import Reader, to_json
 from lossdial.base.errors import InputError
 from lossdial.dial.checks import BoolArray, FloatArray, require_prevalence
 from lossdial.dial.metrics.metric import CountMetric, Metric, MetricBound, MetricLike, RankMetric, ScoreMetric
@@ -129,16 +129,8 @@ class Objective:
         optimised = self._optimised
         if not isinstance(optimised, str):
             optimised = next((name for name in known_metrics() if as_metric(name) is optimised), "")
-        if not optimised:
-            return None
-        return {
-            "maximize": optimised if self.minimize is None else None,
-            "minimize": optimised if self.minimize is not None else None,
-            "subject_to": dict(self.subject_to),
-            "cost_fn": self.cost_fn,
-            "cost_fp": self.cost_fp,
-            "prevalence": self.prevalence,
-        }
+        by_name: dict[str, Any] = {self._verb: optimised}
+        return {**to_json(replace(self, **by_name), tagged=False)} if optimised else None
 
     @classmethod
     def from_json(cls, data: Any, where: str = "objective") -> "Objective":
