@@ -73,12 +73,13 @@ def lazy(lazy_scores):
 
 
 @pytest.mark.parametrize("block_bytes", [1, 2000, 2**25])
-def test_blocks_change_nothing(lazy, block_bytes):
+def test_blocks_change_nothing(monkeypatch, lazy, block_bytes):
+    monkeypatch.setattr(Surface.blocks, "__defaults__", (block_bytes,))
     y, scores, lams = lazy
     held = scores.columns(0, 7)
     expected = {name: as_metric(name)(y, held) for name in PAPER_METRICS}
     for surface in (Surface(y, held, lams), Surface(y, scores, lams)):
-        values = surface.metrics(PAPER_METRICS, block_bytes=block_bytes)
+        values = surface.metrics(PAPER_METRICS)
         for name in PAPER_METRICS:
             np.testing.assert_allclose(values[name], expected[name], atol=1e-6)
 

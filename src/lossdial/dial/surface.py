@@ -350,20 +350,17 @@ class Surface:
         return self.metrics([chosen], threshold)[chosen.name]
 
     def metrics(
-        self,
-        metrics: Sequence[str | Metric],
-        threshold: float | FloatArray | None = None,
-        block_bytes: int = _BLOCK_BYTES,
+        self, metrics: Sequence[str | Metric], threshold: float | FloatArray | None = None
     ) -> dict[str, FloatArray]:
         """Several metrics of every λ, name -> (m,)."""
         chosen = [as_metric(metric) for metric in metrics]
         if self.stated is not None and any(metric.of_probabilities for metric in chosen):
-            return self.apart(chosen, lambda surface, some: surface.metrics(some, threshold, block_bytes))
+            return self.apart(chosen, lambda surface, some: surface.metrics(some, threshold))
         cuts = None if threshold is None else np.broadcast_to(np.asarray(threshold), (self.n_lams,))
         # Blocks are sized for the matrix product, strips of them for the processor's cache.
         step = max(1, _STRIP_BYTES // (self._item_bytes * self.labels.size))
         parts = []
-        for part, rows in self.blocks(block_bytes):
+        for part, rows in self.blocks():
             for i in range(0, len(rows), step):
                 own = None if cuts is None else cuts[part][i : i + step]
                 parts.append(evaluate(chosen, self.labels, rows[i : i + step], own, weight=self.weight))

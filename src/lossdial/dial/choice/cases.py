@@ -136,7 +136,6 @@ def case_costs(
     score: ArrayLike,
     cost_fn: ArrayLike,
     cost_fp: ArrayLike,
-    calibration: str = "platt",
     groups: ArrayLike | None = None,
     seed: int = 0,
 ) -> CaseCosts:
@@ -152,7 +151,7 @@ def case_costs(
     paid = np.empty((2, labels.size))
     for measuring in (side, ~side):
         fitting = ~measuring
-        margin = calibrate(labels[fitting], values[fitting], calibration).apply(values[measuring])
+        margin = calibrate(labels[fitting], values[fitting]).apply(values[measuring])
         cut = best_fixed(labels[fitting], values[fitting], miss[fitting], alarm[fitting])
         alerts = pays(margin, miss[measuring], alarm[measuring]), values[measuring] > cut
         for policy, alert in enumerate(alerts):

@@ -238,14 +238,11 @@ def _vertex_from_json(read: Reader) -> Vertex:
     return Vertex(*rates, read.count("index"), read.finite_by_name("lam"), read.number("threshold"), calibration)
 
 
+_RESAMPLES = 1000
+
+
 def adapt(
-    envelope: Envelope,
-    prevalence: float,
-    cost_fn: float,
-    cost_fp: float,
-    name: str = "adapted",
-    resamples: int = 1000,
-    seed: int = 0,
+    envelope: Envelope, prevalence: float, cost_fn: float, cost_fp: float, name: str = "adapted"
 ) -> OperatingPoint:
     """The operating point of least expected cost where a share `prevalence` is positive: a vertex of the envelope,
     whose rates carry over, with figures and probabilities restated at that prevalence."""
@@ -253,7 +250,7 @@ def adapt(
     report = [m.at_prevalence(prevalence) for m in map(as_metric, REPORT) if isinstance(m, CountMetric)]
     vertex = envelope.vertices[envelope.best(cost_fn, cost_fp, prevalence)]
     objective = Objective(minimize="expected_cost", cost_fn=cost_fn, cost_fp=cost_fp, prevalence=prevalence)
-    counts, drawn = _counts(envelope, np.array([vertex.fpr, vertex.tpr]), resamples, seed)
+    counts, drawn = _counts(envelope, np.array([vertex.fpr, vertex.tpr]))
     effective = envelope.effective[0]
     return OperatingPoint(
         name=name,
@@ -263,7 +260,7 @@ def adapt(
         metrics={m.name: enclose(m, m.function(counts), m.function(drawn), effective)[0] for m in (cost, *report)},
         n_positive=envelope.n_positive,
         n_negative=envelope.n_negative,
-        crossfit={cost.name: _crossfit(envelope, cost, (cost_fn, cost_fp, prevalence), resamples, seed)},
+        crossfit={cost.name: _crossfit(envelope, cost, (cost_fn, cost_fp, prevalence))},
         calibration=vertex.calibration,
         prevalence=prevalence,
         shift=log_odds(prevalence) - log_odds(envelope.prevalence),
@@ -272,20 +269,18 @@ def adapt(
     )
 
 
-def _crossfit(
-    envelope: Envelope, cost: CountMetric, terms: tuple[float, float, float], resamples: int, seed: int
-) -> Estimate:
-    values, spread = np.zeros(1), np.zeros((1, resamples))
+def _crossfit(envelope: Envelope, cost: CountMetric, terms: tuple[float, float, float]) -> Estimate:
+    values, spread = np.zeros(1), np.zeros((1, _RESAMPLES))
     for turn, half in enumerate(envelope.halves):
-        counts, drawn = _counts(half, half.held_out[half.best(*terms)], resamples, seed + turn)
+        counts, drawn = _counts(half, half.held_out[half.best(*terms)], turn)
         values += cost.function(counts) / len(envelope.halves)
         spread += cost.function(drawn) / len(envelope.halves)
     return enclose(cost, values, spread, envelope.effective[0])[0]
 
 
-def _counts(envelope: Envelope, rates: FloatArray, resamples: int, seed: int) -> tuple[Counts, Counts]:
-    """Counts (1,) from FPR and TPR, and their posterior draws (1, resamples)."""
+def _counts(envelope: Envelope, rates: FloatArray, seed: int = 0) -> tuple[Counts, Counts]:
+    """Counts (1,) from FPR and TPR, and their posterior draws (1, B)."""
     fpr, tpr = rates[:1], rates[1:]
     effective = envelope.effective
-    drawn = posterior_counts((tpr, fpr), effective, effective, resamples, seed)
+    drawn = posterior_counts((tpr, fpr), effective, effective, _RESAMPLES, seed)
     return Counts(tpr * effective[0], fpr * effective[1], *effective), drawn
