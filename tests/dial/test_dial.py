@@ -132,7 +132,6 @@ def test_it_asks_what_the_room_answers():
         (lambda dial: dial.tune(objective=Objective(maximize="auc"), maximize="f1"), "objective"),
         (lambda dial: dial.tune(), "maximize"),
         (lambda dial: dial.metrics(point="clinc"), "point"),
-        (lambda dial: Dial(dial.y, dial.scores[:, 0], sample_weight=1 + dial.y).by_subgroup(dial.y), "sample_weight"),
         (lambda dial: Dial(dial.y, dial.scores[:, 0], sample_weight=1 + dial.y).case_costs(9, 1), "sample_weight"),
         (lambda _: Dial([0, 1], [1.0, np.nan]), "score"),
         (lambda _: Dial.of(object(), np.zeros((4, 1)), [0, 1, 0, 0]), "classifier"),

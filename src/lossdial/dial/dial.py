@@ -553,13 +553,14 @@ class Dial:
 
     def by_subgroup(self, by: ArrayLike, point: str | OperatingPoint = "default") -> Subgroups:
         """Recall, FPR and precision of a point in each subgroup that `by` (n,) names, and the gaps between them."""
-        self._require_unweighted("by_subgroup")
         chosen = self._point(point)
         return by_subgroup(self.y, self._score(chosen), chosen.threshold, by, self.groups)
 
     def case_costs(self, cost_fn: ArrayLike, cost_fp: ArrayLike, point: str | OperatingPoint = "default") -> CaseCosts:
         """What a threshold for each case saves at a point's λ; each cost is one number or has shape (n,)."""
-        self._require_unweighted("case_costs")
+        if self.sample_weight is not None and np.ptp(self.sample_weight) > 0:
+            remedy = "Ask a dial of the same rows without weights."
+            raise InputError("sample_weight", "cannot be heeded by case_costs, which counts rows", remedy=remedy)
         return case_costs(self.y, self._score(self._point(point)), cost_fn, cost_fp, groups=self.groups)
 
     def envelope(self) -> Envelope:
@@ -603,11 +604,6 @@ class Dial:
         if point not in known:
             raise InputError("point", f"must name an operating point; {closest(point, known)}", got=point)
         return known[point]
-
-    def _require_unweighted(self, question: str) -> None:
-        if self.sample_weight is not None and np.ptp(self.sample_weight) > 0:
-            problem = f"cannot be heeded by {question}, which counts rows"
-            raise InputError("sample_weight", problem, remedy="Ask a dial of the same rows without weights.")
 
     def _require_comparable(self) -> None:
         """Stop where scores of new rows cannot be compared with those of these rows."""
