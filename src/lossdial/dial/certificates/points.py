@@ -1,6 +1,5 @@
 """Certified operating points: chosen with a certificate, certified on fresh rows, and those that have none."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -26,7 +25,7 @@ from lossdial.dial.checks import FloatArray
 from lossdial.dial.choice.envelope import adapt, envelope
 from lossdial.dial.choice.objective import Objective
 from lossdial.dial.choice.selection import Figures, figures_of, select
-from lossdial.dial.metrics.metric import SAME, CountMetric, Metric
+from lossdial.dial.metrics.metric import SAME, CountMetric
 from lossdial.dial.metrics.registry import REPORT, as_metric
 from lossdial.dial.monitor.prevalence import log_odds
 from lossdial.dial.points import OperatingPoint
@@ -39,9 +38,7 @@ def certified_point(
     confidence: float,
     name: str = "default",
     by: ArrayLike | None = None,
-    report: Sequence[str | Metric] = REPORT,
     calibration: str | None = AUTO,
-    seed: int = 0,
     jointly: int = 1,
     evidence: Surface | None = None,
 ) -> OperatingPoint:
@@ -55,10 +52,9 @@ def certified_point(
     if not whole(jointly):
         raise InputError("jointly", "must be a number of certificates, 1 or more", got=jointly)
     require_confidence(confidence)
-    choice = certified_choice(surface, objective, 1 - (1 - confidence) / jointly, by, seed, evidence)
+    choice = certified_choice(surface, objective, 1 - (1 - confidence) / jointly, by, evidence=evidence)
     note = " ".join(filter(None, [choice.certificate.note, _cost_of(surface, objective, choice)]))
-    metric, bounds = objective.unfolded(surface.prevalence)
-    metrics = {m.name: m for m in (*map(as_metric, report), *(m for m, _ in bounds), metric)}
+    prevalence, own = objective.prevalence, surface.prevalence
     point = OperatingPoint(
         name=name,
         lam=surface.lams[choice.index],
@@ -68,13 +64,15 @@ def certified_point(
         n_positive=surface.n_positive,
         n_negative=surface.n_negative,
         calibration=calibrations(surface.at(choice.index), calibration)[0],
-        prevalence=objective.prevalence,
-        shift=0.0 if objective.prevalence is None else log_odds(objective.prevalence) - log_odds(surface.prevalence),
+        prevalence=prevalence,
+        shift=0.0 if prevalence is None else log_odds(prevalence) - log_odds(own),
         objective=None if objective.to_json() is None else objective,
         certificate=replace(choice.certificate, jointly=jointly, note=note),
         chosen_on=f"{sketches(surface.labels, surface.score(choice.index))} {choice.chosen_on}".strip(),
     )
-    return replace(point, metrics=Figures(partial(figures_of, surface, point, list(metrics.values()), seed=seed)))
+    metric, bounds = objective.unfolded(own)
+    metrics = {m.name: m for m in (*map(as_metric, REPORT), *(bound.metric for bound in bounds), metric)}
+    return replace(point, metrics=Figures(partial(figures_of, surface, point, list(metrics.values()))))
 
 
 def _cost_of(surface: Surface, objective: Objective, choice: CertifiedChoice) -> str:
@@ -91,29 +89,30 @@ def _cost_of(surface: Surface, objective: Objective, choice: CertifiedChoice) ->
 
 
 def adapted_point(
-    surface: Surface, prevalence: float, costs: tuple[float, float], confidence: float | None, name: str, seed: int = 0
+    surface: Surface, prevalence: float, costs: tuple[float, float], confidence: float | None, name: str
 ) -> OperatingPoint:
     """The point of least expected cost. With a confidence, some rows choose it and the others certify it."""
     choosing, certifying = surface, None
     if confidence is not None:
-        first, certifying = choosing_and_certifying(surface.labels, surface.samples.groups, None, confidence, seed)
+        first, certifying = choosing_and_certifying(surface.labels, surface.samples.groups, None, confidence)
         choosing = surface.take(first)
     point = adapt(envelope(choosing), prevalence, *costs, name)
-    score = surface.score(surface.column(point.lam, f"point {name!r}"))
-    point = replace(point, chosen_on=sketches(surface.labels, score))
+    column = surface.column(point.lam, f"point {name!r}")
+    point = replace(point, chosen_on=sketches(surface.labels, surface.score(column)))
     if confidence is None:
         return point
-    rows = certifying_rows(surface, score, seed, certifying)
+    rows = certifying_rows(surface, column, index=certifying)
     return replace(point, certificate=at_threshold(rows, point.threshold, confidence))
 
 
 def certify_point(
-    surface: Surface, point: OperatingPoint, confidence: float, seed: int = 0, rows: FloatArray | None = None
+    surface: Surface, point: OperatingPoint, confidence: float, rows: FloatArray | None = None
 ) -> OperatingPoint:
     """The same point with a certificate of recall and FPR from rows that had no part in choosing it."""
     if point.lower is not None:
         raise InputError("point", "must have one cut", got=point.name, remedy="Referral bands are certified by refer.")
-    score = surface.score(surface.column(point.lam, f"point {point.name!r}"))
+    column = surface.column(point.lam, f"point {point.name!r}")
+    score = surface.score(column)
     if are_known(point.spent, surface.labels, score, rows):
         raise NotCertified(
             "",
@@ -128,7 +127,7 @@ def certify_point(
             "to be fresh. Tune one for the same objective with {confidence=0.95}: it chooses and certifies on "
             "different rows.",
         )
-    certificate = at_threshold(certifying_rows(surface, score, seed), point.threshold, confidence)
+    certificate = at_threshold(certifying_rows(surface, column), point.threshold, confidence)
     spent = f"{point.chosen_on} {sketches(surface.labels, score)}".strip()
     return replace(point, certificate=certificate, holding="", chosen_on=spent)
 
@@ -144,20 +143,20 @@ def with_chances(surface: Surface, objective: Objective, point: OperatingPoint) 
     maximized, bounds = objective.unfolded(surface.prevalence)
     alone = surface.n_lams == 1 and surface.samples.groups is None
     lines = []
-    for metric, value in bounds:
-        if metric.name not in ("recall", "fpr", "specificity") or not 0 < value < 1:
+    for bound in bounds:
+        name = bound.metric.name
+        if name not in ("recall", "fpr", "specificity") or not 0 < bound.value < 1:
             continue
-        side = surface.labels if metric.name == "recall" else ~surface.labels
-        n, floor = int(np.count_nonzero(side)), 1 - value if metric.name == "fpr" else value
-        wrong = int(np.count_nonzero((score[side] > point.threshold) != (metric.name == "recall")))
+        side = surface.labels if name == "recall" else ~surface.labels
+        n, floor = int(np.count_nonzero(side)), 1 - bound.value if name == "fpr" else bound.value
+        wrong = int(np.count_nonzero((score[side] > point.threshold) != (name == "recall")))
         most = int(n * (1 - floor) + SAME * n)
-        binds = metric.name == "recall" and maximized.name in AT_THE_FLOOR and wrong == most
+        binds = name == "recall" and maximized.name in AT_THE_FLOOR and wrong == most
         if wrong > most or not (alone or binds):
             continue
-        exact = "" if binds else " or more"
-        probability = f"{1 - float(bdtr(most, n, 1 - floor)):.2f}{exact if alone else ' at most'}"
-        sign = ">=" if metric.greater_is_better else "<="
-        lines.append(f"{metric.name} {sign} {value:g} holds on new data with probability {probability}")
+        limit = "" if binds else " or more"
+        probability = f"{1 - float(bdtr(most, n, 1 - floor)):.2f}{limit if alone else ' at most'}"
+        lines.append(f"{bound} holds on new data with probability {probability}")
     return replace(point, holding="; ".join(lines), chosen_on=sketches(surface.labels, score))
 
 

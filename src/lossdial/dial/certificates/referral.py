@@ -36,20 +36,17 @@ def refer(
     prevalence: float,
     confidence: float = 0.95,
     name: str = "referral",
-    seed: int = 0,
 ) -> OperatingPoint:
     """The operating point with the smallest referral band that certifies NPV below it and precision above it.
 
     Where there are several λ, the one of the best AUC on one part of the rows is taken, and the other part certifies.
     """
-    if surface.n_lams == 1:
-        rows, index = certifying_rows(surface, surface.score(0), seed), 0
-    else:
-        choosing, certifying = choosing_and_certifying(surface.labels, surface.samples.groups, None, confidence, seed)
+    index, certifying = 0, None
+    if surface.n_lams > 1:
+        choosing, certifying = choosing_and_certifying(surface.labels, surface.samples.groups, None, confidence)
         index = select(surface.take(choosing), Objective(maximize="auc")).index
-        rows = certifying_rows(surface, surface.score(index), seed, certifying)
+    rows = certifying_rows(surface, index, index=certifying)
     lower, threshold, certificate = two_cuts(rows, npv, precision, prevalence, confidence)
-    (fitted,) = calibrations(surface.at(index), AUTO)
     point = OperatingPoint(
         name=name,
         lam=dict(surface.lams[index]),
@@ -58,14 +55,14 @@ def refer(
         metrics={},
         n_positive=surface.n_positive,
         n_negative=surface.n_negative,
-        calibration=fitted,
+        calibration=calibrations(surface.at(index), AUTO)[0],
         prevalence=prevalence,
         shift=log_odds(prevalence) - log_odds(surface.prevalence),
         certificate=certificate,
         chosen_on=sketches(surface.labels, surface.score(index)),
         lower=lower,
     )
-    return replace(point, metrics=Figures(partial(referral_figures, surface, point, seed)))
+    return replace(point, metrics=Figures(partial(referral_figures, surface, point)))
 
 
 def two_cuts(

@@ -38,12 +38,7 @@ _SKETCHED = 100
 
 @dataclass(frozen=True)
 class SequentialTest:
-    """The state of a test of a floor on a share: outcomes and successes so far, and the stakes of its bets.
-
-    >>> test = SequentialTest(floor=0.9, risk=0.05).see([True] * 20 + [False] * 10)
-    >>> test.n, test.hits, test.broken_at
-    (30, 20, 25)
-    """
+    """The state of a test of a floor on a share: outcomes and successes so far, and the stakes of its bets."""
 
     floor: float
     risk: float
@@ -70,8 +65,23 @@ class SequentialTest:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """An interval of the share that holds at all times at once with probability 1 - risk, if it is constant."""
-        return confidence_sequence(self.hits, self.n, self.risk)
+        """An interval of the share that holds at all times at once with probability 1 - risk, if it is constant.
+
+        These are the shares that a Beta(½, ½) mixture of bets has not rejected (Robbins 1970).
+        """
+        hits, misses = self.hits, self.n - self.hits
+        if self.n == 0:
+            return 0.0, 1.0
+        evidence = float(betaln(hits + 0.5, misses + 0.5) - betaln(0.5, 0.5)) + math.log(self.risk)
+
+        def slack(p: float) -> float:
+            """Above 0 where p is not rejected."""
+            return hits * math.log(p) + misses * math.log1p(-p) - evidence
+
+        share, edge = hits / self.n, 1e-12
+        low = 0.0 if hits == 0 or slack(edge) > 0 else brentq(slack, edge, min(share, 1 - edge))
+        high = 1.0 if misses == 0 or slack(1 - edge) > 0 else brentq(slack, max(share, edge), 1 - edge)
+        return float(low), float(high)
 
     def see(self, successes: ArrayLike) -> "SequentialTest":
         """The state after further outcomes (k,), in their order."""
@@ -94,27 +104,6 @@ class SequentialTest:
         return replace(self, n=n, hits=hits, stakes=tuple(map(float, stakes)), broken_at=broken_at)
 
 
-def confidence_sequence(hits: int, n: int, risk: float) -> tuple[float, float]:
-    """The shares that a Beta(½, ½) mixture of bets has not rejected after `hits` of n (Robbins 1970).
-
-    >>> low, high = confidence_sequence(95, 100, 0.05)
-    >>> round(low, 3), round(high, 3)
-    (0.844, 0.993)
-    """
-    if n == 0:
-        return 0.0, 1.0
-    evidence = float(betaln(hits + 0.5, n - hits + 0.5) - betaln(0.5, 0.5)) + math.log(risk)
-
-    def slack(p: float) -> float:
-        """Above 0 where p is not rejected."""
-        return hits * math.log(p) + (n - hits) * math.log1p(-p) - evidence
-
-    share, edge = hits / n, 1e-12
-    low = 0.0 if hits == 0 or slack(edge) > 0 else brentq(slack, edge, min(share, 1 - edge))
-    high = 1.0 if hits == n or slack(1 - edge) > 0 else brentq(slack, max(share, edge), 1 - edge)
-    return float(low), float(high)
-
-
 def _reserve(t: ArrayLike) -> Any:
     """The part of the wealth that is not yet at stake after t outcomes: 1/log₂(t+2)."""
     return 1 / np.log2(np.asarray(t) + 2.0)
@@ -130,19 +119,18 @@ class Monitor:
 
     Attributes
     ----------
-    threshold
+    threshold : float
         The threshold of the point.
-    tests
+    tests : mapping of str to SequentialTest
         By metric: recall and FPR; or precision.
-    labels
-        "all" where every case gets an outcome. "alerts" where only cases above the threshold do: nobody then learns of
-        a miss, and precision is monitored in place of recall and FPR.
-    seen
-        A digest and a sketch of the outcomes of each call, so that none is counted twice, also where a file has grown
-        since or its scores were rounded.
-    made_on
+    labels : {"all", "alerts"}
+        Whether every case gets an outcome, or only those above the threshold: nobody then learns of a miss, and
+        precision is monitored in place of recall and FPR.
+    seen : tuple of str
+        A digest and a sketch of the outcomes of each call, so that none is counted twice.
+    made_on : tuple of str
         Sketches of the rows that made the point; these are no new outcomes.
-    unmonitored
+    unmonitored : tuple of str
         Certified metrics that outcomes alone do not tell, such as the recall of a subgroup.
 
     Examples
@@ -197,9 +185,9 @@ class Monitor:
         require_confidence(confidence)
         made_on, certificate = tuple(sorted(point.spent)), point.certificate
         if not alerts_only and (prevalence is not None or precision is not None):
-            given = "precision" if prevalence is None else "prevalence"
+            argument = "precision" if prevalence is None else "prevalence"
             remedy = "Where every case gets an outcome, recall and fpr are monitored, at whatever prevalence."
-            raise InputError(given, "goes with {alerts_only}", remedy=remedy)
+            raise InputError(argument, "goes with {alerts_only}", remedy=remedy)
         if certificate is None and precision is None:
             remedy = " or give {precision}, the floor to monitor" if alerts_only else ""
             raise NotCertified(
@@ -350,11 +338,8 @@ class Monitor:
 
 
 def _shuffled(labels: BoolArray, values: FloatArray) -> NDArray[np.intp]:
-    """A random order of outcomes (k,), whatever the order they are given in.
-
-    A file sorted by score or by outcome would look like a change: bets are valid for outcomes in an order that does not
-    depend on them. The outcomes themselves seed the generator, so the same outcomes give the same order.
-    """
+    """A random order of outcomes (k,), whatever the order they come in: a file sorted by score looks like a change."""
+    # Bets are valid for an order that does not depend on the outcomes; these seed the generator, to make it repeatable.
     order = np.lexsort((labels, values))
     packed = (values[order] + 0.0).tobytes() + labels[order].tobytes()  # -0.0 and 0.0 are one score
     rng = np.random.default_rng(np.frombuffer(hashlib.sha256(packed).digest(), dtype=np.uint32))
