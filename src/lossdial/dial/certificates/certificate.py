@@ -5,6 +5,7 @@ the same distribution, and that nothing about the point was chosen on the certif
 certificate itself takes.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,10 +140,13 @@ class Certificate:
         return certificate
 
 
-# --- a certificate of a threshold that these rows choose, or that was chosen elsewhere
+# --- a certificate of a threshold that these rows choose, or that was chosen elsewhere: `selected` is a threshold of
+# other rows, which is kept where it is on the safe side of what these rows certify
 
 
-def at_recall(rows: CertifyingScores, floor: float, confidence: float) -> tuple[float, Certificate]:
+def at_recall(
+    rows: CertifyingScores, floor: float, confidence: float, selected: float | None = None
+) -> tuple[float, Certificate]:
     """The greatest threshold with a certified floor on recall, and the cap on FPR that goes with it.
 
     The threshold is one float below the k-th smallest positive, k from `shared_rank`: recall takes up to .98 of the
@@ -153,7 +157,7 @@ def at_recall(rows: CertifyingScores, floor: float, confidence: float) -> tuple[
     rank = shared_rank(n, floor, risk)
     if rank == 0:
         raise NotCertified("", sample_size(floor, confidence, n).summary)
-    threshold = rows.cut(rows.positive[rank - 1], accept=True)
+    threshold = min(rows.just_below(rows.positive[rank - 1]), math.inf if selected is None else selected)
     spent = risk_of(n, rank, floor)
     tp, fp = rows.accepted(threshold)
     bounds = [Bound("recall", floor, True, tp, n, spent)]
@@ -162,7 +166,9 @@ def at_recall(rows: CertifyingScores, floor: float, confidence: float) -> tuple[
     return threshold, certificate_of(rows, bounds, confidence)
 
 
-def at_fpr(rows: CertifyingScores, cap: float, confidence: float) -> tuple[float, Certificate]:
+def at_fpr(
+    rows: CertifyingScores, cap: float, confidence: float, selected: float | None = None
+) -> tuple[float, Certificate]:
     """The least threshold with a certified cap on the FPR, and the floor on recall that goes with it.
 
     The threshold is an order statistic of the negatives, which `score > threshold` rejects.
@@ -176,7 +182,7 @@ def at_fpr(rows: CertifyingScores, cap: float, confidence: float) -> tuple[float
             f"you have {n} certifying negatives; fpr <= {cap:g} at confidence {confidence:g} takes "
             f"{needed(1 - cap, risk)} with no false alarm; fpr <= {1 - risk ** (1 / n):.3g} can be certified now.",
         )
-    threshold = rows.cut(rows.negative[n - rank], accept=False)
+    threshold = max(float(rows.negative[n - rank]), -math.inf if selected is None else selected)
     spent = risk_of(n, rank, 1 - cap)
     tp, fp = rows.accepted(threshold)
     bounds = [Bound("fpr", cap, False, fp, n, spent)]
@@ -185,7 +191,9 @@ def at_fpr(rows: CertifyingScores, cap: float, confidence: float) -> tuple[float
     return threshold, certificate_of(rows, bounds, confidence)
 
 
-def at_alert_rate(rows: CertifyingScores, cap: float, confidence: float) -> tuple[float, Certificate]:
+def at_alert_rate(
+    rows: CertifyingScores, cap: float, confidence: float, selected: float | None = None
+) -> tuple[float, Certificate]:
     """The least threshold with a certified cap on the alert rate at the prevalence of the data.
 
     The rows must come as new cases do. The threshold depends on both classes, so the bounds on recall and FPR, which
@@ -202,7 +210,7 @@ def at_alert_rate(rows: CertifyingScores, cap: float, confidence: float) -> tupl
     rank = rank_for(n, 1 - cap, risk / 2)
     if rank == 0:
         raise NotCertified("", f"you have {n} rows; alert_rate <= {cap:g} takes {needed(1 - cap, risk / 2)}.")
-    threshold = float(scores[n - rank])
+    threshold = max(float(scores[n - rank]), -math.inf if selected is None else selected)
     spent = risk_of(n, rank, 1 - cap)
     rates = at_chosen(rows, threshold, 1 - (risk - spent))
     bound = Bound("alert_rate", cap, False, sum(rows.accepted(threshold)), n, spent)
@@ -319,9 +327,9 @@ def at_prevalence(
         raise NotCertified("", f"the risks add up to {1 - confidence:g}: no confidence is left.")
     recall, fpr = certificate.recall, certificate.fpr
     cost = None
-    if cost_fn is not None or cost_fp is not None:
-        if cost_fn is None or cost_fp is None:
-            raise InputError("cost_fn", "and {cost_fp} go together", remedy="Give both, or neither.")
+    if (cost_fn is None) != (cost_fp is None):
+        raise InputError("cost_fn", "and {cost_fp} go together", remedy="Give both, or neither.")
+    if cost_fn is not None and cost_fp is not None:
         require_costs(cost_fn, cost_fp)
         cost = max(share * cost_fn * (1 - recall) + (1 - share) * cost_fp * fpr for share in (low, high))
     return CertifiedElsewhere(

@@ -27,8 +27,6 @@ from lossdial.dial.certificates.certificate import (
     at_fpr,
     at_recall,
     at_threshold,
-    fpr_cap,
-    recall_floor,
 )
 from lossdial.dial.certificates.evidence import (
     CertifyingScores,
@@ -330,24 +328,10 @@ def _anchored(rows: CertifyingScores, task: _Task, selected: float | None) -> tu
         return selected, at_threshold(rows, selected, task.confidence)
     value = task.bounds[task.anchor].value
     if task.anchor == "recall":
-        threshold, certificate = at_recall(rows, value, task.confidence)
-    elif task.anchor == "alert_rate":
-        threshold, certificate = at_alert_rate(rows, value, task.confidence)
-    else:
-        threshold, certificate = at_fpr(rows, value if task.anchor == "fpr" else 1 - value, task.confidence)
-    if selected is None or (selected >= threshold if task.anchor == "recall" else selected <= threshold):
-        return threshold, certificate
-    # Safer than what the rows certify, in whose choice they took no part: the anchoring bound holds there, too.
-    first, *rest = certificate.bounds
-    tp, fp = rows.accepted(selected)
-    if task.anchor == "recall":
-        others = [fpr_cap(rows, fp, bound.risk) for bound in rest]
-    elif task.anchor == "alert_rate":
-        others = list(at_chosen(rows, selected, 1 - 2 * rest[0].risk).bounds)
-    else:
-        others = [recall_floor(rows, tp, bound.risk) for bound in rest]
-    hits = {"recall": tp, "alert_rate": tp + fp}.get(task.anchor, fp)
-    return selected, replace(certificate, bounds=(replace(first, hits=hits), *others))
+        return at_recall(rows, value, task.confidence, selected)
+    if task.anchor == "alert_rate":
+        return at_alert_rate(rows, value, task.confidence, selected)
+    return at_fpr(rows, value if task.anchor == "fpr" else 1 - value, task.confidence, selected)
 
 
 def _require_other_bounds(certificate: Certificate, task: _Task) -> None:

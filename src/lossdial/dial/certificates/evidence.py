@@ -227,10 +227,10 @@ class CertifyingScores:
     unit: str = "row"
     paired: bool = False
 
-    def cut(self, at: float, *, accept: bool) -> float:
-        """The threshold t, in the scores' own precision, for which `score > t` accepts (or rejects) the score `at`."""
+    def just_below(self, score: float) -> float:
+        """The greatest threshold, in the scores' own precision, that accepts a score."""
         kind = np.result_type(self.positive, self.negative).type
-        return float(np.nextafter(kind(at), kind(-np.inf))) if accept else float(at)
+        return float(np.nextafter(kind(score), kind(-np.inf)))
 
     def accepted(self, threshold: float) -> tuple[int, int]:
         """How many positives and negatives score above a threshold."""

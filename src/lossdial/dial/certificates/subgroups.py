@@ -1,7 +1,7 @@
 """Subgroups by an attribute: recall, FPR and precision in each, the gaps, and a floor on recall that holds in each.
 
-Shares are over rows, by weight. Their intervals are Clopper and Pearson's on the effective number of rows (Kish 1965),
-as if the rows of a group were copies: they cover 95 % or more if they are, and are wider than necessary if they are not.
+Shares are over rows, by weight. Their intervals are Clopper and Pearson's on the effective number of rows (Kish 1965):
+they cover 95 % or more if the rows of a group are copies, and are wider than necessary if they are not.
 """
 
 from collections.abc import Hashable
@@ -163,17 +163,18 @@ def at_recall_in_every_subgroup(
     It is the least of the subgroups' own certified thresholds. Each subgroup takes the full risk, not a share of it:
     let t* be the greatest threshold that keeps the floor in every subgroup, and g the subgroup that t* belongs to. The
     floor breaks somewhere only if the least threshold exceeds t*, hence only if g's own does, whatever the others are.
-
-    The floor over all rows follows where each group lies in one subgroup. Where groups span subgroups it does not,
-    because one row of each group is then another mixture than the subgroups are; all rows count as one more subgroup.
     """
     require_floor(floor, "recall")
     labels, values, names = _columns(y, score, by)
     rows = certifying_scores(labels, values, groups, seed=seed)
     risk, spent = 1 - confidence, 0.0
-    positives = {
-        name: np.sort(_drawn(labels, values, groups, names == name, seed)) for name in np.unique(names).tolist()
-    }
+    positives = {}
+    for name in np.unique(names).tolist():
+        members = labels & (names == name)
+        drawn = members if groups is None else one_of_each(np.asarray(groups), members, seed)
+        positives[name] = np.sort(values[drawn])
+    # The floor over all rows follows where each group lies in one subgroup. Where groups span subgroups, one row of
+    # each group is another mixture than the subgroups are: all rows then count as one more subgroup.
     spanned = {"all": rows.positive} if groups is not None and _spanned(np.asarray(groups), names, labels) else {}
     thresholds = []
     for name, positive in sorted([*positives.items(), *spanned.items()], key=lambda subgroup: subgroup[1].size):
@@ -185,7 +186,7 @@ def at_recall_in_every_subgroup(
         rank = shared_rank(n, floor, risk)
         if rank == 0:
             raise NotCertified("", f"subgroup {name!r}: {sample_size(floor, confidence, n).summary}")
-        thresholds.append(rows.cut(positive[rank - 1], accept=True))
+        thresholds.append(rows.just_below(positive[rank - 1]))
         spent = max(spent, risk_of(n, rank, floor))
     threshold = min(thresholds)
     tp, fp = rows.accepted(threshold)
@@ -213,9 +214,3 @@ def _columns(y: ArrayLike, score: ArrayLike, by: ArrayLike) -> tuple[BoolArray, 
     if names.dtype == object:
         names = names.astype(str)  # gaps, and numbers among text, are subgroups of their own
     return labels, values, names
-
-
-def _drawn(labels: BoolArray, values: FloatArray, groups: ArrayLike | None, here: BoolArray, seed: int) -> FloatArray:
-    """The certifying positives of one subgroup."""
-    members = here & labels
-    return values[members] if groups is None else values[one_of_each(np.asarray(groups), members, seed)]

@@ -167,7 +167,7 @@ class Monitor:
         Parameters
         ----------
         point : OperatingPoint
-            The point.
+            The point, which has a certificate.
         confidence : float
             With which confidence a broken certificate is called so.
         alerts_only : bool
@@ -309,17 +309,6 @@ class Monitor:
             lines.append("recall cannot be monitored: only alerts get an outcome, so nobody learns of a miss")
         return "\n".join(lines)
 
-    def to_json(self) -> dict[str, Any]:
-        """A dict of JSON's own types, from which `from_json` rebuilds the same state."""
-        return to_json(self, tagged=False) | {"threshold": encode_float(self.threshold)}
-
-    @classmethod
-    def from_json(cls, data: Any, where: str = "monitor") -> "Monitor":
-        """The state that `to_json` wrote; an InputError names what is missing or wrong."""
-        threshold = Reader(data, where).number("threshold")  # which may be infinite
-        monitor: Monitor = decode(cls, {**data, "threshold": 0.0}, where)
-        return replace(monitor, threshold=threshold)
-
     @staticmethod
     def file(run: str | Path, point: str) -> Path:
         """Where the state for a point of a model is kept, unless another file is named."""
@@ -329,12 +318,15 @@ class Monitor:
 
     def save(self, path: str | Path) -> None:
         """Write the state; the file is either whole or as it was."""
-        write_json(Path(path), self.to_json())
+        write_json(Path(path), to_json(self, tagged=False) | {"threshold": encode_float(self.threshold)})
 
     @classmethod
     def load(cls, path: str | Path) -> "Monitor":
-        """The state that `save` wrote."""
-        return cls.from_json(read_json(Path(path)), str(path))
+        """The state that `save` wrote; an InputError names what is missing or wrong."""
+        data = read_json(Path(path))
+        threshold = Reader(data, str(path)).number("threshold")  # which may be infinite
+        monitor: Monitor = decode(cls, {**data, "threshold": 0.0}, str(path))
+        return replace(monitor, threshold=threshold)
 
 
 def _shuffled(labels: BoolArray, values: FloatArray) -> NDArray[np.intp]:

@@ -33,15 +33,9 @@ _SMOOTHING = 0.5  # of a row, spread over the bins
 _ZOOMS = 4
 _GRID = np.sin(np.linspace(0, np.pi / 2, 129)) ** 2
 
-Names = NDArray[np.intp] | None
-
 
 def log_odds(prevalence: float) -> float:
-    """log π/(1-π). Where only the share of positives changes, the log-odds of every sample move by a difference of two.
-
-    >>> round(log_odds(0.75), 4)
-    1.0986
-    """
+    """log π/(1-π): where only the share of positives changes, the log-odds of all samples move by a difference of two."""
     require_prevalence(prevalence)
     return math.log(prevalence) - math.log1p(-prevalence)
 
@@ -116,15 +110,19 @@ def fit_mixture(
     """
     samples, used = Samples.of(y, sample_weight, groups)
     known, new = np.asarray(score, dtype=np.float64), np.asarray(score_new, dtype=np.float64)
-    if known.shape != np.shape(y):
-        raise InputError("score", f"must have shape {np.shape(y)}, as y has, that is of one λ", got=known.shape)
     if new.ndim != 1 or new.size == 0:
         raise InputError("score_new", "must be the scores (n,) of one λ, n > 0", got=new.shape)
     known = known if used is None else known[used]
     require_finite(known[None])
     require_finite(new[None])
     samples.require_positives()
-    units, names = _units(groups_new, new.size)
+    if groups_new is not None and np.shape(groups_new) != new.shape:
+        raise InputError("groups_new", f"must have shape {new.shape}, one name per score", got=np.shape(groups_new))
+    names = as_groups(groups_new, new.size)
+    units = new.size if names is None else int(names.max()) + 1
+    if units < _FEWEST_NEW:
+        what = "scores" if names is None else "groups of scores"
+        raise InputError("", f"{units} new {what} cannot tell mixtures apart; {_FEWEST_NEW} are needed")
     edges = bin_edges(known, samples.labels, samples.weight)
     binned = _bin(edges, known, samples, new, names)
     share, low, high, least = _interval(binned, min(samples.units[0], units) - 1)
@@ -220,7 +218,9 @@ def _covariance(shares: FloatArray, spread: FloatArray) -> FloatArray:
     return np.asarray(q[:, :, None] * np.eye(p.shape[1]) - cross - cross.transpose(0, 2, 1) + whole)
 
 
-def _bin(edges: FloatArray, known: FloatArray, samples: Samples, new: FloatArray, names: Names) -> _Binned:
+def _bin(
+    edges: FloatArray, known: FloatArray, samples: Samples, new: FloatArray, names: NDArray[np.intp] | None
+) -> _Binned:
     weight = np.ones(samples.size) if samples.weight is None else samples.weight
     units = np.arange(samples.size) if samples.groups is None else samples.groups
     sides = [(known[side], weight[side], units[side]) for side in (samples.labels, ~samples.labels)]
@@ -262,18 +262,6 @@ def _interval(binned: _Binned, freedom: int) -> tuple[float, float, float, float
             beyond, end = points[max(k - 1, 0) :], points[k]
         ends.append(float(end))
     return best, ends[0], ends[1], least
-
-
-def _units(groups_new: ArrayLike | None, size: int) -> tuple[int, Names]:
-    """The number of new groups (of rows, where each stands alone), and the group of each row by number."""
-    if groups_new is not None and np.shape(groups_new) != (size,):
-        raise InputError("groups_new", f"must have shape ({size},), one name per score", got=np.shape(groups_new))
-    names = as_groups(groups_new, size)
-    units = size if names is None else int(names.max()) + 1
-    if units < _FEWEST_NEW:
-        what = "scores" if names is None else "groups of scores"
-        raise InputError("", f"{units} new {what} cannot tell mixtures apart; {_FEWEST_NEW} are needed")
-    return units, names
 
 
 def _smallest(covariance: FloatArray) -> float:

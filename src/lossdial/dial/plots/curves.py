@@ -177,6 +177,8 @@ def _lam_label(surface: Surface) -> str:
 def decision_curve_figure(surface: Surface, points: Sequence[OperatingPoint]) -> Figure:
     """Draw the net benefit of acting on each point's probabilities (Vickers & Elkin 2006).
 
+    Shaded is the 95 % interval at each threshold, from the posteriors of the two rates.
+
     Parameters
     ----------
     surface : Surface
@@ -188,7 +190,6 @@ def decision_curve_figure(surface: Surface, points: Sequence[OperatingPoint]) ->
     Returns
     -------
     Figure
-        Shaded is the 95 % interval at each threshold, from the posteriors of the two rates.
 
     Examples
     --------
@@ -242,20 +243,19 @@ def _above(predicted: FloatArray, weight: FloatArray, cuts: FloatArray) -> Float
 def reliability_figure(surface: Surface, points: Sequence[OperatingPoint]) -> Figure:
     """Draw the share of positives against the mean predicted probability, in ten bins of equal numbers.
 
+    Bars are 95 % intervals of each bin. The shaded band holds for all bins at once: where the diagonal leaves it, the
+    probabilities are off for sure.
+
     Parameters
     ----------
     surface : Surface
         The labels and scores, `dial.surface`.
     points : sequence of OperatingPoint
-        Those that state the same probabilities share a line. Those that were made for another prevalence are drawn as
-        they would be there, in a panel of their own.
+        As for `decision_curve_figure`.
 
     Returns
     -------
     Figure
-        Bars are exact 95 % intervals of each bin. The shaded band holds for the whole curve at once: with probability
-        0.95 no true share lies outside it. Where the diagonal leaves it, the probabilities are off for sure. Axes are
-        those of the square root: most samples have small probabilities.
 
     Examples
     --------
@@ -275,7 +275,7 @@ def reliability_figure(surface: Surface, points: Sequence[OperatingPoint]) -> Fi
         for tick in _TICKS:
             if tick <= limit and tick**0.5 - ticks[-1] ** 0.5 >= 0.1 * limit**0.5:  # labels must not touch
                 ticks.append(tick)
-        for name in ("x", "y"):
+        for name in ("x", "y"):  # scaled by the square root: most samples have small probabilities
             getattr(axes, f"set_{name}scale")("function", functions=(_root, np.square))
             axes.set(**{f"{name}lim": (0, limit)})
             getattr(axes, f"set_{name}ticks")(ticks, [f"{tick:g}" for tick in ticks])
