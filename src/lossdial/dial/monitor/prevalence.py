@@ -35,7 +35,7 @@ _GRID = np.sin(np.linspace(0, np.pi / 2, 129)) ** 2
 
 
 def log_odds(prevalence: float) -> float:
-    """log π/(1-π): where only the share of positives changes, the log-odds of all samples move by a difference of two."""
+    """log π/(1-π): where only the share of positives changes, all log-odds move by a difference of two of these."""
     require_prevalence(prevalence)
     return math.log(prevalence) - math.log1p(-prevalence)
 
