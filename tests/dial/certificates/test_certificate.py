@@ -189,7 +189,7 @@ def test_an_estimated_prevalence_adds_its_risk_and_takes_the_bad_end():
 
 def test_what_does_not_travel_is_refused():
     alone = Certificate(certificate().bounds[:1], 0.95, 100, 1000, "0" * 64)
-    with pytest.raises(NotCertified, match=r"fpr; this certificate has none on fpr, only on recall\.$"):
+    with pytest.raises(NotCertified, match="this certificate has none on fpr"):
         at_prevalence(alone, 0.1)
     with pytest.raises(NotCertified, match="no confidence is left"):
         at_prevalence(Certificate(certificate().bounds, 0.04, 1, 1, ""), Estimate(0.1, 0.05, 0.2))

@@ -201,10 +201,8 @@ def at_alert_rate(
     """
     require_floor(cap, "alert_rate")
     if rows.unit == "group":
-        raise NotCertified(
-            "",
-            "alerts are counted in rows, and of each group one row certifies here; use {cap_alerts}, which heeds both.",
-        )
+        problem = "alerts are counted in rows, and of each group one row certifies here"
+        raise NotCertified("", problem, remedy="Use {cap_alerts}, which heeds both.")
     scores = np.sort(np.concatenate([rows.positive, rows.negative]))
     n, risk = scores.size, 1 - confidence
     rank = rank_for(n, 1 - cap, risk / 2)
@@ -317,11 +315,10 @@ def at_prevalence(
         low, high, risk = prevalence, prevalence, 0.0
     missing = [name for name in ("recall", "fpr") if certificate.bound(name) is None]
     if missing:
-        raise NotCertified(
-            "",
-            f"another prevalence needs bounds on recall and fpr; this certificate has none on {' and '.join(missing)}, "
-            f"only on {', '.join(bound.metric for bound in certificate.bounds)}.",
+        problem = (
+            f"another prevalence needs bounds on recall and fpr; this certificate has none on {' and '.join(missing)}"
         )
+        raise NotCertified("", problem)
     confidence = certificate.confidence - risk
     if confidence <= 0:
         raise NotCertified("", f"the risks add up to {1 - confidence:g}: no confidence is left.")

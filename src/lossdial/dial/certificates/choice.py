@@ -89,28 +89,20 @@ class _Task:
     def of(cls, objective: Objective, confidence: float, prevalence: float) -> "_Task":
         metric, all_bounds = objective.unfolded(prevalence)
         if others := [bound.metric.name for bound in all_bounds if not isinstance(bound.metric, CountMetric)]:
-            raise NotCertified(
-                "",
-                f"only metrics at a threshold can be certified; {', '.join(others)} is none. Leave {{confidence}} out.",
-            )
+            problem = f"only metrics at a threshold can be certified; {', '.join(others)} is none"
+            raise NotCertified("", problem, remedy="Leave {confidence} out.")
         bounds: dict[str, MetricBound] = {}
         for bound in all_bounds:  # of two bounds on a metric the stricter
             former = bounds.setdefault(bound.metric.name, bound)
             if former.shortfall(np.float64(bound.value)) == 0:
                 bounds[bound.metric.name] = bound
         if "alert_rate" in bounds and (len(bounds) > 1 or objective.prevalence is not None):
-            raise NotCertified(
-                "",
-                "a cap on alert_rate is certified alone and at the data's own prevalence; bound recall or fpr instead: "
-                "the certificate then says what alert rate follows at any prevalence.",
-            )
+            problem = "a cap on alert_rate is certified alone and at the data's own prevalence"
+            raise NotCertified("", problem, remedy="Bound recall or fpr instead.")
         moving = [name for name in bounds if name not in _AT_ANY_PREVALENCE]
         if moving and objective.prevalence is None:
-            raise NotCertified(
-                "",
-                f"a certified bound on {', '.join(moving)} holds at a stated prevalence only; give "
-                "{prevalence=0.01}, say (that of the data is itself only estimated).",
-            )
+            problem = f"a certified bound on {', '.join(moving)} holds at a stated prevalence only"
+            raise NotCertified("", problem, remedy="Give {prevalence=0.01}, say.")
         anchor = next((name for name in _ANCHORS if name in bounds), "")
         share = prevalence if objective.prevalence is None else objective.prevalence
         return cls(objective, confidence, share, metric, bounds, anchor)
@@ -339,12 +331,9 @@ def _require_other_bounds(certificate: Certificate, task: _Task) -> None:
     for bound in task.bounds.values():
         certified = float(task.value(bound.metric, certificate.recall, certificate.fpr))
         if not bound.met(certified):
-            raise NotCertified(
-                "",
-                f"{bound} does not follow: these rows certify {', '.join(map(str, certificate.bounds))}, hence only "
-                f"{bound.metric.name} {'>=' if bound.metric.greater_is_better else '<='} {certified:.3g}. Relax one of "
-                "the bounds, or bring more rows.",
-            )
+            problem = f"{bound} does not follow: these rows certify {', '.join(map(str, certificate.bounds))}"
+            only = f"hence only {bound._replace(value=round(certified, 4))}"
+            raise NotCertified("", f"{problem}, {only}", remedy="Relax one of the bounds, or bring more rows.")
 
 
 def _by_subgroup(
@@ -389,11 +378,11 @@ def _in_sequence(ordering: CertifyingScores, rows: CertifyingScores, task: _Task
         observed = ", ".join(
             f"{name} {float(task.value(bound.metric, tp / n, fp / m)):.3g}" for name, bound in task.bounds.items()
         )
+        problem = (
+            f"no threshold keeps {task.objective} at confidence {task.confidence:g} on {n} positives and {m} negatives"
+        )
         raise NotCertified(
-            "",
-            f"no threshold keeps {task.objective} at confidence {task.confidence:g} on {n} positives and {m} "
-            f"negatives; where it should most surely, they show {observed}, before any allowance for chance. Relax the "
-            "bound, or bring more rows.",
+            "", f"{problem}; at best they show {observed}", remedy="Relax the bound, or bring more rows."
         )
     rates = at_chosen(rows, threshold, 1 - (1 - _SEQUENCE) * risk)
     alerts = sum(rows.accepted(threshold))

@@ -252,19 +252,11 @@ def certifying_scores(
     labels, values = as_labels(y), np.asarray(score)
     require_both_classes(labels)
     if sample_weight is not None and np.ptp(np.asarray(sample_weight, dtype=np.float64)) > 0:
-        raise NotCertified(
-            "sample_weight",
-            "cannot be certified: the distribution of a weighted count is not known exactly",
-            remedy="Leave the weights out, or give a sample drawn as the new data will be. For another prevalence, ask "
-            "the certificate.",
-        )
+        problem = "cannot be certified: the distribution of a weighted count is not known exactly"
+        remedy = "Leave the weights out, or give a sample drawn as the new data will be."
+        raise NotCertified("sample_weight", problem, remedy=remedy)
     if values.min() == values.max():
-        probability = 1 / (1 + math.exp(-min(max(float(values[0]), -700.0), 700.0)))
-        raise NotCertified(
-            "",
-            f"all {values.size} scores equal {values[0]:g} (as log-odds; a probability of {probability:g}): no "
-            "threshold separates any two rows.",
-        )
+        raise NotCertified("", f"all {values.size} scores equal {values[0]:g}: no threshold separates any two rows")
     digest = digest_of(labels, values)
     if groups is None:
         _warn_of_copies(values[labels], "positives")

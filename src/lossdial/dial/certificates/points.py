@@ -26,7 +26,6 @@ from lossdial.dial.certificates.evidence import (
     CertifyingScores,
     NotCertified,
     are_known,
-    digest_of,
     require_confidence,
     sketches,
 )
@@ -182,17 +181,12 @@ def certify_point(
     if are_known(point.spent, surface.labels, score, rows):
         raise NotCertified(
             "",
-            f"these rows chose point {point.name!r}, or certified it (data {digest_of(surface.labels, score)[:12]}), "
-            "or some of them did: they cannot certify it. Bring rows that took no part, or tune with "
-            "{confidence=0.95}, which sets some aside.",
+            f"these rows chose point {point.name!r}, or certified it, or some of them did: they cannot certify it",
+            remedy="Bring rows that took no part, or tune with {confidence=0.95}, which sets some aside.",
         )
     if not point.chosen_on and point.certificate is None and point.n_positive:
-        raise NotCertified(
-            "",
-            f"point {point.name!r} does not say which rows chose it (a point of a page does not), so no rows are known "
-            "to be fresh. Tune one for the same objective with {confidence=0.95}: it chooses and certifies on "
-            "different rows.",
-        )
+        problem = f"point {point.name!r} does not say which rows chose it, so no rows are known to be fresh"
+        raise NotCertified("", problem, remedy="Tune one for the same objective with {confidence=0.95}.")
     certificate = at_threshold(certifying_rows(surface, column), point.threshold, confidence)
     spent = f"{point.chosen_on} {sketches(surface.labels, score)}".strip()
     return replace(point, certificate=certificate, holding="", chosen_on=spent)

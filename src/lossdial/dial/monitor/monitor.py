@@ -251,12 +251,8 @@ class Monitor:
         """Stop where labels (n,) and scores (n,) are of the rows that chose the point or made its certificate."""
         values = np.asarray(score, dtype=np.float64)
         if are_known(self.made_on, labels, values):
-            raise InputError(
-                "",
-                f"these {values.size} rows, or some of them, chose this point or made its certificate: they are no new "
-                "outcomes",
-                remedy="Show outcomes that came since.",
-            )
+            problem = f"these {values.size} rows, or some of them, chose this point or made its certificate"
+            raise InputError("", problem, remedy="Show outcomes that came since.")
 
     def _with_call(self, labels: BoolArray, values: FloatArray) -> tuple[str, ...]:
         """The calls so far and this one; an error where these outcomes, or some of them, were shown before."""
@@ -266,12 +262,8 @@ class Monitor:
         if any(digest == call.split()[0] for call in self.seen) or any(
             are_known(call.split()[1:], labels, values) for call in self.seen[-_SKETCHED:]
         ):
-            raise InputError(
-                "",
-                f"these {values.size} outcomes, or some of them, have been seen already; shown again, they would count "
-                "twice",
-                remedy="Show those that came since.",
-            )
+            problem = f"these {values.size} outcomes, or some of them, have been seen already"
+            raise InputError("", problem, remedy="Show those that came since.")
         older = tuple(call.split()[0] for call in self.seen[1 - _REMEMBERED : 1 - _SKETCHED])
         return (*older, *self.seen[1 - _SKETCHED :], f"{digest} {sketches(labels, values)}")
 
