@@ -94,7 +94,7 @@ class _Task:
         bounds: dict[str, MetricBound] = {}
         for bound in all_bounds:  # of two bounds on a metric the stricter
             former = bounds.setdefault(bound.metric.name, bound)
-            if former.shortfall(np.float64(bound.value)) == 0:
+            if bound.metric.sign * (bound.value - former.value) > 0:
                 bounds[bound.metric.name] = bound
         if "alert_rate" in bounds and (len(bounds) > 1 or objective.prevalence is not None):
             problem = "a cap on alert_rate is certified alone and at the data's own prevalence"

@@ -110,12 +110,11 @@ def by_subgroup(
 
     def share(of: BoolArray, among: BoolArray, risk: float = 0.05) -> Estimate | None:
         """The share `of` rows `among` rows (n,), with its interval."""
-        n = int(among.sum())
-        weights, groups_here = (None if column is None else column[among] for column in (weight, units))
-        if n == 0 or (weights is not None and not weights.any()):
+        weights = None if weight is None else weight[among]
+        if not among.any() or (weights is not None and not weights.any()):
             return None
         value = float(np.average(of[among], weights=weights))
-        n_effective = effective(weights, groups_here, n)
+        n_effective = effective(weights, None if units is None else units[among], int(among.sum()))
         low, high = (bound(value * n_effective, n_effective, risk / 2) for bound in (lower_share, upper_share))
         return Estimate(value, low, high)
 

@@ -224,9 +224,9 @@ def _net_benefit(axes: Axes, surface: Surface, one: Styled, prevalence: float, c
     own, odds = at_point(surface, one.point), cuts / (1 - cuts)
     predicted = sigmoid(own.probable.score(0).astype(np.float64))
     weight = np.ones(predicted.size) if own.weight is None else own.weight
-    rates = tuple(_above(predicted[side], weight[side], cuts) for side in (own.labels, ~own.labels))
-    benefit = prevalence * rates[0] - (1 - prevalence) * rates[1] * odds
-    drawn = posterior_counts(rates, surface.samples.effective, (prevalence, 1 - prevalence), _DRAWS, 0)
+    tpr, fpr = (_above(predicted[side], weight[side], cuts) for side in (own.labels, ~own.labels))
+    benefit = prevalence * tpr - (1 - prevalence) * fpr * odds
+    drawn = posterior_counts((tpr, fpr), surface.samples.effective, (prevalence, 1 - prevalence), _DRAWS, 0)
     low, high = np.quantile(drawn.tp - drawn.fp * odds[:, None], [0.025, 0.975], axis=1)
     low, high = np.minimum(low, benefit), np.maximum(high, benefit)
     axes.fill_between(cuts, low, high, color=one.colour, alpha=0.15, linewidth=0, zorder=2)
