@@ -84,19 +84,13 @@ def test_what_was_chosen_and_certified_holds(objective, draw):
     assert sum(broken for _, broken in choices(draw, objective, 300, seed=3)) / 300 < 0.1
 
 
-def test_with_one_column_all_rows_certify_and_none_chose():
-    surface = one(np.random.default_rng(0))
+@pytest.mark.parametrize(("draw", "counts"), [(one, (100, 500)), (many, (59, 295))])
+def test_all_rows_certify_one_column_and_some_choose_among_many(draw, counts):
+    surface = draw(np.random.default_rng(0))
     choice = certified_choice(surface, FLOOR, 0.95)
-    assert (choice.index, choice.chosen_on) == (0, "")
-    assert (choice.certificate.n_positive, choice.certificate.n_negative) == (100, 500)
-    assert choice.certificate.data == digest_of(surface.labels, surface.score(0))
-
-
-def test_with_many_columns_some_choose_and_the_others_certify():
-    surface = many(np.random.default_rng(0))
-    choice = certified_choice(surface, FLOOR, 0.95)
-    assert (choice.certificate.n_positive, choice.certificate.n_negative) == (59, 295)
-    assert choice.chosen_on != choice.certificate.data
+    assert (choice.certificate.n_positive, choice.certificate.n_negative) == counts
+    used = choice.certifying
+    assert choice.certificate.data == digest_of(surface.labels[used], surface.score(choice.index)[used])
     assert certified_choice(surface, FLOOR, 0.95) == choice
 
 
