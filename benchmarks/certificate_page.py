@@ -291,17 +291,17 @@ spread over its default grid of a hundred thresholds, with its default correctio
 sequence of tests. *Ahead* is the mean precision of tune less MAPIE's, over the draws that both answer. tune certifies a
 cap on FPR besides the floor, which MAPIE does not.
 """.splitlines()
-PROMISED = """## What a promise costs
-The mean true figure that a certified choice leaves, and that tuning without a confidence leaves, which breaks its floor
-in every other draw. Normals 2.5 apart, five negatives for each positive; λ share a score and have noise of their own
-(0.3: they miss the same positives; 2: they do not), none truly better than another. *Before*: half of the positives
+PROMISED = """## What a certificate costs
+The mean true figure of a certified choice, and of one without a confidence, which breaks its floor in every other draw.
+Scores are normal, 2.5 apart, with five negatives for each positive. λ share a score and have noise of their own (0.3:
+they miss the same positives; 2: they do not), and none is truly better than another. *Before*: half of the positives
 choose λ, half of the risk goes to FPR, and figures are bounded by bands (version of November 2026, the same draws):
 `PYTHONPATH=that/src python benchmarks/certificates.py --before`.
 """.splitlines()
-PARTS = """## Parts, and several promises
-`tune(by=...)` where a patient has nine bad rows in one part and a good one in the other: the floor over all and in
-each. The 95 % interval of a part's recall where groups are near-copies. Five floors certified on the same rows: *each
-by itself* is no joint promise, and `jointly=5` is one.
+PARTS = """## Subgroups, and several certificates
+`tune(by=...)` where a patient has nine bad rows in one subgroup and a good one in the other: the floor over all, and
+in each subgroup. The 95 % interval of a subgroup's recall where groups are near-copies. Five floors certified on the
+same rows: *each by itself* they need not hold together, and with `jointly=5` they do.
 """.splitlines()
 SHIFT = """## Adapt, or refuse
 100 known positives, 1,000 known negatives and 1,000 new scores, normals 2 apart. The share of positives may become
@@ -310,7 +310,7 @@ again goes wrong together. Or all scores move or spread, in standard deviations,
 """.splitlines()
 SHARES = """## A share without labels
 `estimate_prevalence`: how often its 95 % interval misses the true share of positives among new rows, how often `adapt`
-would decline such a pure prior shift, and how often the precision breaks that `point.at(estimate)` promises where a
+would decline such a pure prior shift, and how often the precision breaks that `point.at(estimate)` states where a
 floor on recall of 0.8 was certified. 200 known positives, 2,000 known negatives and 2,000 new rows; or 100 ill and 600
 healthy patients, a tenth of new patients ill, with `groups` and `groups_new`: the share is one of rows, .1 or .265.
 """.splitlines()
@@ -323,7 +323,7 @@ COUNTED = """## Counted, or computed
 least there is, of the threshold at which the cost counted on the rows is least, which is what `adapt` gives, and of the
 calibrated probability 1/501.
 """.splitlines()
-MONITOR = """## Watching a floor of 0.95
+MONITOR = """## Monitoring a floor of 0.95
 """.splitlines()
 SPOKEN = """
 In how many streams of a hundred `monitor` has spoken within so many outcomes of a change, and MAPIE's

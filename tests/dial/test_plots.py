@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from lossdial.base.errors import InputError
 from lossdial.dial import Dial
 from lossdial.dial.choice.envelope import adapt, envelope
 from lossdial.dial.choice.objective import Objective
@@ -95,22 +96,33 @@ def test_heat_map_shows_every_value(surface, points):
     values = surface.metric("auc").reshape(2, 3).T  # rows tau, columns gamma
     np.testing.assert_allclose(axes.collections[0].get_array().reshape(3, 2), values)
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("gamma", "tau")
-    assert {"balance", "screening"} <= set(lines(axes))
+    for point in points:
+        np.testing.assert_allclose(marked(axes, point.name), list(point.lam.values()))
 
 
-def test_heat_map_of_other_shapes_of_lam(surface, points):
+def test_pictures_of_other_shapes_of_lam(surface, points):
     scores = surface.scores
-    line = Surface(surface.y, scores[:, :3], LAMS[:3])
+    line, one, nameless, scattered, three, many = (
+        Surface(surface.y, columns, lams)
+        for columns, lams in (
+            (scores[:, :3], LAMS[:3]),
+            (scores[:, :1], LAMS[:1]),
+            (scores[:, :1], [{}]),
+            (scores[:, :5], LAMS[:5]),
+            (np.repeat(scores, 2, axis=1), [{"phi": p, **lam} for lam in LAMS for p in (0.0, 2.0)]),
+            (np.repeat(scores, 15, axis=1), [{"tau": float(k)} for k in range(90)]),
+        )
+    )
     assert render(heat_map_figure(line, "brier")).get_xlabel() == "tau"
-    one = Surface(surface.y, scores[:, :1], LAMS[:1])
-    render(heat_map_figure(one, "auc"))
-    nameless = Surface(surface.y, scores[:, :1], [{}])
-    render(heat_map_figure(nameless, "auc"))
-    render(precision_recall_figure(nameless))
-    scattered = Surface(surface.y, scores[:, :5], LAMS[:5])
+    for surface_of_one in (one, nameless):
+        render(heat_map_figure(surface_of_one, "auc"))
+        render(precision_recall_figure(surface_of_one))
     assert "more is better" in render(heat_map_figure(scattered, "max_f1", points[:1])).get_title(loc="left")
-    three = Surface(surface.y, np.repeat(scores, 2, axis=1), [{"phi": p, **lam} for lam in LAMS for p in (0.0, 2.0)])
-    assert render(heat_map_figure(three, "recall", threshold=0.5)).get_xlabel().startswith("gamma (phi = ")
+    assert render(heat_map_figure(three, "f1")).get_xlabel().startswith("gamma (phi = ")
+    assert "60 of 90 λ" in lines(render(precision_recall_figure(many)))
+    render(roc_figure(many))
+    with pytest.raises(InputError, match="point 'balance'"):
+        roc_figure(many, points)
 
 
 def test_reliability_of_calibrated_points_is_near_the_diagonal(surface, points):
@@ -123,31 +135,17 @@ def test_reliability_of_calibrated_points_is_near_the_diagonal(surface, points):
 
 
 def test_decision_curve_is_net_benefit_of_the_calibrated_probabilities(surface, points):
-    probabilities = np.array([0.05, 0.2, 0.5])
-    axes = render(decision_curve_figure(surface, points, probabilities))
-    for point in points:
+    axes = render(decision_curve_figure(surface, points))
+    (band,) = [c.get_paths()[0].vertices for c in axes.collections if c.get_paths() and c.get_alpha() == 0.15]
+    for point in points:  # both state the same probabilities
         margin = point.margin(surface.score(LAMS.index(point.lam)))
-        expected = [net_benefit(p)(surface.y, margin) for p in probabilities]
         drawn = next(data for label, data in lines(axes).items() if point.name in label.split(", "))
-        np.testing.assert_allclose(drawn[:, 1], expected)
-    everyone = lines(axes)["act on everyone"][:, 1]
-    odds = probabilities / (1 - probabilities)
-    np.testing.assert_allclose(everyone, surface.prevalence - (1 - surface.prevalence) * odds)
-    with pytest.raises(ValueError, match="probabilities must lie"):
-        decision_curve_figure(surface, points, np.array([0.0, 0.5]))
-
-
-def test_pictures_without_points_and_of_many_lam(surface):
-    many = Surface(surface.y, np.repeat(surface.scores, 15, axis=1), [{"tau": float(k)} for k in range(90)])
-    labels = set(lines(render(precision_recall_figure(many))))
-    assert "60 of 90 λ" in labels
-    render(roc_figure(many))
-
-
-def test_a_point_off_the_surface_is_named(surface):
-    point = OperatingPoint("elsewhere", {"gamma": 0.7, "tau": 9.0}, 0.0, "", {}, 1, 1)
-    with pytest.raises(ValueError, match="point 'elsewhere'"):
-        roc_figure(surface, [point])
+        for p, benefit in drawn[20::40]:
+            assert benefit == pytest.approx(net_benefit(p)(surface.y, margin))
+            ends = band[np.isclose(band[:, 0], p), 1]
+            assert ends.min() <= benefit <= ends.max() < ends.min() + 0.1
+    p, everyone = lines(axes)["act on everyone"].T
+    np.testing.assert_allclose(everyone, surface.prevalence - (1 - surface.prevalence) * p / (1 - p))
 
 
 def test_heat_map_greys_what_the_samples_cannot_tell_from_the_best():
@@ -171,9 +169,9 @@ def test_a_figure_at_no_threshold_is_its_best_over_thresholds_and_says_so(surfac
     axes = render(heat_map_figure(surface, "f1"))
     np.testing.assert_allclose(axes.collections[0].get_array().reshape(3, 2), surface.metric("max_f1").reshape(2, 3).T)
     assert axes.get_title(loc="left").startswith("F1 (best over thresholds) over λ")
-    assert render(heat_map_figure(surface, "f1", threshold=0.5)).get_title(loc="left").startswith("F1 at margin 0.5")
-    with pytest.raises(ValueError, match="every λ is perfect"):
+    with pytest.raises(InputError) as raised:
         heat_map_figure(surface, "recall")
+    assert raised.value.argument == "metric"
 
 
 def test_a_heat_map_of_probabilities_is_after_calibration(surface):
@@ -181,8 +179,6 @@ def test_a_heat_map_of_probabilities_is_after_calibration(surface):
     assert axes.get_title(loc="left").startswith("Brier score after calibration")
     drawn = axes.collections[0].get_array().reshape(3, 2)
     assert (drawn < surface.metric("brier").reshape(2, 3).T + 1e-9).all()
-    raw = render(heat_map_figure(surface, "brier", calibration=None)).collections[0].get_array().reshape(3, 2)
-    np.testing.assert_allclose(raw, surface.metric("brier").reshape(2, 3).T, rtol=1e-6)
 
 
 def test_adapted_points_stand_at_their_own_prevalence(surface, points):
@@ -192,19 +188,17 @@ def test_adapted_points_stand_at_their_own_prevalence(surface, points):
     axes = render(precision_recall_figure(surface, [*points, clinic]))
     np.testing.assert_allclose(marked(axes, "clinic"), [tpr, 0.01 * tpr / (0.01 * tpr + 0.99 * fpr)])
     assert any(label.startswith("clinic") and label.endswith("at prevalence 1 %") for label in lines(axes))
-    figure = decision_curve_figure(surface, [*points, clinic], np.array([0.005, 0.01]))
+    figure = decision_curve_figure(surface, [*points, clinic])
     render(figure)
-    here, there = figure.axes
-    assert there.get_title(loc="left") == "Decision curve, at prevalence 1 %"
-    assert "clinic" not in lines(here)
-    odds = np.array([0.005, 0.01]) / np.array([0.995, 0.99])
-    np.testing.assert_allclose(lines(there)["act on everyone"][:, 1], 0.01 - 0.99 * odds)
+    own, moved = figure.axes
+    assert moved.get_title(loc="left") == "Decision curve, at prevalence 1 %"
+    assert "clinic" not in lines(own)
     probability = clinic.probability(score)
-    benefit = [
-        0.01 * (probability[surface.labels] > p).mean() - 0.99 * (probability[~surface.labels] > p).mean() * p / (1 - p)
-        for p in (0.005, 0.01)
-    ]
-    np.testing.assert_allclose(lines(there)["clinic"][:, 1], benefit)
+    for p, benefit in lines(moved)["clinic"][20::40]:
+        rates = (probability[surface.labels] > p).mean(), (probability[~surface.labels] > p).mean()
+        assert benefit == pytest.approx(0.01 * rates[0] - 0.99 * rates[1] * p / (1 - p))
+    p, everyone = lines(moved)["act on everyone"].T
+    np.testing.assert_allclose(everyone, 0.01 - 0.99 * p / (1 - p))
     bars = reliability_figure(surface, [clinic]).axes[0].containers[0]
     x, y = bars.lines[0].get_xydata().T
     assert y.max() < 0.3
@@ -212,15 +206,14 @@ def test_adapted_points_stand_at_their_own_prevalence(surface, points):
 
 
 def test_coinciding_points_are_told_apart(surface, points):
-    twin = dataclasses.replace(points[0], name="twin")
-    figure = precision_recall_figure(surface, [points[0], twin])
-    axes = render(figure)
-    marks = [line for line in axes.get_lines() if line.get_label().startswith(("balance:", "twin:"))]
-    seen = [line.get_transform().transform(line.get_xydata())[0] for line in marks]
-    assert abs(seen[0][0] - seen[1][0]) > 15  # pixels
-    np.testing.assert_allclose(marks[0].get_xydata(), marks[1].get_xydata())
-    assert "balance, twin" in lines(render(decision_curve_figure(surface, [points[0], twin])))
-    labels = [bars.get_label() for bars in render(reliability_figure(surface, [points[0], twin])).containers]
+    twins = [points[0], dataclasses.replace(points[0], name="twin")]
+    for axes in (render(precision_recall_figure(surface, twins)), render(heat_map_figure(surface, "auc", twins))):
+        marks = [line for line in axes.get_lines() if line.get_label().startswith(("balance:", "twin:"))]
+        seen = [line.get_transform().transform(line.get_xydata())[0] for line in marks]
+        assert abs(seen[0][0] - seen[1][0]) > 15  # pixels
+        np.testing.assert_allclose(marks[0].get_xydata(), marks[1].get_xydata())
+    assert "balance, twin" in lines(render(decision_curve_figure(surface, twins)))
+    labels = [bars.get_label() for bars in render(reliability_figure(surface, twins)).containers]
     assert labels == ["balance, twin"]
 
 
@@ -258,24 +251,6 @@ def test_the_band_of_the_reliability_curve_covers_all_bins_at_once():
                 left += 1
                 break
     assert left <= 12
-
-
-def test_the_decision_curve_has_an_interval_around_its_line():
-    rng = np.random.default_rng(0)
-    y = np.repeat([1, 0], [60, 600])
-    dial = Dial(y, rng.standard_normal(y.size) + 2 * y)
-    point = dial.tune(maximize="f1")
-    cuts = np.array([0.05, 0.2])
-    axes = decision_curve_figure(dial.surface, [point], cuts).axes[0]
-    (band,) = [c for c in axes.collections if c.get_paths() and c.get_alpha() == 0.15]
-    vertices = band.get_paths()[0].vertices
-    predicted = point.probability(dial.scores[:, 0])
-    for cut in cuts:
-        tpr, fpr = np.mean(predicted[y == 1] > cut), np.mean(predicted[y == 0] > cut)
-        benefit = (60 * tpr - 600 * fpr * cut / (1 - cut)) / 660
-        ends = vertices[np.isclose(vertices[:, 0], cut), 1]
-        assert ends.min() < benefit < ends.max()
-        assert ends.max() - ends.min() < 0.06
 
 
 def test_the_reliability_plot_uses_its_space():

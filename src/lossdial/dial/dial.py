@@ -9,16 +9,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lossdial.base.errors import InputError, closest, warn
-from lossdial.dial.certificates.alerts import alert_rate_of, capped_point
+from lossdial.dial.certificates.alerts import alert_rate_of
 from lossdial.dial.certificates.evidence import require_fresh, sketch_of_rows
 from lossdial.dial.certificates.points import (
     adapted_point,
+    capped_point,
     certified_point,
     certify_point,
+    refer,
     sample_size_on,
     with_chances,
 )
-from lossdial.dial.certificates.referral import refer
 from lossdial.dial.certificates.sample_size import SampleSize
 from lossdial.dial.certificates.subgroups import Subgroups, by_subgroup
 from lossdial.dial.checks import FloatArray, require_finite, statable
@@ -354,7 +355,6 @@ class Dial:
         per_day: float | None = None,
         volume: float | ArrayLike | None = None,
         confidence: float = 0.95,
-        quantile: float = 0.95,
         groups_new: ArrayLike | None = None,
         point: str | OperatingPoint = "default",
         name: str = "budget",
@@ -373,8 +373,6 @@ class Dial:
             each of some days.
         confidence : float
             The probability with which the cap holds.
-        quantile : float
-            The certificate states the alerts of a busy day, which this share of days does not exceed.
         groups_new : array-like of shape (k,), optional
             Which of the cases belong together.
         point : str or OperatingPoint
@@ -407,7 +405,7 @@ class Dial:
         elif score_new is None:
             require_fresh(self.spent)
         cap, surface = alert_rate_of(rate, per_day, volume), self._surface_at(chosen)
-        capped = capped_point(surface, chosen, score_new, groups_new, cap, volume, confidence, quantile, name)
+        capped = capped_point(surface, chosen, score_new, groups_new, cap, volume, confidence, name)
         self._points[name] = capped
         return capped
 
@@ -554,7 +552,7 @@ class Dial:
     def by_subgroup(self, by: ArrayLike, point: str | OperatingPoint = "default") -> Subgroups:
         """Recall, FPR and precision of a point in each subgroup that `by` (n,) names, and the gaps between them."""
         chosen = self._point(point)
-        return by_subgroup(self.y, self._score(chosen), chosen.threshold, by, self.groups)
+        return by_subgroup(self.y, self._score(chosen), chosen.threshold, by, self.groups, self.sample_weight)
 
     def case_costs(self, cost_fn: ArrayLike, cost_fp: ArrayLike, point: str | OperatingPoint = "default") -> CaseCosts:
         """What a threshold for each case saves at a point's λ; each cost is one number or has shape (n,)."""

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lossdial.base.codec import encode_float
-from lossdial.dial.certificates.referral import referral_figures
+from lossdial.dial.certificates.points import referral_figures
 from lossdial.dial.checks import statable
 from lossdial.dial.choice.selection import at_point, figures_of
 from lossdial.dial.metrics.metric import Metric, MetricBound

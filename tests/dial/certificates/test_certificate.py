@@ -1,15 +1,15 @@
-import json
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from lossdial.base.errors import InputError
 from lossdial.dial.certificates.bounds import rank_for
 from lossdial.dial.certificates.certificate import (
     Bound,
     Certificate,
+    at_alert_rate,
     at_chosen,
     at_fpr,
     at_prevalence,
@@ -80,10 +80,10 @@ def test_a_threshold_chosen_on_the_very_rows_needs_the_bands(draw):
     assert broken_share(draw, greedy, trials=300)[2] < 0.1
 
 
-def test_recall_alone_spends_the_whole_risk():
+def test_the_floor_breaks_exactly_as_often_as_its_risk_says():
     # The order statistic fails with exactly P(Bin(n, 1 - floor) <= k - 1) where nothing is tied.
-    spent = at_recall(smooth(np.random.default_rng(0))[0], 0.9, 0.95, cap=False)[1].bounds[0].risk
-    seen = broken_share(smooth, lambda rows: at_recall(rows, 0.9, 0.95, cap=False), trials=2000)[0]
+    spent = at_recall(smooth(np.random.default_rng(0))[0], 0.9, 0.95)[1].bounds[0].risk
+    seen = broken_share(smooth, lambda rows: at_recall(rows, 0.9, 0.95), trials=2000)[0]
     assert seen == pytest.approx(spent, abs=4 * np.sqrt(spent / 2000))
 
 
@@ -103,22 +103,12 @@ def test_the_threshold_sits_one_float_below_the_order_statistic(kind):
 def test_ties_fall_on_the_safe_side():
     y = np.repeat([1, 0], [60, 60])
     score = np.repeat([1.0, 0.0, 1.0, 0.0], [59, 1, 30, 30])
-    threshold, certificate = at_recall(certifying_scores(y, score), 0.9, 0.95, cap=False)
+    threshold, certificate = at_recall(certifying_scores(y, score), 0.9, 0.95)
     assert 0 < threshold < 1
     assert certificate.bounds[0].hits == 59
     cap, certificate = at_fpr(certifying_scores(y, score), 0.4, 0.95)
     assert cap == 1.0
     assert certificate.bounds[0].hits == 0
-
-
-@given(st.integers(0, 10**6))
-@settings(max_examples=20, deadline=None)
-def test_json_gives_the_same_certificate(seed):
-    y, score = binormal(np.random.default_rng(seed))
-    _, certificate = at_recall(certifying_scores(y, score), 0.9, 0.95)
-    assert Certificate.from_json(json.loads(json.dumps(certificate.to_json()))) == certificate
-    assert "recall >= 0.9" in str(certificate)
-    assert "120 positives and 400 negatives" in str(certificate)
 
 
 def test_between_59_and_72_positives_the_cap_gets_what_recall_leaves():
@@ -129,26 +119,38 @@ def test_between_59_and_72_positives_the_cap_gets_what_recall_leaves():
         assert sum(bound.risk for bound in certificate.bounds) == pytest.approx(0.05)
         assert certificate.fpr < 1
     y, score = binormal(rng, n_positive=58)
-    with pytest.raises(NotCertified, match=r"you have 58 .* takes 59 .*recall >= 0\.949 can be certified now"):
+    with pytest.raises(NotCertified, match=r"58 .* 59 .*recall >= 0\.949 can be certified now"):
         at_recall(certifying_scores(y, score), 0.95, 0.95)
 
 
-@pytest.mark.parametrize("confidence", [0.0, 1.0, 95, -1])
-def test_confidence_is_a_share(confidence):
-    rows, _ = smooth(np.random.default_rng(0))
-    for certify in (at_recall, at_fpr, at_threshold, rate_bands):
-        with pytest.raises(ValueError, match="confidence must lie strictly between 0 and 1"):
-            certify(rows, 0.5, confidence)
+@pytest.mark.parametrize(
+    ("certify", "argument"),
+    [
+        (lambda rows: at_threshold(rows, 0.5, 95), "confidence"),
+        (lambda rows: rate_bands(rows, 0.5, 1.0), "confidence"),
+        (lambda rows: at_recall(rows, 1.0, 0.95), "recall"),
+        (lambda rows: at_fpr(rows, 0.0, 0.95), "fpr"),
+        (lambda rows: at_fpr(rows, 0.001, 0.95), ""),  # takes 2,995 negatives
+        (lambda rows: at_prevalence(certificate(), 1.5), "prevalence"),  # noqa: ARG005
+        (lambda rows: at_prevalence(certificate(), 0.1, cost_fn=1), "cost_fn"),  # noqa: ARG005
+    ],
+)
+def test_what_cannot_be_certified_is_named(certify, argument):
+    with pytest.raises(InputError) as raised:
+        certify(smooth(np.random.default_rng(0))[0])
+    assert raised.value.argument == argument
 
 
-def test_a_floor_of_one_and_a_cap_of_none_are_refused():
+@pytest.mark.parametrize(("certify", "level"), [(at_recall, 0.9), (at_fpr, 0.3), (at_alert_rate, 0.4)])
+def test_a_threshold_of_other_rows_is_kept_where_it_is_safer(certify, level):
     rows, _ = smooth(np.random.default_rng(0))
-    with pytest.raises(ValueError, match="No finite sample certifies a share of 1"):
-        at_recall(rows, 1.0, 0.95)
-    with pytest.raises(ValueError, match="fpr must lie strictly"):
-        at_fpr(rows, 0.0, 0.95)
-    with pytest.raises(NotCertified, match=r"400 certifying negatives; fpr <= 0\.001 .* takes 2995"):
-        at_fpr(rows, 0.001, 0.95)
+    own, _ = certify(rows, level, 0.95)
+    side = -1 if certify is at_recall else 1
+    safer, bounds = own + 0.2 * side, certify(rows, level, 0.95, own + 0.2 * side)[1].bounds
+    assert certify(rows, level, 0.95, safer)[0] == safer
+    assert certify(rows, level, 0.95, own - 0.2 * side)[0] == own
+    counts = dict(zip(("recall", "fpr"), rows.accepted(safer), strict=True))
+    assert all(bound.hits == counts.get(bound.metric, sum(counts.values())) for bound in bounds)
 
 
 share = st.floats(0.001, 0.999)
@@ -176,8 +178,6 @@ def test_closed_form_at_two_in_a_thousand():
     elsewhere = at_prevalence(certificate(), 0.002)
     assert elsewhere.precision == pytest.approx(0.0018 / (0.0018 + 0.0998))
     assert elsewhere.npv == pytest.approx(0.8982 / (0.8982 + 0.0002))
-    assert "precision >= 0.01772" in str(elsewhere)
-    assert "cost" not in str(elsewhere)
 
 
 def test_an_estimated_prevalence_adds_its_risk_and_takes_the_bad_end():
@@ -187,19 +187,11 @@ def test_an_estimated_prevalence_adds_its_risk_and_takes_the_bad_end():
     assert elsewhere.npv == npv_at(0.9, 0.1, 0.04)
 
 
-def test_the_ends_are_legal():
-    assert precision_at(0.0, 0.0, 0.5) == 0
-    assert npv_at(1.0, 1.0, 0.5) == 0
-
-
 def test_what_does_not_travel_is_refused():
     alone = Certificate(certificate().bounds[:1], 0.95, 100, 1000, "0" * 64)
-    with pytest.raises(NotCertified, match=r"fpr; this certificate has none on fpr, only on recall\.$"):
+    with pytest.raises(NotCertified, match="this certificate has none on fpr"):
         at_prevalence(alone, 0.1)
-    with pytest.raises(ValueError, match="prevalence must lie strictly"):
-        at_prevalence(certificate(), 1.5)
-    with pytest.raises(ValueError, match="Give both"):
-        at_prevalence(certificate(), 0.1, cost_fn=1)
     with pytest.raises(NotCertified, match="no confidence is left"):
         at_prevalence(Certificate(certificate().bounds, 0.04, 1, 1, ""), Estimate(0.1, 0.05, 0.2))
     assert np.isfinite(at_prevalence(certificate(), 1e-9).npv)
+    assert precision_at(0.0, 0.0, 0.5) == npv_at(1.0, 1.0, 0.5) == 0

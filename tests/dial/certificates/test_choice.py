@@ -7,6 +7,7 @@ from lossdial.dial.certificates.certificate import npv_at, precision_at
 from lossdial.dial.certificates.choice import certified_choice, choosing_and_certifying
 from lossdial.dial.certificates.evidence import NotCertified, digest_of, sketches
 
+RNG = np.random.default_rng(0)
 FLOOR = Objective(maximize="precision", subject_to={"recall": 0.95})
 
 
@@ -22,15 +23,46 @@ def many(rng, m=21, n_positive=100, n_negative=500, distance=2.0, noise=1.0):
     return Surface(y, scores, [{"tau": float(k)} for k in range(m)])
 
 
-def broken(draw, objective, spread, trials):
-    count = 0
+def tied(rng):
+    """Twenty-one λ with seven levels each, that differ in which positives they miss."""
+    surface = many(rng, noise=2.0)
+    return Surface(surface.y, np.round(surface.scores / 2), surface.lams)
+
+
+def few(rng):
+    return many(rng, m=12, n_positive=40, noise=2.0)
+
+
+SPREAD = {one: 1.0, many: np.sqrt(2), tied: np.sqrt(5), few: np.sqrt(5)}
+
+
+def truth(threshold, prevalence, spread):
+    """The true figures at a threshold of normal scores."""
+    recall, fpr = norm.sf((threshold - 2) / spread), norm.sf(threshold / spread)
+    precision = precision_at(recall, fpr, prevalence)
+    return {
+        "recall": recall,
+        "fpr": fpr,
+        "precision": precision,
+        "npv": npv_at(recall, fpr, prevalence),
+        "f1": 2 * precision * recall / max(precision + recall, 1e-12),
+        "alert_rate": prevalence * recall + (1 - prevalence) * fpr,
+    }
+
+
+def choices(draw, objective, trials, seed):
+    """What is chosen in so many draws, and whether any bound is broken; draws that are refused are left out."""
     for trial in range(trials):
-        found = certified_choice(draw(np.random.default_rng([3, trial])), objective, 0.95, seed=trial)
-        recall, fpr = norm.sf((found.threshold - 2) / spread), norm.sf(found.threshold / spread)
-        count += recall < found.certificate.recall or fpr > found.certificate.fpr
-        cap = found.certificate.bound("alert_rate")
-        count += cap is not None and (100 * recall + 500 * fpr) / 600 > cap
-    return count / trials
+        surface = draw(np.random.default_rng([seed, trial]))
+        try:
+            choice = certified_choice(surface, objective, 0.95, seed=trial)
+        except NotCertified:
+            continue
+        # Of rounded scores the level k is what lies between 2k - 1 and 2k + 1.
+        cut = 2 * np.ceil(choice.threshold) - 1 if draw is tied else choice.threshold
+        share = surface.prevalence if objective.prevalence is None else objective.prevalence
+        figures = truth(cut, share, SPREAD[draw])
+        yield choice, any(not bound.holds(figures[bound.metric]) for bound in choice.certificate.bounds)
 
 
 # 300 draws break with probability 0.05 at most; 0.05 + 4 standard deviations is 0.1: one failure in 30,000.
@@ -47,36 +79,19 @@ def broken(draw, objective, spread, trials):
     ],
     ids=str,
 )
-@pytest.mark.parametrize(("draw", "spread"), [(one, 1.0), (many, np.sqrt(2))])
-def test_what_was_chosen_and_certified_holds(objective, draw, spread):
-    assert broken(draw, objective, spread, trials=300) < 0.1
+@pytest.mark.parametrize("draw", [one, many])
+def test_what_was_chosen_and_certified_holds(objective, draw):
+    assert sum(broken for _, broken in choices(draw, objective, 300, seed=3)) / 300 < 0.1
 
 
-def test_without_a_certificate_the_floor_is_broken_most_of_the_time():
-    # The reason for all this; measured 0.65 to 0.75 here.
-    from lossdial.dial.choice.selection import select
-
-    count = 0
-    for trial in range(200):
-        found = select(many(np.random.default_rng([3, trial])), FLOOR)
-        count += norm.sf((found.threshold - 2) / np.sqrt(2)) < 0.95
-    assert count / 200 > 0.5
-
-
-def test_with_one_column_all_rows_certify_and_none_chose():
-    surface = one(np.random.default_rng(0))
-    found = certified_choice(surface, FLOOR, 0.95)
-    assert (found.index, found.chosen_on) == (0, "")
-    assert (found.certificate.n_positive, found.certificate.n_negative) == (100, 500)
-    assert found.certificate.data == digest_of(surface.labels, surface.score(0))
-
-
-def test_with_many_columns_some_choose_and_the_others_certify():
-    surface = many(np.random.default_rng(0))
-    found = certified_choice(surface, FLOOR, 0.95)
-    assert (found.certificate.n_positive, found.certificate.n_negative) == (59, 295)
-    assert found.chosen_on != found.certificate.data
-    assert certified_choice(surface, FLOOR, 0.95) == found
+@pytest.mark.parametrize(("draw", "counts"), [(one, (100, 500)), (many, (59, 295))])
+def test_all_rows_certify_one_column_and_some_choose_among_many(draw, counts):
+    surface = draw(np.random.default_rng(0))
+    choice = certified_choice(surface, FLOOR, 0.95)
+    assert (choice.certificate.n_positive, choice.certificate.n_negative) == counts
+    used = choice.certifying
+    assert choice.certificate.data == digest_of(surface.labels[used], surface.score(choice.index)[used])
+    assert certified_choice(surface, FLOOR, 0.95) == choice
 
 
 def test_the_better_column_is_found():
@@ -95,43 +110,23 @@ def test_groups_stay_whole():
     assert choosing.size + certifying.size == labels.size
     score = np.random.default_rng(0).standard_normal(180) + 2 * labels
     surface = Surface(labels, score[:, None], ({},), None, groups)
-    found = certified_choice(surface, Objective(maximize="precision", subject_to={"recall": 0.9}), 0.95)
-    assert found.certificate.unit == "group"
-    assert found.certificate.n_positive == 60
+    choice = certified_choice(surface, Objective(maximize="precision", subject_to={"recall": 0.9}), 0.95)
+    assert choice.certificate.unit == "group"
+    assert choice.certificate.n_positive == 60
 
 
 @pytest.mark.parametrize(
     ("surface", "objective", "message"),
     [
-        (one(np.random.default_rng(0), 31), FLOOR, "you have 31 certifying positives.* takes 59 .* 0.907 can be"),
-        (many(np.random.default_rng(0), n_positive=60), FLOOR, "you have 50 .*besides 10 to choose on"),
-        (many(np.random.default_rng(0), n_positive=15), Objective(maximize="f1"), "10 positives each at least; got 15"),
-        (
-            one(np.random.default_rng(0)),
-            Objective(maximize="precision", subject_to={"recall": 0.95, "fpr": 0.1}),
-            r"fpr <= 0.1 does not follow: these rows certify recall >= 0.95 \(\d+ of \d+\), fpr <= .*, hence only fpr",
-        ),
-        (
-            one(np.random.default_rng(0)),
-            Objective(maximize="recall", subject_to={"precision": 0.99}, prevalence=0.01),
-            "no threshold keeps .* precision >= 0",
-        ),
-        (
-            one(np.random.default_rng(0)),
-            Objective(maximize="recall", subject_to={"precision": 0.5}),
-            "at a stated prevalence only",
-        ),
-        (one(np.random.default_rng(0)), Objective(maximize="f1", subject_to={"auc": 0.5}), "auc is none"),
-        (
-            one(np.random.default_rng(0)),
-            Objective(maximize="recall", subject_to={"alert_rate": 0.2, "recall": 0.5}),
-            "alert_rate is certified alone",
-        ),
-        (
-            one(np.random.default_rng(0)),
-            Objective(maximize="recall", subject_to={"alert_rate": 0.001}),
-            "you have 600 rows; alert_rate <= 0.001 takes 3688",
-        ),
+        (one(RNG, 31), FLOOR, "31 .* 59 .* 0.907 can be"),
+        (many(RNG, n_positive=60), FLOOR, "50 .*besides 10 to choose on"),
+        (many(RNG, n_positive=15), Objective(maximize="f1"), "got 15"),
+        (one(RNG), Objective(maximize="precision", subject_to={"recall": 0.95, "fpr": 0.1}), "^fpr <= 0.1 does not"),
+        (one(RNG), Objective(maximize="recall", subject_to={"precision": 0.99}, prevalence=0.01), "no threshold keeps"),
+        (one(RNG), Objective(maximize="recall", subject_to={"precision": 0.5}), "at a stated prevalence only"),
+        (one(RNG), Objective(maximize="f1", subject_to={"auc": 0.5}), "auc is none"),
+        (one(RNG), Objective(maximize="recall", subject_to={"alert_rate": 0.2, "recall": 0.5}), "certified alone"),
+        (one(RNG), Objective(maximize="recall", subject_to={"alert_rate": 0.001}), "600 rows; .* 3688"),
     ],
 )
 def test_refusals_say_why_and_what_can_be_had(surface, objective, message):
@@ -139,26 +134,18 @@ def test_refusals_say_why_and_what_can_be_had(surface, objective, message):
         certified_choice(surface, objective, 0.95)
 
 
-def test_weights_are_refused():
-    surface = one(np.random.default_rng(0))
-    weighted = Surface(surface.y, surface.scores, surface.lams, np.arange(600) + 1.0)
-    with pytest.raises(NotCertified, match="sample_weight cannot be certified"):
-        certified_choice(weighted, FLOOR, 0.95)
+@pytest.mark.parametrize(("maximize", "floor"), [("precision_at_recall@0.8", 0.9), ("precision_at_recall@0.9", 0.8)])
+def test_of_two_floors_on_recall_the_stricter_is_certified(maximize, floor):
+    surface = one(np.random.default_rng(0), 200)
+    choice = certified_choice(surface, Objective(maximize=maximize, subject_to={"recall": floor}), 0.95)
+    assert choice.certificate.recall == 0.9
 
 
-def test_confidence_is_checked_first():
-    with pytest.raises(ValueError, match="confidence must lie"):
-        certified_choice(one(np.random.default_rng(0)), FLOOR, 95)
-
-
-def tied(rng):
-    """Twenty-one λ with seven levels each, that differ in which positives they miss."""
-    surface = many(rng, noise=2.0)
-    return Surface(surface.y, np.round(surface.scores / 2), surface.lams)
-
-
-def few(rng):
-    return many(rng, m=12, n_positive=40, noise=2.0)
+def test_the_sequence_goes_on_to_the_best_at_the_prevalence_of_the_data():
+    # Where positives are rare, accuracy is best at a high threshold; at a prevalence of one half it is at a low one.
+    surface = one(np.random.default_rng(0), 100, 5000)
+    choice = certified_choice(surface, Objective(maximize="accuracy", subject_to={"balanced_accuracy": 0.7}), 0.95)
+    assert choice.threshold > 1.5
 
 
 SEQUENCES = [
@@ -172,24 +159,10 @@ SEQUENCES = [
 @pytest.mark.parametrize("draw", [one, many, few])
 @pytest.mark.parametrize("objective", SEQUENCES, ids=str)
 def test_a_figure_that_is_tested_in_sequence_holds(objective, draw):
-    spread, count = {one: 1.0, many: np.sqrt(2), few: np.sqrt(5)}[draw], 0
-    for trial in range(100):
-        try:
-            found = certified_choice(draw(np.random.default_rng([4, trial])), objective, 0.95, seed=trial)
-        except NotCertified:
-            continue
-        recall, fpr = norm.sf((found.threshold - 2) / spread), norm.sf(found.threshold / spread)
-        precision = precision_at(recall, fpr, 0.1)
-        truth = {
-            "recall": recall,
-            "fpr": fpr,
-            "precision": precision,
-            "npv": npv_at(recall, fpr, 0.1),
-            "f1": 2 * precision * recall / max(precision + recall, 1e-12),
-        }
-        assert {bound.metric for bound in found.certificate.bounds} == {*objective.subject_to, "recall", "fpr"}
-        count += any(not bound.holds(truth[bound.metric]) for bound in found.certificate.bounds)
-    assert count / 100 < 0.137
+    answers = list(choices(draw, objective, 100, seed=4))
+    for choice, _ in answers:
+        assert {bound.metric for bound in choice.certificate.bounds} == {*objective.subject_to, "recall", "fpr"}
+    assert sum(broken for _, broken in answers) / 100 < 0.137
 
 
 def test_a_floor_on_precision_costs_less_recall_than_bands_do():
@@ -204,25 +177,17 @@ def test_a_floor_on_precision_costs_less_recall_than_bands_do():
 @pytest.mark.parametrize(("draw", "at_once"), [(many, 21), (tied, 21), (few, 1)])
 def test_lams_that_miss_different_positives_are_certified_all_at_once(draw, at_once):
     # 300 draws as above. Of forty positives a twelfth of the risk certifies no floor of .9, so that one λ is chosen.
-    count, floor = 0, Objective(maximize="precision", subject_to={"recall": 0.9})
-    for trial in range(300):
-        surface = draw(np.random.default_rng([5, trial]))
-        found = certified_choice(surface, floor, 0.95, seed=trial)
-        assert found.at_once == at_once
-        spread = {many: np.sqrt(2), tied: np.sqrt(5), few: np.sqrt(5)}[draw]
-        # Of rounded scores the level k is what lies between 2k - 1 and 2k + 1.
-        cut = 2 * np.ceil(found.threshold) - 1 if draw is tied else found.threshold
-        recall, fpr = norm.sf((cut - 2) / spread), norm.sf(cut / spread)
-        count += recall < found.certificate.recall or fpr > found.certificate.fpr
-    assert count / 300 < 0.1
+    answers = list(choices(draw, Objective(maximize="precision", subject_to={"recall": 0.9}), 300, seed=5))
+    assert {choice.at_once for choice, _ in answers} == {at_once}
+    assert sum(broken for _, broken in answers) / 300 < 0.1
 
 
 def test_whether_all_lams_are_certified_does_not_depend_on_what_certifies():
     floor = Objective(maximize="precision", subject_to={"recall": 0.9})
     surface = many(np.random.default_rng(0))
-    found = certified_choice(surface, floor, 0.95)
-    assert found.certificate.n_positive == surface.n_positive
-    assert "All 21 λ are certified at once" in found.certificate.note
+    choice = certified_choice(surface, floor, 0.95)
+    assert choice.certificate.n_positive == surface.n_positive
+    assert "All 21 λ are certified at once" in choice.certificate.note
     choosing, _ = choosing_and_certifying(surface.labels, None, 0.9, 0.95)
     other = np.array(surface.scores)
     spared = np.setdiff1d(np.arange(surface.labels.size), choosing[~surface.labels[choosing]])
@@ -233,13 +198,12 @@ def test_whether_all_lams_are_certified_does_not_depend_on_what_certifies():
 
 def test_more_precision_is_left_than_when_half_chose():
     # At 120 positives and a floor of .9 half of them certified at .207 on average; now .243 (standard errors .004).
-    floor, found = Objective(maximize="precision", subject_to={"recall": 0.9}), []
+    floor, precisions = Objective(maximize="precision", subject_to={"recall": 0.9}), []
     for trial in range(80):
         surface = many(np.random.default_rng([8, trial]), n_positive=120, n_negative=900, noise=0.3)
-        cut = certified_choice(surface, floor, 0.95, seed=trial).threshold / np.sqrt(1.09)
-        recall, fpr = norm.sf(cut - 2 / np.sqrt(1.09)), norm.sf(cut)
-        found.append(precision_at(recall, fpr, 120 / 1020))
-    assert np.mean(found) > 0.225
+        choice = certified_choice(surface, floor, 0.95, seed=trial)
+        precisions.append(truth(choice.threshold, surface.prevalence, np.sqrt(1.09))["precision"])
+    assert np.mean(precisions) > 0.225
 
 
 def test_evidence_chooses_and_all_rows_certify():
@@ -248,13 +212,12 @@ def test_evidence_chooses_and_all_rows_certify():
     for trial in range(300):
         rng = np.random.default_rng([9, trial])
         surface, evidence = many(rng, noise=0.3), many(rng, n_positive=30, noise=0.3)
-        found = certified_choice(surface, FLOOR, 0.95, seed=trial, evidence=evidence)
-        assert found.certificate.n_positive == 100
-        spread = np.sqrt(1.09)
-        recall, fpr = norm.sf((found.threshold - 2) / spread), norm.sf(found.threshold / spread)
-        count += recall < 0.95 or fpr > found.certificate.fpr
+        choice = certified_choice(surface, FLOOR, 0.95, seed=trial, evidence=evidence)
+        assert choice.certificate.n_positive == 100
+        figures = truth(choice.threshold, surface.prevalence, np.sqrt(1.09))
+        count += any(not bound.holds(figures[bound.metric]) for bound in choice.certificate.bounds)
     assert count / 300 < 0.1
-    assert found.chosen_on == sketches(evidence.labels, evidence.score(found.index))
+    assert choice.chosen_on == sketches(evidence.labels, evidence.score(choice.index))
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.05])

@@ -70,23 +70,6 @@ def test_patients_with_rows_of_both_classes_are_noticed_and_the_cap_then_holds_w
     assert at_recall(mixed, 0.9, 0.95)[1].fpr > at_recall(only, 0.9, 0.95)[1].fpr - 0.2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([0, 1], [1.0, 1.0]), "all 2 scores equal 1"),
-        (([0, 0], [1.0, 2.0]), "no positives"),
-        (([1, 1], [1.0, 2.0]), "no negatives"),
-        (([0, 1], [1.0, np.nan]), "must be finite"),
-        (([0, 1], [[1.0], [2.0]]), "of one λ"),
-        (([0, 1], [1.0, 2.0], [1]), "groups must have shape"),
-        (([0, 1], [1.0, 2.0], None, [1.0, 2.0]), "sample_weight cannot be certified"),
-    ],
-)
-def test_what_cannot_certify_is_refused_with_the_reason(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        certifying_scores(*arguments)
-
-
 def test_equal_weights_are_no_weights():
     assert certifying_scores([0, 1], [1.0, 2.0], sample_weight=[3.0, 3.0]).positive.tolist() == [2.0]
     assert issubclass(NotCertified, ValueError)

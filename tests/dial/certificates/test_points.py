@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import norm
 
 from lossdial.base.errors import InputError
-from lossdial.dial import Declined, Dial, Monitor, NotCertified, Objective, OperatingPoint
+from lossdial.dial import Declined, Dial, NotCertified, OperatingPoint
+from lossdial.dial.certificates.alerts import cap_alerts
 from lossdial.dial.certificates.certificate import Certificate, precision_at
-from lossdial.dial.certificates.points import with_chances
 
 FLOOR = {"maximize": "precision", "subject_to": {"recall": 0.95}}
 LOWER = {"maximize": "precision", "subject_to": {"recall": 0.9}}
@@ -27,8 +27,7 @@ def data(seed, n_positive=120, n_negative=800, m=None, distance=2.0):
 def test_a_certified_point_carries_its_certificate_through_json():
     dial = Dial(*data(0))
     point = dial.tune(**FLOOR, confidence=0.95)
-    assert point.certificate.recall == 0.95
-    assert point.certificate.n_positive == 120
+    assert (point.certificate.recall, point.certificate.n_positive) == (0.95, 120)
     assert "certified at 95 %: recall >= 0.95" in str(point)
     assert point.metrics["recall"].value >= 0.95
     again = OperatingPoint.from_json(json.loads(json.dumps(point.to_json())))
@@ -36,17 +35,6 @@ def test_a_certified_point_carries_its_certificate_through_json():
     assert again.chosen_on == point.chosen_on
     assert again.at(prevalence=0.002) == point.at(prevalence=0.002)
     assert dial.points["default"] is point
-
-
-def test_a_point_travels_only_with_a_certificate():
-    dial = Dial(*data(0))
-    point = dial.tune(**FLOOR)
-    with pytest.raises(NotCertified, match="not certified, so nothing holds"):
-        point.at(prevalence=0.01)
-    with pytest.raises(NotCertified, match="no certificate to monitor"):
-        dial.monitor()
-    dial.tune(**FLOOR, confidence=0.95)
-    assert dial.monitor().see([3.0], [1]).broken == ()
 
 
 def test_without_confidence_the_answer_says_how_likely_it_holds():
@@ -59,19 +47,6 @@ def test_without_confidence_the_answer_says_how_likely_it_holds():
     assert Dial(y, score).tune(maximize="f1").holding == ""
     capped = Dial(y, score).tune(maximize="recall", subject_to={"fpr": 0.1})
     assert "fpr <= 0.1 holds on new data with probability" in capped.holding
-
-
-def test_the_told_probability_is_what_new_data_show():
-    # 1,000 draws of 60 positives: 4 standard deviations of a share of 0.35 are 0.06.
-    rng = np.random.default_rng(2)
-    kept = 0
-    for _ in range(1000):
-        score = np.sort(rng.random(60))
-        kept += 1 - score[3] >= 0.95  # at the fourth smallest
-    y, score = data(1, 60)
-    point = Dial(y, score).tune(**FLOOR)
-    text = with_chances(Dial(y, score).surface, Objective(**FLOOR), point).holding
-    assert kept / 1000 == pytest.approx(float(text.split("probability ")[1][:4]), abs=0.06)
 
 
 @pytest.mark.parametrize("objective", [{"maximize": "f1", "subject_to": {"recall": 0.7}}, FLOOR])
@@ -146,23 +121,6 @@ def test_a_certified_point_says_what_the_certificate_costs():
     assert shares[0] < shares[1]
 
 
-def test_fresh_rows_certify_and_the_choosing_ones_do_not():
-    dial, fresh = Dial(*data(0)), Dial(*data(9))
-    point = dial.tune(**FLOOR)
-    with pytest.raises(NotCertified, match="these rows chose point 'default'"):
-        dial.certify(point)
-    order = np.random.default_rng(0).permutation(920)
-    with pytest.raises(NotCertified, match="these rows chose"):
-        Dial(data(0)[0][order], data(0)[1][order]).certify(point)
-    found = fresh.certify(point)
-    assert found.certificate.n_positive == 120
-    assert 0.8 < found.certificate.recall < 0.97
-    assert found.threshold == point.threshold
-    certified = dial.tune(**FLOOR, confidence=0.95)
-    with pytest.raises(NotCertified, match="these rows chose"):
-        dial.certify(certified)
-
-
 @pytest.mark.parametrize("levels", [0, 40])
 def test_rows_that_chose_cannot_certify_once_they_are_changed_a_little(levels):
     def drawn(seed):
@@ -171,20 +129,23 @@ def test_rows_that_chose_cannot_certify_once_they_are_changed_a_little(levels):
 
     y, scores, lams = drawn(0)
     point = Dial(y, scores, lams).tune(**FLOOR)
-    other = drawn(1)
-    half = np.random.default_rng(0).permutation(y.size) % 2 == 0
-    changed = {
-        "plus a row": (np.append(y, other[0][:1]), np.vstack([scores, other[1][:1]])),
-        "less a row": (y[1:], scores[1:]),
-        "rounded": (y, scores.round(6)),
-        "float32": (y, scores.astype(np.float32)),
-        "each twice": (np.repeat(y, 2), np.repeat(scores, 2, axis=0)),
-    } | ({} if levels else {"half": (y[half], scores[half])})
-    for labels, values in changed.values():
-        with pytest.raises(NotCertified, match=r"these rows chose point 'default', .* or some of them did"):
+    other, order = drawn(1), np.random.default_rng(0).permutation(y.size)
+    changed = [
+        (y[order], scores[order]),
+        (np.append(y, other[0][:1]), np.vstack([scores, other[1][:1]])),
+        (y[1:], scores[1:]),
+        (y, scores.round(6)),
+        (y, scores.astype(np.float32)),
+        (np.repeat(y, 2), np.repeat(scores, 2, axis=0)),
+        *([] if levels else [(y[order % 2 == 0], scores[order % 2 == 0])]),
+    ]
+    for labels, values in changed:
+        with pytest.raises(NotCertified, match="these rows chose point 'default'"):
             Dial(labels, values, lams).certify(point)
     for seed in range(1, 20):  # fresh rows share levels with them, and certify
-        Dial(*drawn(seed)).certify(point)
+        certified = Dial(*drawn(seed)).certify(point)
+        assert (certified.threshold, certified.certificate.n_positive) == (point.threshold, 120)
+        assert 0.7 < certified.certificate.recall < 0.99
 
 
 def test_adapting_certifies_anew_or_says_not_certified():
@@ -198,26 +159,15 @@ def test_adapting_certifies_anew_or_says_not_certified():
     assert sure.at(prevalence=0.01, cost_fn=100, cost_fp=1).cost < 1
 
 
-def test_price_counts_what_choosing_takes():
-    one, many = Dial(*data(0, 65)), Dial(*data(0, 65, m=3))
-    assert one.sample_size(0.95).enough
-    assert not many.sample_size(0.95).enough
-    assert "besides 10 to choose on" in str(many.sample_size(0.95))
-    assert one.sample_size(0.95).expectations[0].precision > 0
-
-
 @pytest.mark.parametrize(("n", "m"), [(69, 3), (110, 3), (110, 1), (300, 3)])
-def test_the_price_is_of_what_tuning_does(n, m):
+def test_the_sample_size_is_of_what_tuning_does(n, m):
     dial = Dial(*data(0, n, 3000, m=m))
-    found = dial.sample_size(0.95)
-    point = dial.tune(maximize="precision", subject_to={"recall": 0.95}, confidence=0.95)
-    assert found.available == point.certificate.n_positive
-    assert found.available + found.choosing_available == n
-    assert found.now.positives == found.available
-    assert f"now {found.available} positives: {found.now.misses} missed" in str(found)
+    size, point = dial.sample_size(0.95), dial.tune(**FLOOR, confidence=0.95)
+    assert size.available == size.now.positives == point.certificate.n_positive
+    assert size.available + size.choosing_available == n
     # Of the certifying rows themselves tuning keeps n - misses; over all rows the figures differ by sampling alone.
-    assert point.certificate.bounds[0].hits == found.available - found.now.misses
-    assert found.now.precision == pytest.approx(point.metrics["precision"].value, abs=0.1)
+    assert point.certificate.bounds[0].hits == size.available - size.now.misses
+    assert size.now.precision == pytest.approx(point.metrics["precision"].value, abs=0.1)
 
 
 def test_referral_by_subgroups_and_cases_from_the_dial():
@@ -225,30 +175,24 @@ def test_referral_by_subgroups_and_cases_from_the_dial():
     band = dial.refer(npv=0.98, precision=0.5, prevalence=0.1)
     assert set(band.lam) == {"tau"}
     assert band.certificate.n_positive == 200
-    dial.tune(**FLOOR, confidence=0.95)
-    parts = dial.by_subgroup(np.arange(3400) % 2)
-    assert len(parts.subgroups) == 2
-    y, scores = dial.y, dial.scores
-    patients = Dial(y, scores, dial.lams, groups=np.arange(3400) // 4).by_subgroup(
-        np.arange(3400) % 2, dial.points["default"]
-    )
-    assert patients.subgroups[0].recall.value == parts.subgroups[0].recall.value
-    assert patients.subgroups[0].recall.low < parts.subgroups[0].recall.low
+    point, by = dial.tune(**FLOOR, confidence=0.95), np.arange(3400) % 2
+    alone = dial.by_subgroup(by).subgroups[0].recall
+    patients = Dial(dial.y, dial.scores, dial.lams, groups=np.arange(3400) // 4).by_subgroup(by, point)
+    assert patients.subgroups[0].recall.value == alone.value
+    assert patients.subgroups[0].recall.low < alone.low
     assert dial.case_costs(np.full(3400, 10.0), 1.0).n == 3400
     point = Dial(*data(0, 300)).tune(**FLOOR, confidence=0.95, by=np.arange(1100) % 2, name="each")
     assert point.certificate.bound("recall in 1") == 0.95
 
 
 @pytest.mark.parametrize("m", [None, 5])
-def test_the_rows_of_a_certified_point_are_known_whole_and_in_part(m):
-    given = data(3, m=m)
-    point = Dial(*given).tune(**FLOOR, confidence=0.9)
+def test_the_rows_of_a_certified_point_are_known_later_too(m):
+    rows = data(3, m=m)
+    point = Dial(*rows).tune(**FLOOR, confidence=0.9)
     again = OperatingPoint.from_json(json.loads(json.dumps(point.to_json())))
-    with pytest.raises(NotCertified, match="they cannot certify it"):
-        Dial(*given).certify(again)
-    elsewhere = Dial(*data(4, m=m)).certify(again)
-    with pytest.raises(NotCertified, match="they cannot certify it"):
-        Dial(*given).certify(elsewhere)
+    for known in (again, Dial(*data(4, m=m)).certify(again)):
+        with pytest.raises(NotCertified, match="they cannot certify it"):
+            Dial(*rows).certify(known)
 
 
 def test_unlabelled_rows_that_set_a_cap_cannot_certify_once_they_have_labels():
@@ -268,36 +212,15 @@ def mixed(seed=0, n=2000, share=0.15, moved=0.0):
 
 
 def test_a_budget_is_a_point_that_keeps_to_it():
-    """Broken in 5 % of draws at most; more than 22 of 200 with probability 1e-3."""
-    new, broken = mixed(99, 400_000)[1], 0
-    for seed in range(200):
-        dial = Dial(*mixed(1000 + seed, 600))
-        dial.tune(maximize="f1", calibration=None)
-        point = dial.cap_alerts(mixed(2000 + seed, 500)[1], rate=0.1, name="budget")
-        broken += point.predict(new).mean() > 0.1
-    assert broken <= 22
+    dial = Dial(*mixed(0, 600))
+    dial.tune(maximize="f1", calibration=None)
+    point = dial.cap_alerts(mixed(1, 500)[1], rate=0.1, name="budget")
+    assert (point.threshold, point.certificate) == cap_alerts(mixed(1, 500)[1], 0.1)
     assert dial.points["budget"] is point
     assert point.metrics["alert_rate"].value == pytest.approx(np.mean(dial.scores[:, 0] > point.threshold))
     assert OperatingPoint.from_json(point.to_json()).certificate.n_unlabelled == 500
     with pytest.raises(NotCertified, match="another prevalence needs bounds on recall and fpr"):
         point.at(prevalence=0.01)
-
-
-def test_a_watch_continues_only_with_what_it_watches_and_sees_nothing_twice(tmp_path):
-    dial = Dial(*mixed())
-    dial.tune(**LOWER, confidence=0.95)
-    monitor = dial.monitor()
-    after = monitor.see(mixed(1, 200)[1], mixed(1, 200)[0])
-    after.save(tmp_path / "w.json")
-    again = Monitor.load(tmp_path / "w.json")
-    assert again == after
-    assert again.continues(monitor)
-    with pytest.raises(ValueError, match="these 200 outcomes, or some of them, have been seen already"):
-        again.see(mixed(1, 200)[1], mixed(1, 200)[0])
-    assert again.see([0.3], [0]).see([0.3], [0]).tests["fpr"].n == again.tests["fpr"].n + 2  # single cases may repeat
-    dial.tune(maximize="precision", subject_to={"recall": 0.8}, confidence=0.95)
-    assert not again.continues(dial.monitor())
-    assert not again.continues(dial.monitor(alerts_only=True, prevalence=0.1))
 
 
 WRONG = [
@@ -338,13 +261,7 @@ def test_a_wrong_argument_is_named(ask, argument):
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (
-            lambda d: d.tune(maximize="precision", subject_to={"recall": 0.999}, confidence=0.95),
-            r"you have \d+ certifying positives; recall >= 0.999 .* takes 2995 .*; recall >= 0.9\d+ can be certified",
-        ),
-        (lambda d: d.cap_alerts(rate=0.0001), "cannot certify an alert rate of 0.0001"),
         (lambda d: d.adapt(score_new=[0.1] * 5, cost_fn=1, cost_fp=1), "5 new scores cannot tell"),
-        (lambda d: d.certify("default"), "these rows chose point 'default'"),
         (lambda d: d.monitor(), "no certificate to monitor"),
         (lambda d: d.monitor(alerts_only=True), "no certificate to monitor"),
         (lambda d: d.points["default"].at(prevalence=0.1), "is not certified"),
@@ -363,17 +280,18 @@ def test_weights_equal_scores_and_spent_rows_cannot_certify(ask):
     y, score = mixed()
     other = Dial(*mixed(1))
     other.tune(maximize="f1")
+    questions = {
+        "tune": lambda d: d.tune(**LOWER, confidence=0.9),
+        "refer": lambda d: d.refer(npv=0.9, precision=0.5, prevalence=0.1),
+        "certify": lambda d: d.certify(other.points["default"]),
+    }
     for dial, message in (
         (Dial(y, score, sample_weight=1.0 + y), "sample_weight cannot be certified"),
-        (Dial(y, np.zeros(y.size)), r"all 2000 scores equal 0 \(as log-odds; a probability of 0.5\)"),
-        (Dial(y, score, spent="they stopped the training"), "these rows cannot certify: they stopped the training"),
+        (Dial(y, np.zeros(y.size)), "all 2000 scores equal 0"),
+        (Dial(y, score, spent="they stopped the training"), "they stopped the training"),
     ):
         with pytest.raises(NotCertified, match=message):
-            {
-                "tune": lambda d: d.tune(**LOWER, confidence=0.9),
-                "refer": lambda d: d.refer(npv=0.9, precision=0.5, prevalence=0.1),
-                "certify": lambda d: d.certify(other.points["default"]),
-            }[ask](dial)
+            questions[ask](dial)
 
 
 def test_nearly_all_positive_is_told_and_a_moved_scanner_declined():

@@ -2,10 +2,12 @@ import numpy as np
 import pytest
 from scipy.special import stdtrit
 
+from lossdial.base.errors import InputError
 from lossdial.dial import Dial
 from lossdial.dial.monitor.prevalence import _bin, bin_edges, fit_mixture, log_odds
 from lossdial.dial.surface import Samples
 
+KNOWN = [0, 1] * 50, np.arange(100.0)
 LAWS = {
     "normal": lambda rng, y: rng.standard_normal(y.size) + 2 * y,
     "t3": lambda rng, y: rng.standard_t(3, y.size) + 2 * y,
@@ -87,14 +89,11 @@ def test_the_share_is_found_and_what_moved_is_said():
     fit = fit_mixture(arrivals(rng, 0.3, 5000), y, score)
     assert fit.fits
     assert fit.share.value == pytest.approx(0.3, abs=0.04)
-    assert "cannot see positives that now score like negatives" in str(fit)
     assert 0 < fit.smallest < 0.1
     wide = fit_mixture(arrivals(rng, 0.3, 5000) + 3, y, score)
     assert not wide.fits
-    assert "more scores above" in wide.moved
-    assert "Something other than the prevalence changed" in str(wide)
-    assert sum(wide.seen) == pytest.approx(1)
-    assert sum(wide.expected) == pytest.approx(1)
+    assert wide.moved.startswith("more scores above")
+    assert wide.moved in str(wide)
 
 
 def test_the_least_distance_and_the_ends_are_where_they_should_be():
@@ -107,18 +106,9 @@ def test_the_least_distance_and_the_ends_are_where_they_should_be():
     shares = np.linspace(0, 1, 10_001)
     distance = binned.distance(shares)
     inside = shares[distance <= distance.min() + stdtrit(99, 0.975) ** 2]
-    found = fit_mixture(new, y, score).share
-    assert found.value == pytest.approx(shares[np.argmin(distance)], abs=1e-4)
-    assert (found.low, found.high) == pytest.approx((inside[0], inside[-1]), abs=2e-4)
-
-
-def test_what_cannot_be_seen_is_not_seen():
-    # Half of the positives now score like negatives: the same scores as at half the prevalence.
-    rng = np.random.default_rng(1)
-    score = rng.standard_normal(4000) + 2 * (rng.random(4000) < 0.2) * (rng.random(4000) < 0.5)
-    fit = fit_mixture(score, *known(rng, n_positive=300, n_negative=3000))
-    assert fit.fits
-    assert fit.share.value == pytest.approx(0.1, abs=0.03)
+    share = fit_mixture(new, y, score).share
+    assert share.value == pytest.approx(shares[np.argmin(distance)], abs=1e-4)
+    assert (share.low, share.high) == pytest.approx((inside[0], inside[-1]), abs=2e-4)
 
 
 def test_every_bin_can_be_filled_whatever_the_ties():
@@ -163,31 +153,29 @@ def test_weights_are_heeded():
     zeros = np.r_[np.zeros(50), np.ones(950)]
     assert fit_mixture(new, y, score, zeros).share == fit_mixture(new, y[50:], score[50:]).share
     # Samples of hardly any weight hardly count.
-    wrong = np.r_[y, 1 - y], np.r_[score, score]
-    found = fit_mixture(new, *wrong, np.repeat([1.0, 1e-9], 1000)).share
-    assert (found.value, found.low, found.high) == expected
+    light = fit_mixture(new, np.r_[y, 1 - y], np.r_[score, score], np.repeat([1.0, 1e-9], 1000)).share
+    assert (light.value, light.low, light.high) == expected
 
 
 @pytest.mark.filterwarnings("ignore:only .* positives")
 @pytest.mark.parametrize(
-    ("arguments", "given", "message"),
+    ("arguments", "argument"),
     [
-        (([], [0, 1] * 50, np.arange(100.0)), {}, r"n > 0; got \(0,\)"),
-        (([[1.0]], [0, 1] * 50, np.arange(100.0)), {}, "one λ"),
-        ((np.arange(50.0), [0, 1] * 50, np.arange(99.0)), {}, "as y has"),
-        ((np.full(50, np.nan), [0, 1] * 50, np.arange(100.0)), {}, "must be finite"),
-        ((np.arange(5.0), [0, 1] * 50, np.arange(100.0)), {}, "5 new scores cannot tell"),
-        ((np.arange(50.0), [0, 0], [1.0, 2.0]), {}, "no positives"),
-        ((np.arange(50.0), [0, 1, 1], [1.0, 2.0, 3.0]), {}, "at least 5 positives"),
-        ((np.arange(50.0), [0, 1] * 50, np.zeros(100)), {}, "nearly all 0"),
-        ((np.arange(50.0), [0, 1] * 50, np.arange(100.0)), {"risk": 1.0}, "risk must lie"),
-        ((np.arange(50.0), [0, 1] * 50, np.arange(100.0)), {"groups_new": [1]}, "groups_new must have shape"),
-        ((np.arange(50.0), [0, 1] * 50, np.arange(100.0)), {"groups_new": [1] * 50}, "1 new groups of scores cannot"),
+        (([], *KNOWN), "score_new"),
+        (([[1.0]], *KNOWN), "score_new"),
+        ((np.full(50, np.nan), *KNOWN), "score"),
+        ((np.arange(5.0), *KNOWN), ""),
+        ((np.arange(50.0), [0, 0], [1.0, 2.0]), "y"),
+        ((np.arange(50.0), [0, 1, 1], [1.0, 2.0, 3.0]), "y"),
+        ((np.arange(50.0), KNOWN[0], np.zeros(100)), ""),
+        ((np.arange(50.0), *KNOWN, None, None, [1]), "groups_new"),
+        ((np.arange(50.0), *KNOWN, None, None, [1] * 50), ""),
     ],
 )
-def test_wrong_input_is_named(arguments, given, message):
-    with pytest.raises(ValueError, match=message):
-        fit_mixture(*arguments, **given)
+def test_wrong_input_is_named(arguments, argument):
+    with pytest.raises(InputError) as raised:
+        fit_mixture(*arguments)
+    assert raised.value.argument == argument
 
 
 def test_an_estimate_travels_with_a_certificate():
@@ -210,5 +198,3 @@ def test_adding_log_odds_is_bayes_rule():
     moved = 1 / (1 + np.exp(-(np.log(p / (1 - p)) + log_odds(other) - log_odds(source))))
     np.testing.assert_allclose(moved, up / (up + down))
     assert log_odds(0.5) == 0
-    with pytest.raises(ValueError, match="prevalence must lie strictly"):
-        log_odds(1.0)

@@ -1,8 +1,6 @@
 """Budgets of alerts: a cap on the alert rate, certified on scores without labels, and what a busy day then brings."""
 
 import math
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,59 +8,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import pdtr
 
 from lossdial.base.errors import InputError
-from lossdial.dial.calibration import AUTO, calibrations
-from lossdial.dial.certificates.bounds import needed, rank_for
+from lossdial.dial.certificates.bounds import least, needed, rank_for
 from lossdial.dial.certificates.certificate import Bound, Certificate
-from lossdial.dial.certificates.evidence import NotCertified, digest_of, one_of_each, require_confidence, sketches
+from lossdial.dial.certificates.evidence import NotCertified, digest_of, one_of_each, require_confidence
 from lossdial.dial.checks import BoolArray, FloatArray, as_groups, require_finite, require_open_unit
-from lossdial.dial.choice.objective import Objective
-from lossdial.dial.choice.selection import Figures, figures_of
-from lossdial.dial.metrics.registry import REPORT
-from lossdial.dial.points import OperatingPoint
-from lossdial.dial.surface import Surface
 
-
-def capped_point(
-    surface: Surface,
-    point: OperatingPoint,
-    score_new: ArrayLike | None,
-    groups_new: ArrayLike | None,
-    rate: float,
-    volume: float | ArrayLike | None,
-    confidence: float,
-    quantile: float,
-    name: str,
-) -> OperatingPoint:
-    """A point at another's λ whose alerts keep to a rate, certified on unlabelled scores, measured on the surface."""
-    column = surface.column(point.lam, f"point {point.name!r}")
-    score, groups = surface.score(column), surface.samples.groups
-    if score_new is None and surface.samples.weight is not None:
-        raise NotCertified("score_new", "is needed, the scores of cases as they come: the rows here are weighted")
-    if score_new is None:
-        score_new, groups_new = score, groups
-    threshold, certificate = cap_alerts(score_new, rate, confidence, groups_new, volume=volume, quantile=quantile)
-    objective = Objective(maximize="recall", subject_to={"alert_rate": rate})
-    capped = replace(
-        point,
-        name=name,
-        threshold=threshold,
-        description=f"{objective} at confidence {confidence:g}",
-        metrics={},
-        n_positive=surface.n_positive,
-        n_negative=surface.n_negative,
-        feasible=True,
-        note="",
-        crossfit={},
-        objective=objective,
-        missed=(),
-        certificate=certificate,
-        chosen_on=f"{point.chosen_on} {sketches(None, score_new)}".strip(),
-        holding="",
-        lower=None,
-    )
-    if capped.calibration is None:
-        capped = replace(capped, calibration=calibrations(surface.at(column), AUTO)[0])
-    return replace(capped, metrics=Figures(partial(figures_of, surface, capped, [*REPORT, "alert_rate"])))
+_BUSY = 0.95
+"""The share of days that bring no more alerts than a busy one."""
 
 
 def cap_alerts(
@@ -70,29 +22,17 @@ def cap_alerts(
     rate: float,
     confidence: float = 0.95,
     groups: ArrayLike | None = None,
-    *,
     volume: float | ArrayLike | None = None,
-    quantile: float = 0.95,
     seed: int = 0,
 ) -> tuple[float, Certificate]:
     """The least threshold that keeps the alert rate of new cases below `rate`, and its certificate, from scores (n,).
 
-    The threshold is an order statistic of the scores, which itself raises no alert. The scores must be drawn as the new
-    cases will be, with their share of positives: an alert rate does not hold at another prevalence. With a `volume` of
-    cases a day, the note of the certificate says what a busy day brings.
-
-    Cases and alerts are rows. The rows of a group (a patient's) are not independent: groups are drawn with a
-    probability proportional to their number of rows, and one row of each is drawn; these are independent draws of rows.
-    No new group is assumed to be larger than the largest of these. On a busy day the rows of a group are assumed to
-    come together.
-
-    >>> threshold, certificate = cap_alerts(np.arange(1000.0), 0.05, volume=600)
-    >>> threshold, str(certificate.bounds[0])
-    (961.0, 'alert_rate <= 0.05 (38 of 1000)')
+    The scores must be drawn as the new cases will be, with their share of positives: an alert rate does not hold at
+    another prevalence. Cases and alerts are rows. Of rows in groups, one row of each of some groups certifies. With a
+    `volume` of cases a day, the note of the certificate says what a busy day brings.
     """
     require_confidence(confidence)
-    if not 0 < rate < 1:
-        raise InputError("rate", "must lie strictly between 0 and 1", got=rate)
+    require_open_unit("rate", rate)
     values, names = _scores(score, groups)
     drawn = np.sort(values if names is None else values[_drawn(names, seed)])
     risk = 1 - confidence
@@ -107,7 +47,7 @@ def cap_alerts(
     note = "" if names is None else f"One row each of {drawn.size} of the groups, drawn by their size."
     if volume is not None:
         together = 1.0 if names is None else alerts_together(names, values > threshold)
-        daily = spell_daily(rate, volume, quantile, together)
+        daily = spell_daily(rate, volume, together)
         note = f"{note} {daily[0].upper()}{daily[1:]}.".strip()
     bound = Bound("alert_rate", rate, False, int(np.count_nonzero(drawn > threshold)), drawn.size, risk)
     data = digest_of(np.zeros(drawn.size, dtype=np.bool_), drawn)
@@ -116,77 +56,55 @@ def cap_alerts(
 
 def alert_rate_of(rate: float | None, per_day: float | None, volume: float | ArrayLike | None) -> float:
     """A cap as a share of all cases: `rate`, or `per_day` alerts where `volume` cases come a day."""
-    mean = None if volume is None else mean_volume(volume)
+    mean = None if volume is None else _mean_volume(volume)
     if (rate is None) == (per_day is None):
         raise InputError("rate", "or {per_day} with {volume} must be given", remedy="Give one of the two.")
-    if per_day is not None:
-        if mean is None:
-            raise InputError(
-                "per_day", "needs {volume}, the cases that come a day", remedy="Say {per_day=20} and {volume=1000}."
-            )
-        if not 0 < per_day < mean:
-            raise InputError("per_day", f"must lie strictly between 0 and the volume, {mean:g}", got=per_day)
-        rate = per_day / mean
-    if rate is None or not 0 < rate < 1:
-        raise InputError("rate", "must lie strictly between 0 and 1", got=rate)
-    return rate
+    if per_day is None:
+        return rate or 0.0
+    if mean is None:
+        remedy = "Say {per_day=20} and {volume=1000}."
+        raise InputError("per_day", "needs {volume}, the cases that come a day", remedy=remedy)
+    if not 0 < per_day < mean:
+        raise InputError("per_day", f"must lie strictly between 0 and the volume, {mean:g}", got=per_day)
+    return per_day / mean
 
 
-def mean_volume(volume: float | ArrayLike) -> float:
+def _mean_volume(volume: float | ArrayLike) -> float:
     """The cases that come on the mean day."""
     days = np.asarray(volume, dtype=np.float64)
     mean = float(days.mean()) if days.ndim < 2 and days.size else math.nan
     if not (mean > 0 and math.isfinite(mean) and (days >= 0).all()):
-        raise InputError(
-            "volume", "must be a positive number of cases a day, or those of each of some days", got=volume
-        )
+        problem = "must be a positive number of cases a day, or those of each of some days"
+        raise InputError("volume", problem, got=volume)
     return mean
 
 
-def spell_daily(rate: float, volume: float | ArrayLike, quantile: float = 0.95, together: float = 1.0) -> str:
-    """What an alert rate means where so many cases come a day: on the mean day, and on a busy one.
-
-    >>> spell_daily(0.05, 600)
-    'at 600 cases a day 30 alerts on average at most, and at most 39 on 95 % of days with as many cases'
-    """
-    mean, days = mean_volume(volume), 0 if np.ndim(volume) == 0 else np.size(volume)
+def spell_daily(rate: float, volume: float | ArrayLike, together: float = 1.0) -> str:
+    """What an alert rate means where so many cases come a day: on the mean day, and on a busy one."""
+    mean, days = _mean_volume(volume), 0 if np.ndim(volume) == 0 else np.size(volume)
     which = f"that vary as those {days} did" if days else "with as many cases"
     a_day = f"a day on the mean of {days} days" if days else "a day"
     return (
         f"at {mean:g} cases {a_day} {rate * mean:.4g} alerts on average at most, and at most "
-        f"{busy_day(rate, volume, quantile, together)} on {100 * quantile:.4g} % of days {which}"
+        f"{busy_day(rate, volume, together)} on {100 * _BUSY:.4g} % of days {which}"
     )
 
 
-def busy_day(rate: float, volume: float | ArrayLike, quantile: float = 0.95, together: float = 1.0) -> int:
-    """The least number of alerts that a day does not exceed with probability `quantile`.
+def busy_day(rate: float, volume: float | ArrayLike, together: float = 1.0) -> int:
+    """The least number of alerts that 95 % of days do not exceed.
 
     Alerts are a Poisson variable, `together` at a time, with a mean of `rate` times the volume of the day. The next of
     D given volumes is one of D + 1 from the same distribution and, to be safe, above all of them.
-
-    >>> busy_day(0.05, 600)
-    39
     """
-    require_open_unit("quantile", quantile)
     days = np.atleast_1d(np.asarray(volume, dtype=np.float64))
     total = 1 if np.ndim(volume) == 0 else days.size + 1
-    if total > 1 and days.size <= quantile * total:
+    if total > 1 and days.size <= _BUSY * total:
         raise InputError(
             "volume",
-            f"holds {days.size} days, which cannot tell what {100 * quantile:g} % of days keep to",
-            remedy=f"Give more than {quantile / (1 - quantile):.4g}, or one number if each day brings as many.",
+            f"holds {days.size} days, which cannot tell what {100 * _BUSY:g} % of days keep to",
+            remedy=f"Give more than {_BUSY / (1 - _BUSY):.4g}, or one number if each day brings as many.",
         )
-
-    def suffices(count: int) -> bool:
-        return bool(pdtr(count // together, rate * days / together).sum() >= quantile * total)
-
-    low, high = -1, 1
-    while not suffices(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if suffices(middle) else (middle, high)
-    return high
+    return least(lambda count: pdtr(count // together, rate * days / together).sum() >= _BUSY * total, -1)
 
 
 def alerts_together(names: NDArray[np.intp], alert: BoolArray) -> float:
@@ -207,6 +125,7 @@ def _scores(score: ArrayLike, groups: ArrayLike | None) -> tuple[FloatArray, NDA
 
 def _drawn(names: NDArray[np.intp], seed: int) -> NDArray[np.intp]:
     """Independent draws of rows (n,): groups with a probability proportional to their size, and one row of each."""
+    # No new group is assumed to be larger than the largest of these.
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
     sizes = np.bincount(names)
     chosen = rng.random(sizes.size) * sizes.max() < sizes

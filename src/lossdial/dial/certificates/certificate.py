@@ -5,21 +5,23 @@ the same distribution, and that nothing about the point was chosen on the certif
 certificate itself takes.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import bdtr
 
 from lossdial.base.codec import decode, to_json
 from lossdial.base.errors import InputError
 from lossdial.dial.certificates.bounds import (
+    half_rank,
     lower_band,
     lower_share,
     needed,
     rank_for,
     require_floor,
+    risk_of,
     shared_rank,
     upper_share,
 )
@@ -27,6 +29,8 @@ from lossdial.dial.certificates.evidence import CertifyingScores, NotCertified, 
 from lossdial.dial.certificates.sample_size import sample_size
 from lossdial.dial.checks import FloatArray, require_costs, require_prevalence
 from lossdial.dial.uncertainty.intervals import Estimate
+
+_NOTHING = 1e-9  # of risk
 
 
 @dataclass(frozen=True)
@@ -58,18 +62,20 @@ class Certificate:
 
     Attributes
     ----------
-    bounds
+    bounds : tuple of Bound
         Floors and caps.
-    n_positive, n_negative, n_unlabelled
+    confidence : float
+        The probability.
+    n_positive, n_negative, n_unlabelled : int
         The certifying rows. A cap on alerts needs no labels.
-    data
+    data : str
         The digest of the certifying rows.
-    unit
+    unit : str
         What was drawn independently: "row"; or "group", where every metric is over groups (patients), one row of each
         drawn at random.
-    note
+    note : str
         What else there is to say.
-    jointly
+    jointly : int
         The number of certificates, of which this is one, that together hold with probability
         1 - jointly (1 - confidence) or more.
     """
@@ -134,74 +140,76 @@ class Certificate:
         return certificate
 
 
-# --- a certificate of a threshold that these rows choose, or that was chosen elsewhere
+# --- a certificate of a threshold that these rows choose, or that was chosen elsewhere: `selected` is a threshold of
+# other rows, which is kept where it is on the safe side of what these rows certify
 
 
-def at_recall(rows: CertifyingScores, floor: float, confidence: float, cap: bool = True) -> tuple[float, Certificate]:
+def at_recall(
+    rows: CertifyingScores, floor: float, confidence: float, selected: float | None = None
+) -> tuple[float, Certificate]:
     """The greatest threshold with a certified floor on recall, and the cap on FPR that goes with it.
 
     The threshold is one float below the k-th smallest positive, k from `shared_rank`: recall takes up to .98 of the
-    risk, and the FPR takes the rest. With `cap=False` recall takes all of it.
+    risk, and the FPR takes the rest.
     """
     require_floor(floor, "recall")
-    require_confidence(confidence)
     n, risk = rows.positive.size, 1 - confidence
-    rank = (shared_rank if cap else rank_for)(n, floor, risk)
+    rank = shared_rank(n, floor, risk)
     if rank == 0:
-        raise NotCertified("", str(sample_size(floor, confidence, available=n, misses=())))
-    threshold = rows.cut(rows.positive[rank - 1], accept=True)
-    spent = _risk_of(n, rank, floor)
+        raise NotCertified("", sample_size(floor, confidence, n).summary)
+    threshold = min(rows.just_below(rows.positive[rank - 1]), math.inf if selected is None else selected)
+    spent = risk_of(n, rank, floor)
     tp, fp = rows.accepted(threshold)
     bounds = [Bound("recall", floor, True, tp, n, spent)]
-    if cap and risk - spent > 1e-9:
+    if risk - spent > _NOTHING:
         bounds.append(fpr_cap(rows, fp, risk - spent))
     return threshold, certificate_of(rows, bounds, confidence)
 
 
-def at_fpr(rows: CertifyingScores, cap: float, confidence: float) -> tuple[float, Certificate]:
+def at_fpr(
+    rows: CertifyingScores, cap: float, confidence: float, selected: float | None = None
+) -> tuple[float, Certificate]:
     """The least threshold with a certified cap on the FPR, and the floor on recall that goes with it.
 
     The threshold is an order statistic of the negatives, which `score > threshold` rejects.
     """
     require_floor(cap, "fpr")
-    require_confidence(confidence)
     n, risk = rows.negative.size, 1 - confidence
-    rank = rank_for(n, 1 - cap, risk / 2) or rank_for(n, 1 - cap, risk)
+    rank = half_rank(n, 1 - cap, risk)
     if rank == 0:
         raise NotCertified(
             "",
             f"you have {n} certifying negatives; fpr <= {cap:g} at confidence {confidence:g} takes "
             f"{needed(1 - cap, risk)} with no false alarm; fpr <= {1 - risk ** (1 / n):.3g} can be certified now.",
         )
-    threshold = rows.cut(rows.negative[n - rank], accept=False)
-    spent = _risk_of(n, rank, 1 - cap)
+    threshold = max(float(rows.negative[n - rank]), -math.inf if selected is None else selected)
+    spent = risk_of(n, rank, 1 - cap)
     tp, fp = rows.accepted(threshold)
     bounds = [Bound("fpr", cap, False, fp, n, spent)]
-    if risk - spent > 1e-9:
+    if risk - spent > _NOTHING:
         bounds.append(recall_floor(rows, tp, risk - spent))
     return threshold, certificate_of(rows, bounds, confidence)
 
 
-def at_alert_rate(rows: CertifyingScores, cap: float, confidence: float) -> tuple[float, Certificate]:
+def at_alert_rate(
+    rows: CertifyingScores, cap: float, confidence: float, selected: float | None = None
+) -> tuple[float, Certificate]:
     """The least threshold with a certified cap on the alert rate at the prevalence of the data.
 
     The rows must come as new cases do. The threshold depends on both classes, so the bounds on recall and FPR, which
     share its risk, are those that hold at all thresholds.
     """
     require_floor(cap, "alert_rate")
-    require_confidence(confidence)
     if rows.unit == "group":
-        raise NotCertified(
-            "",
-            "alerts are counted in rows, and of each group one row certifies here; use {cap_alerts}, which heeds both.",
-        )
+        problem = "alerts are counted in rows, and of each group one row certifies here"
+        raise NotCertified("", problem, remedy="Use {cap_alerts}, which heeds both.")
     scores = np.sort(np.concatenate([rows.positive, rows.negative]))
     n, risk = scores.size, 1 - confidence
     rank = rank_for(n, 1 - cap, risk / 2)
     if rank == 0:
         raise NotCertified("", f"you have {n} rows; alert_rate <= {cap:g} takes {needed(1 - cap, risk / 2)}.")
-    threshold = float(scores[n - rank])
-    spent = _risk_of(n, rank, 1 - cap)
+    threshold = max(float(scores[n - rank]), -math.inf if selected is None else selected)
+    spent = risk_of(n, rank, 1 - cap)
     rates = at_chosen(rows, threshold, 1 - (risk - spent))
     bound = Bound("alert_rate", cap, False, sum(rows.accepted(threshold)), n, spent)
     return threshold, certificate_of(rows, [bound, *rates.bounds], confidence)
@@ -232,6 +240,15 @@ def rate_bands(rows: CertifyingScores, thresholds: ArrayLike, confidence: float)
     return lower_band(rows.positive.size, risk)[fn], 1 - lower_band(rows.negative.size, risk)[fp]
 
 
+def _of_rates(rows: CertifyingScores, threshold: float, recall: float, fpr: float, confidence: float) -> Certificate:
+    (tp, fp), risk = rows.accepted(threshold), (1 - confidence) / 2
+    bounds = [
+        Bound("recall", recall, True, tp, rows.positive.size, risk),
+        Bound("fpr", fpr, False, fp, rows.negative.size, risk),
+    ]
+    return certificate_of(rows, bounds, confidence)
+
+
 def fpr_cap(rows: CertifyingScores, fp: int, risk: float) -> Bound:
     """The cap on FPR at a threshold that the positives gave, or that was chosen elsewhere; it accepts `fp`."""
     n = rows.negative.size
@@ -251,20 +268,6 @@ def certificate_of(rows: CertifyingScores, bounds: list[Bound], confidence: floa
     """The certificate of bounds on these rows."""
     n_positive, n_negative = rows.positive.size, rows.negative.size
     return Certificate(tuple(bounds), confidence, n_positive, n_negative, rows.data, rows.unit, note)
-
-
-def _of_rates(rows: CertifyingScores, threshold: float, recall: float, fpr: float, confidence: float) -> Certificate:
-    (tp, fp), risk = rows.accepted(threshold), (1 - confidence) / 2
-    bounds = [
-        Bound("recall", recall, True, tp, rows.positive.size, risk),
-        Bound("fpr", fpr, False, fp, rows.negative.size, risk),
-    ]
-    return certificate_of(rows, bounds, confidence)
-
-
-def _risk_of(n: int, rank: int, floor: float) -> float:
-    """The risk that S_(rank) takes for a floor."""
-    return float(bdtr(rank - 1, n, 1 - floor))
 
 
 # --- at another prevalence
@@ -304,10 +307,7 @@ def at_prevalence(
     cost_fn: float | None = None,
     cost_fp: float | None = None,
 ) -> CertifiedElsewhere:
-    """What a certificate of recall and FPR implies at another prevalence.
-
-    `prevalence` is a number; or an `Estimate`, whose 95 % interval adds 5 % to the risk.
-    """
+    """What a certificate of recall and FPR implies at a prevalence; that of an estimate adds 5 % to the risk."""
     if isinstance(prevalence, Estimate):
         low, high, risk = prevalence.low, prevalence.high, 0.05
     else:
@@ -315,19 +315,18 @@ def at_prevalence(
         low, high, risk = prevalence, prevalence, 0.0
     missing = [name for name in ("recall", "fpr") if certificate.bound(name) is None]
     if missing:
-        raise NotCertified(
-            "",
-            f"another prevalence needs bounds on recall and fpr; this certificate has none on {' and '.join(missing)}, "
-            f"only on {', '.join(bound.metric for bound in certificate.bounds)}.",
+        problem = (
+            f"another prevalence needs bounds on recall and fpr; this certificate has none on {' and '.join(missing)}"
         )
+        raise NotCertified("", problem)
     confidence = certificate.confidence - risk
     if confidence <= 0:
         raise NotCertified("", f"the risks add up to {1 - confidence:g}: no confidence is left.")
     recall, fpr = certificate.recall, certificate.fpr
     cost = None
-    if cost_fn is not None or cost_fp is not None:
-        if cost_fn is None or cost_fp is None:
-            raise InputError("cost_fn", "and {cost_fp} go together", remedy="Give both, or neither.")
+    if (cost_fn is None) != (cost_fp is None):
+        raise InputError("cost_fn", "and {cost_fp} go together", remedy="Give both, or neither.")
+    if cost_fn is not None and cost_fp is not None:
         require_costs(cost_fn, cost_fp)
         cost = max(share * cost_fn * (1 - recall) + (1 - share) * cost_fp * fpr for share in (low, high))
     return CertifiedElsewhere(

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lossdial.base.errors import InputError
-from lossdial.dial.certificates.bounds import p_value, rank_for, shared_rank
+from lossdial.dial.certificates.bounds import half_rank, p_value, shared_rank
 from lossdial.dial.certificates.certificate import (
     Bound,
     Certificate,
@@ -27,8 +27,6 @@ from lossdial.dial.certificates.certificate import (
     at_fpr,
     at_recall,
     at_threshold,
-    fpr_cap,
-    recall_floor,
 )
 from lossdial.dial.certificates.evidence import (
     CertifyingScores,
@@ -42,13 +40,15 @@ from lossdial.dial.certificates.subgroups import at_recall_in_every_subgroup
 from lossdial.dial.checks import BoolArray, FloatArray
 from lossdial.dial.choice.objective import Objective
 from lossdial.dial.choice.selection import select
-from lossdial.dial.metrics.metric import SAME, CountMetric, Metric
+from lossdial.dial.metrics.metric import CountMetric, Metric, MetricBound
 from lossdial.dial.metrics.ranking import Counts
 from lossdial.dial.surface import Surface
 
 AT_THE_FLOOR = ("precision", "specificity", "fpr", "alert_rate", "lift")
 """Metrics that only a floor on recall holds back: the greatest threshold that keeps the floor is best for them."""
-AT_THE_CAP = ("recall", "npv")
+_AT_THE_CAP = ("recall", "npv")
+_ANCHORS = ("recall", "fpr", "specificity", "alert_rate")
+_AT_ANY_PREVALENCE = {*_ANCHORS, "balanced_accuracy", "g_mean"}
 _MANY, _APART = 10, 0.6
 """So many λ, whose scores correlate less than that, are certified all at once: they miss different positives."""
 _SHARED = 0.01
@@ -61,59 +61,56 @@ _SEQUENCE = 0.9
 class CertifiedChoice:
     """Column and threshold of a surface, and their certificate.
 
-    `chosen_on` are sketches of other rows that chose ('' if none did), `certifying` the indices (k,) of the rows that
-    certify, and `at_once` the number of λ that they certify at once.
+    `certifying` are the indices (k,) of the rows that certify, `chosen_on` sketches of other rows that chose ('' if
+    none did), and `at_once` the number of λ that are certified at once.
     """
 
     index: int
     threshold: float
     certificate: Certificate
+    certifying: NDArray[np.intp] = field(compare=False, repr=False)
     chosen_on: str = ""
-    certifying: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp), compare=False, repr=False)
     at_once: int = 1
 
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """An objective taken apart: what is optimised, the bounded metrics, and the one whose order statistic sets the
-    threshold ('' if none does)."""
+    """An objective taken apart: what is optimised, the bounds by metric, and the metric whose order statistic sets the
+    threshold ('' if none does). All is at the prevalence `share`."""
 
     objective: Objective
     confidence: float
+    share: float
     metric: Metric
-    bounds: Mapping[str, tuple[CountMetric, float]]
+    bounds: Mapping[str, MetricBound]
     anchor: str
 
     @classmethod
     def of(cls, objective: Objective, confidence: float, prevalence: float) -> "_Task":
         metric, all_bounds = objective.unfolded(prevalence)
-        bounds = {m.name: (m, value) for m, value in all_bounds if isinstance(m, CountMetric)}
-        if len(bounds) < len(all_bounds):
-            others = ", ".join(m.name for m, _ in all_bounds if not isinstance(m, CountMetric))
-            raise NotCertified(
-                "", f"only metrics at a threshold can be certified; {others} is none. Leave {{confidence}} out."
-            )
+        if others := [bound.metric.name for bound in all_bounds if not isinstance(bound.metric, CountMetric)]:
+            problem = f"only metrics at a threshold can be certified; {', '.join(others)} is none"
+            raise NotCertified("", problem, remedy="Leave {confidence} out.")
+        bounds: dict[str, MetricBound] = {}
+        for bound in all_bounds:  # of two bounds on a metric the stricter
+            former = bounds.setdefault(bound.metric.name, bound)
+            if bound.metric.sign * (bound.value - former.value) > 0:
+                bounds[bound.metric.name] = bound
         if "alert_rate" in bounds and (len(bounds) > 1 or objective.prevalence is not None):
-            raise NotCertified(
-                "",
-                "a cap on alert_rate is certified alone and at the data's own prevalence; bound recall or fpr instead: "
-                "the certificate then says what alert rate follows at any prevalence.",
-            )
-        anchor = next((name for name in ("recall", "fpr", "specificity", "alert_rate") if name in bounds), "")
-        free = {"recall", "fpr", "specificity", "balanced_accuracy", "g_mean", "alert_rate"}
-        moving = [name for name in bounds if name not in free]
+            problem = "a cap on alert_rate is certified alone and at the data's own prevalence"
+            raise NotCertified("", problem, remedy="Bound recall or fpr instead.")
+        moving = [name for name in bounds if name not in _AT_ANY_PREVALENCE]
         if moving and objective.prevalence is None:
-            raise NotCertified(
-                "",
-                f"a certified bound on {', '.join(moving)} holds at a stated prevalence only; give "
-                "{prevalence=0.01}, say (that of the data is itself only estimated).",
-            )
-        return cls(objective, confidence, metric, bounds, anchor)
+            problem = f"a certified bound on {', '.join(moving)} holds at a stated prevalence only"
+            raise NotCertified("", problem, remedy="Give {prevalence=0.01}, say.")
+        anchor = next((name for name in _ANCHORS if name in bounds), "")
+        share = prevalence if objective.prevalence is None else objective.prevalence
+        return cls(objective, confidence, share, metric, bounds, anchor)
 
     @property
     def settled(self) -> bool:
         """Whether the anchoring bound alone gives the threshold, whatever the rows say of the objective."""
-        return bool(self.anchor) and self.metric.name in (AT_THE_FLOOR if self.anchor == "recall" else AT_THE_CAP)
+        return bool(self.anchor) and self.metric.name in (AT_THE_FLOOR if self.anchor == "recall" else _AT_THE_CAP)
 
     @property
     def in_sequence(self) -> bool:
@@ -123,36 +120,28 @@ class _Task:
     @property
     def floor(self) -> float | None:
         """The floor on recall, where it sets the threshold."""
-        return self.bounds["recall"][1] if self.anchor == "recall" else None
+        return self.bounds["recall"].value if self.anchor == "recall" else None
 
     def as_certified(self, labels: BoolArray) -> Objective:
         """The objective with the anchoring bound where certifying puts it: at the order statistic's expected share."""
         if not self.anchor:
             return self.objective
-        value, risk = self.bounds[self.anchor][1], 1 - self.confidence
-        capped = self.anchor in ("fpr", "alert_rate")
+        value, is_floor = self.bounds[self.anchor].value, self.anchor in ("recall", "specificity")
         n = labels.size if self.anchor == "alert_rate" else int(np.sum(labels == (self.anchor == "recall")))
-        if self.anchor == "recall":
-            rank = shared_rank(n, value, risk)
-        else:
-            floor = 1 - value if capped else value
-            rank = rank_for(n, floor, risk / 2) or rank_for(n, floor, risk)
-        share = 1 - rank / (n + 1)
-        bounds = {**self.objective.subject_to, self.anchor: 1 - share if capped else share}
+        rank_for = shared_rank if self.anchor == "recall" else half_rank
+        missed = rank_for(n, value if is_floor else 1 - value, 1 - self.confidence) / (n + 1)
+        bounds = {**self.objective.subject_to, self.anchor: 1 - missed if is_floor else missed}
         return replace(self.objective, subject_to=bounds)
 
-    def value(self, metric: CountMetric, recall: ArrayLike, fpr: ArrayLike) -> FloatArray:
-        """A metric from rates, at the objective's prevalence; one half where the metric does not depend on it."""
-        # `metric` is at the objective's prevalence already, whatever share the counts have.
-        share = 0.5 if self.objective.prevalence is None else self.objective.prevalence
-        counts = Counts(np.asarray(recall) * share, np.asarray(fpr) * (1 - share), share, 1 - share)
+    def value(self, metric: Metric, recall: ArrayLike, fpr: ArrayLike) -> FloatArray:
+        """A metric from rates."""
+        counts = Counts(np.asarray(recall) * self.share, np.asarray(fpr) * (1 - self.share), self.share, 1 - self.share)
         return np.asarray(metric.function(counts))
 
-    def gain(self, prevalence: float, recall: FloatArray, fpr: FloatArray) -> FloatArray:
+    def gain(self, recall: FloatArray, fpr: FloatArray) -> FloatArray:
         """What is optimised, or the first bounded metric where that is none at a threshold; more is better."""
-        metric = self.metric if isinstance(self.metric, CountMetric) else next(iter(self.bounds.values()))[0]
-        counts = Counts(recall * prevalence, fpr * (1 - prevalence), prevalence, 1 - prevalence)
-        return np.asarray(metric.function(counts)) * (1.0 if metric.greater_is_better else -1.0)
+        metric = self.metric if isinstance(self.metric, CountMetric) else next(iter(self.bounds.values())).metric
+        return metric.sign * self.value(metric, recall, fpr)
 
     @cached_property
     def _boundary(self) -> FloatArray:
@@ -162,9 +151,8 @@ class _Task:
         for _ in range(30):
             middle = (low + high) / 2
             met = np.ones(recall.size, dtype=np.bool_)
-            for metric, bound in self.bounds.values():
-                slack = self.value(metric, recall, middle) - bound
-                met &= (slack if metric.greater_is_better else -slack) >= 0
+            for bound in self.bounds.values():
+                met &= bound.shortfall(self.value(bound.metric, recall, middle)) == 0
             low, high = np.where(met, middle, low), np.where(met, high, middle)
         return np.where(high == 1, np.inf, low)
 
@@ -193,27 +181,24 @@ def certified_choice(
     """
     require_confidence(confidence)
     task = _Task.of(objective, confidence, surface.prevalence)
-    groups = surface.samples.groups
-    certifying, choosing, chosen_on = np.arange(surface.labels.size), None, ""
+    certifying, index, selected, choosing = np.arange(surface.labels.size), 0, None, None
     if not task.settled or surface.n_lams > 1:
-        if evidence is not None and can_choose(evidence, surface):
+        if evidence is not None and _can_choose(evidence, surface):
             choosing = evidence
         else:
             first, certifying = choosing_and_certifying(
-                surface.labels, groups, task.floor, confidence, seed, task.in_sequence
+                surface.labels, surface.samples.groups, task.floor, confidence, seed, task.in_sequence
             )
             choosing = surface.take(first)
             if by is None and task.settled and set(task.bounds) == {"recall"} and _differ(choosing):
                 choice = _at_every_lam(surface, certifying, task, seed)
                 if choice is not None:
                     return choice
-    selection = None if choosing is None else select(choosing, task.as_certified(surface.labels[certifying]))
-    index = 0 if selection is None else selection.index
-    score = surface.score(index)
-    rows = certifying_rows(surface, score, seed, certifying)
-    selected = None if task.settled or selection is None else selection.threshold
+        selection = select(choosing, task.as_certified(surface.labels[certifying]))
+        index, selected = selection.index, None if task.settled else selection.threshold
+    rows = certifying_rows(surface, index, seed, certifying)
     if by is not None:
-        threshold, certificate = _by_subgroup(surface, score, certifying, np.asarray(by), task, seed)
+        threshold, certificate = _by_subgroup(surface, index, certifying, np.asarray(by), task, seed)
         if selected is not None and selected < threshold:
             raise NotCertified("by", f"goes with the objectives {', '.join(AT_THE_FLOOR)} alone", got=task.metric.name)
     elif task.in_sequence and choosing is not None:
@@ -223,24 +208,17 @@ def certified_choice(
         threshold, certificate = _anchored(rows, task, selected)
         if task.anchor != "alert_rate":
             _require_other_bounds(certificate, task)
-    if evidence is not None and choosing is evidence:
-        chosen_on = sketches(evidence.labels, evidence.score(index))
-    return CertifiedChoice(index, threshold, certificate, chosen_on, certifying)
+    chosen_on = "" if choosing is None or choosing is not evidence else sketches(choosing.labels, choosing.score(index))
+    return CertifiedChoice(index, threshold, certificate, certifying, chosen_on)
 
 
 def certifying_rows(
-    surface: Surface, score: FloatArray, seed: int = 0, index: NDArray[np.intp] | None = None
+    surface: Surface, column: int, seed: int = 0, index: NDArray[np.intp] | None = None
 ) -> CertifyingScores:
-    """The certifying scores of a surface's rows (n,), or of some of them; `score` (n,) is of all rows."""
+    """The certifying scores of one λ of a surface, of all rows or of some."""
     used = slice(None) if index is None else index
-    groups, weight = surface.samples.groups, surface.samples.weight
-    return certifying_scores(
-        surface.labels[used],
-        score[used],
-        None if groups is None else groups[used],
-        None if weight is None else weight[used],
-        seed,
-    )
+    groups, weight = (None if of is None else of[used] for of in (surface.samples.groups, surface.samples.weight))
+    return certifying_scores(surface.labels[used], surface.score(column)[used], groups, weight, seed)
 
 
 def choosing_and_certifying(
@@ -263,19 +241,18 @@ def choosing_and_certifying(
     if floor is not None:
         certifying = reserved(n, floor, confidence)
         if not certifying:
-            raise NotCertified("", str(sample_size(floor, confidence, available=n, choosing=True, misses=())))
+            raise NotCertified("", sample_size(floor, confidence, n, choosing=True).summary)
     else:
         certifying = 2 * n // 3 if in_sequence else (n + 1) // 2
         if n - certifying < (1 if in_sequence else CHOOSING) or not certifying:
             raise NotCertified("", f"choosing and certifying take {CHOOSING} positives each at least; got {n} in all.")
     certifies = np.zeros(positive.size, dtype=np.bool_)
     for members in (np.flatnonzero(positive), np.flatnonzero(~positive)):
-        count = math.ceil(members.size * certifying / n)
-        certifies[rng.permutation(members)[:count]] = True
+        certifies[rng.permutation(members)[: math.ceil(members.size * certifying / n)]] = True
     return np.flatnonzero(~certifies[units]), np.flatnonzero(certifies[units])
 
 
-def can_choose(evidence: Surface, surface: Surface) -> bool:
+def _can_choose(evidence: Surface, surface: Surface) -> bool:
     """Whether other rows can choose λ for a surface: they have its λ and ten positives, and are not its own rows.
 
     Two rows are the same where labels and scores at three λ agree to 1e-4. More than one such row in a hundred is too
@@ -292,10 +269,8 @@ def can_choose(evidence: Surface, surface: Surface) -> bool:
 
 
 def _differ(choosing: Surface) -> bool:
-    """Whether there are many λ that score the choosing negatives differently, and so miss different positives.
-
-    Only negatives that do not certify are used, so the answer is independent of the certifying rows.
-    """
+    """Whether there are many λ that score the choosing negatives differently, and so miss different positives."""
+    # Only negatives that do not certify are used, so the answer is independent of the certifying rows.
     if choosing.n_lams < _MANY or choosing.samples.groups is not None:
         return False
     total, count = np.zeros(choosing.n_negative), 0
@@ -312,7 +287,7 @@ def _at_every_lam(surface: Surface, certifying: NDArray[np.intp], task: _Task, s
 
     All positives certify each λ, at an equal share of the risk.
     """
-    m, floor = surface.n_lams, task.bounds["recall"][1]
+    m, floor = surface.n_lams, task.bounds["recall"].value
     risk = (1 - task.confidence) / m
     rank = shared_rank(surface.n_positive, floor, risk)
     if rank == 0:
@@ -323,14 +298,15 @@ def _at_every_lam(surface: Surface, certifying: NDArray[np.intp], task: _Task, s
     for part, rows in surface.blocks():
         positive, negative = np.sort(rows[:, used[labels]], axis=1), rows[:, used[~labels]]
         cut = positive[:, [rank - 1]]
-        shares = (np.count_nonzero(side >= cut, axis=1) / side.shape[1] for side in (positive, negative))
-        gain[part] = task.gain(surface.prevalence, *shares)
+        gain[part] = task.gain(
+            *(np.count_nonzero(side >= cut, axis=1) / side.shape[1] for side in (positive, negative))
+        )
     index = int(surface.by_plainness[np.argmax(gain[surface.by_plainness])])
-    threshold, own = at_recall(certifying_rows(surface, surface.score(index), seed, used), floor, 1 - risk)
+    threshold, own = at_recall(certifying_rows(surface, index, seed, used), floor, 1 - risk)
     bounds = tuple(replace(bound, risk=m * bound.risk) for bound in own.bounds)
     note = f"All {m} λ are certified at once."
     certificate = replace(own, bounds=bounds, confidence=task.confidence, note=note)
-    return CertifiedChoice(index, threshold, certificate, "", used, m)
+    return CertifiedChoice(index, threshold, certificate, used, at_once=m)
 
 
 # --- from the certifying rows to threshold and certificate
@@ -342,54 +318,35 @@ def _anchored(rows: CertifyingScores, task: _Task, selected: float | None) -> tu
         if selected is None:
             raise ValueError("without a bound a threshold must be selected first.")
         return selected, at_threshold(rows, selected, task.confidence)
-    value = task.bounds[task.anchor][1]
+    value = task.bounds[task.anchor].value
     if task.anchor == "recall":
-        threshold, certificate = at_recall(rows, value, task.confidence)
-    elif task.anchor == "alert_rate":
-        threshold, certificate = at_alert_rate(rows, value, task.confidence)
-    else:
-        threshold, certificate = at_fpr(rows, value if task.anchor == "fpr" else 1 - value, task.confidence)
-    if selected is None or (selected >= threshold if task.anchor == "recall" else selected <= threshold):
-        return threshold, certificate
-    # Safer than what the rows certify, in whose choice they took no part: the anchoring bound holds there, too.
-    first, *rest = certificate.bounds
-    tp, fp = rows.accepted(selected)
-    if task.anchor == "recall":
-        others = [fpr_cap(rows, fp, bound.risk) for bound in rest]
-    elif task.anchor == "alert_rate":
-        others = list(at_chosen(rows, selected, 1 - 2 * rest[0].risk).bounds)
-    else:
-        others = [recall_floor(rows, tp, bound.risk) for bound in rest]
-    hits = {"recall": tp, "alert_rate": tp + fp}.get(task.anchor, fp)
-    return selected, replace(certificate, bounds=(replace(first, hits=hits), *others))
+        return at_recall(rows, value, task.confidence, selected)
+    if task.anchor == "alert_rate":
+        return at_alert_rate(rows, value, task.confidence, selected)
+    return at_fpr(rows, value if task.anchor == "fpr" else 1 - value, task.confidence, selected)
 
 
 def _require_other_bounds(certificate: Certificate, task: _Task) -> None:
     """Stop where a bound does not follow from the certified recall and FPR."""
-    for metric, bound in task.bounds.values():
-        certified = float(task.value(metric, certificate.recall, certificate.fpr))
-        short = bound - certified if metric.greater_is_better else certified - bound
-        if short > SAME:
-            sign = ">=" if metric.greater_is_better else "<="
-            raise NotCertified(
-                "",
-                f"{metric.name} {sign} {bound:g} does not follow: these rows certify "
-                f"{', '.join(map(str, certificate.bounds))}, hence only {metric.name} {sign} {certified:.3g}. Relax "
-                "one of the bounds, or bring more rows.",
-            )
+    for bound in task.bounds.values():
+        certified = float(task.value(bound.metric, certificate.recall, certificate.fpr))
+        if not bound.met(certified):
+            problem = f"{bound} does not follow: these rows certify {', '.join(map(str, certificate.bounds))}"
+            only = f"hence only {bound._replace(value=round(certified, 4))}"
+            raise NotCertified("", f"{problem}, {only}", remedy="Relax one of the bounds, or bring more rows.")
 
 
 def _by_subgroup(
-    surface: Surface, score: FloatArray, certifying: NDArray[np.intp], by: NDArray[np.generic], task: _Task, seed: int
+    surface: Surface, column: int, certifying: NDArray[np.intp], by: NDArray[np.generic], task: _Task, seed: int
 ) -> tuple[float, Certificate]:
     if set(task.bounds) != {"recall"}:
         raise NotCertified("by", "goes with a floor on recall and no other bound in {subject_to}")
     if by.shape != surface.labels.shape:
         raise InputError("by", f"must have shape ({surface.labels.size},), one subgroup per row", got=by.shape)
-    names, floor = surface.samples.groups, task.bounds["recall"][1]
+    names, floor, score = surface.samples.groups, task.bounds["recall"].value, surface.score(column)[certifying]
     groups = None if names is None else names[certifying]
     return at_recall_in_every_subgroup(
-        surface.labels[certifying], score[certifying], by[certifying], floor, task.confidence, groups, seed
+        surface.labels[certifying], score, by[certifying], floor, task.confidence, groups, seed
     )
 
 
@@ -410,9 +367,7 @@ def _in_sequence(ordering: CertifyingScores, rows: CertifyingScores, task: _Task
 
     candidates = np.arange(0, cuts.size, 4)
     expected = [failing(round(recall[k] * n), math.ceil(fpr[k] * m)) for k in candidates]
-    start = int(candidates[np.argmin(expected)])
-    share = 0.5 if task.objective.prevalence is None else task.objective.prevalence
-    best = int(np.argmax(task.gain(share, recall, fpr)))
+    start, best = int(candidates[np.argmin(expected)]), int(np.argmax(task.gain(recall, fpr)))
     risk, threshold = 1 - task.confidence, None
     for cut in cuts[start : best + 1] if best >= start else cuts[best : start + 1][::-1]:
         if failing(*rows.accepted(float(cut))) > _SEQUENCE * risk:
@@ -421,18 +376,18 @@ def _in_sequence(ordering: CertifyingScores, rows: CertifyingScores, task: _Task
     if threshold is None:
         tp, fp = rows.accepted(float(cuts[start]))
         observed = ", ".join(
-            f"{name} {float(task.value(metric, tp / n, fp / m)):.3g}" for name, (metric, _) in task.bounds.items()
+            f"{name} {float(task.value(bound.metric, tp / n, fp / m)):.3g}" for name, bound in task.bounds.items()
+        )
+        problem = (
+            f"no threshold keeps {task.objective} at confidence {task.confidence:g} on {n} positives and {m} negatives"
         )
         raise NotCertified(
-            "",
-            f"no threshold keeps {task.objective} at confidence {task.confidence:g} on {n} positives and {m} "
-            f"negatives; where it should most surely, they show {observed}, before any allowance for chance. Relax the "
-            "bound, or bring more rows.",
+            "", f"{problem}; at best they show {observed}", remedy="Relax the bound, or bring more rows."
         )
     rates = at_chosen(rows, threshold, 1 - (1 - _SEQUENCE) * risk)
     alerts = sum(rows.accepted(threshold))
     bounds = [
-        Bound(name, value, metric.greater_is_better, alerts, n + m, _SEQUENCE * risk)
-        for name, (metric, value) in task.bounds.items()
+        Bound(name, bound.value, bound.metric.greater_is_better, alerts, n + m, _SEQUENCE * risk)
+        for name, bound in task.bounds.items()
     ]
     return threshold, replace(rates, bounds=(*bounds, *rates.bounds), confidence=task.confidence)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtr, chdtrc
 
 from lossdial.base.errors import InputError, warn
-from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_both_classes, require_finite
+from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_both_classes, require_open_unit
 
 NOTABLE = 0.01
 """A share of copies above which rows are no fresh evidence."""
@@ -29,6 +29,22 @@ _NARROW = 16
 
 class NotCertified(InputError):
     """These rows cannot certify what was asked for; the message says why, and what they can certify."""
+
+
+def require_confidence(confidence: float) -> None:
+    """Stop where a confidence is no share."""
+    if not isinstance(confidence, Real):
+        raise InputError("confidence", "must be a number strictly between 0 and 1", got=confidence)
+    require_open_unit("confidence", confidence, "0.95 holds on new data 19 times in 20.")
+
+
+def require_fresh(spent: str) -> None:
+    """Stop where rows cannot certify, for the reason `spent`."""
+    if spent:
+        raise NotCertified("", f"these rows cannot certify: {spent}. Bring rows that took no part in the training.")
+
+
+# --- rows that were used before
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +63,7 @@ class Sketch:
 
     @classmethod
     def of(cls, values: ArrayLike, most: int | None = None) -> "Sketch":
-        """The sketch of values (n,), with `most` cells at most."""
+        """The sketch of values (n,), with at most so many cells."""
         array = np.asarray(values, dtype=np.float64)
         spread = float(np.subtract(*np.quantile(array, (0.75, 0.25)))) or float(np.ptp(array)) or 1.0
         unit = 1e-9 * max(spread, 1e-200)  # values less than this apart are one value, computed twice
@@ -143,115 +159,6 @@ def _as_even(mine: NDArray[np.int64], theirs: NDArray[np.int64]) -> float:
     return float(chdtr(filled.sum() - 1, (apart**2 / np.maximum(total, 1))[filled].sum())) if filled.sum() > 1 else 1.0
 
 
-@dataclass(frozen=True, eq=False)
-class CertifyingScores:
-    """Independent scores of positives (P,) and of negatives (N,), each ascending, that may certify.
-
-    `paired` says that some unit gave a row to both classes, so that the two are not independent of each other.
-    """
-
-    positive: FloatArray
-    negative: FloatArray
-    data: str
-    unit: str = "row"
-    paired: bool = False
-
-    def cut(self, at: float, *, accept: bool) -> float:
-        """The threshold t, in the scores' own precision, for which `score > t` accepts (or rejects) the score `at`."""
-        kind = np.result_type(self.positive, self.negative).type
-        return float(np.nextafter(kind(at), kind(-np.inf))) if accept else float(at)
-
-    def accepted(self, threshold: float) -> tuple[int, int]:
-        """How many positives and negatives score above a threshold."""
-        return int(np.count_nonzero(self.positive > threshold)), int(np.count_nonzero(self.negative > threshold))
-
-
-def require_confidence(confidence: float) -> None:
-    if not isinstance(confidence, Real):
-        raise InputError("confidence", "must be a number strictly between 0 and 1", got=confidence)
-    if not 0 < confidence < 1:
-        remedy = "0.95 holds on new data 19 times in 20."
-        raise InputError("confidence", "must lie strictly between 0 and 1", got=confidence, remedy=remedy)
-
-
-def require_fresh(spent: str) -> None:
-    """Stop where rows cannot certify, for the reason `spent`."""
-    if spent:
-        raise NotCertified("", f"these rows cannot certify: {spent}. Bring rows that took no part in the training.")
-
-
-def certifying_scores(
-    labels: ArrayLike,
-    score: ArrayLike,
-    groups: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    seed: int = 0,
-) -> CertifyingScores:
-    """The scores (n,) that may certify: those of all rows, or of one row of each class of each group.
-
-    The rows of a group are not independent. Of each group one positive and one negative row are drawn, by a generator
-    named by `seed`; a figure is then over groups. Weights are refused, because a weighted count is not binomial.
-    """
-    y = as_labels(labels)
-    values = np.asarray(score)
-    if values.shape != y.shape:
-        raise InputError("score", f"must have shape ({y.size},), as y has, that is of one λ", got=values.shape)
-    require_finite(values[None])
-    require_both_classes(y)
-    if sample_weight is not None and np.ptp(np.asarray(sample_weight, dtype=np.float64)) > 0:
-        raise NotCertified(
-            "sample_weight",
-            "cannot be certified: the distribution of a weighted count is not known exactly",
-            remedy="Leave the weights out, or give a sample drawn as the new data will be. For another prevalence, ask "
-            "the certificate.",
-        )
-    if values.min() == values.max():
-        probability = 1 / (1 + math.exp(-min(max(float(values[0]), -700.0), 700.0)))
-        raise NotCertified(
-            "",
-            f"all {values.size} scores equal {values[0]:g} (as log-odds; a probability of {probability:g}): no "
-            "threshold separates any two rows.",
-        )
-    digest = digest_of(y, values)
-    if groups is None:
-        _warn_of_copies(values[y], "positives")
-        _warn_of_copies(values[~y], "negatives")
-        return CertifyingScores(np.sort(values[y]), np.sort(values[~y]), digest)
-    names = np.asarray(groups)
-    if names.shape != y.shape:
-        raise InputError("groups", f"must have shape ({y.size},), one name per row", got=names.shape)
-    positive, negative = (one_of_each(names, members, seed, turn) for turn, members in enumerate((y, ~y)))
-    paired = np.intersect1d(names[positive], names[negative]).size > 0
-    return CertifyingScores(np.sort(values[positive]), np.sort(values[negative]), digest, "group", paired)
-
-
-def _warn_of_copies(values: FloatArray, what: str) -> None:
-    """Warn where more scores (n,) of a class occur exactly k times than independent rows explain.
-
-    Let N_k values occur k times each. For every distribution N_k² <= (k + 1)/k · N_(k-1) · N_(k+1) on average (Poisson
-    mixtures; Cauchy and Schwarz). Twice as many and four standard deviations more are taken for copies.
-    """
-    times = np.bincount(np.bincount(np.unique(values, return_inverse=True)[1])) + 0.0
-    n = np.append(times, 0.0)
-    for k in range(2, times.size):
-        expected = math.sqrt((k + 1) / k * (n[k - 1] + 1) * (n[k + 1] + 1))
-        if n[k] >= 20 and k * n[k] > 0.05 * values.size and n[k] > 2 * expected + 4 * math.sqrt(expected):
-            warn(
-                f"{k * n[k]:.0f} of {values.size} {what} have a score that occurs {k} times exactly, so they look like "
-                "copies. A certificate that counts copies as independent claims too much. Give groups, or keep one row "
-                "of each."
-            )
-            return
-
-
-def one_of_each(groups: NDArray[Any], members: BoolArray, seed: int, turn: int = 0) -> NDArray[np.intp]:
-    """The indices of one random row of `members` in each group that has any."""
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(turn,)))
-    shuffled = rng.permutation(np.flatnonzero(members))
-    _, first = np.unique(groups[shuffled], return_index=True)
-    return np.asarray(np.sort(shuffled[first]))
-
-
 def digest_of(labels: BoolArray, score: FloatArray) -> str:
     """The checksum of labels (n,) and scores (n,), independent of the order of the rows."""
     values = np.asarray(score, dtype=np.float64) + 0.0  # -0.0 and 0.0 are one score
@@ -302,3 +209,87 @@ def are_known(spent: Iterable[str], labels: ArrayLike, score: ArrayLike, rows: F
             chances["all" if side == "all" else "labelled"].append(chance)
     fisher = chdtrc(2 * len(chances["labelled"]) - 2, -2 * np.log(np.maximum(chances["labelled"], 1e-300)).sum())
     return bool(min(float(fisher) if len(chances["labelled"]) > 1 else 1.0, *chances["all"]) <= _CHANCE)
+
+
+# --- rows that certify
+
+
+@dataclass(frozen=True, eq=False)
+class CertifyingScores:
+    """Independent scores of positives (P,) and of negatives (N,), each ascending, that may certify.
+
+    `paired` says that some unit gave a row to both classes, so that the two are not independent of each other.
+    """
+
+    positive: FloatArray
+    negative: FloatArray
+    data: str
+    unit: str = "row"
+    paired: bool = False
+
+    def just_below(self, score: float) -> float:
+        """The greatest threshold, in the scores' own precision, that accepts a score."""
+        kind = np.result_type(self.positive, self.negative).type
+        return float(np.nextafter(kind(score), kind(-np.inf)))
+
+    def accepted(self, threshold: float) -> tuple[int, int]:
+        """How many positives and negatives score above a threshold."""
+        return int(np.count_nonzero(self.positive > threshold)), int(np.count_nonzero(self.negative > threshold))
+
+
+def certifying_scores(
+    y: ArrayLike,
+    score: ArrayLike,
+    groups: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    seed: int = 0,
+) -> CertifyingScores:
+    """The scores (n,) that may certify: those of all rows, or of one random row of each class of each group.
+
+    The rows of a group are not independent, so that a figure is then over groups. Weights are refused, because a
+    weighted count is not binomial.
+    """
+    labels, values = as_labels(y), np.asarray(score)
+    require_both_classes(labels)
+    if sample_weight is not None and np.ptp(np.asarray(sample_weight, dtype=np.float64)) > 0:
+        problem = "cannot be certified: the distribution of a weighted count is not known exactly"
+        remedy = "Leave the weights out, or give a sample drawn as the new data will be."
+        raise NotCertified("sample_weight", problem, remedy=remedy)
+    if values.min() == values.max():
+        raise NotCertified("", f"all {values.size} scores equal {values[0]:g}: no threshold separates any two rows")
+    digest = digest_of(labels, values)
+    if groups is None:
+        _warn_of_copies(values[labels], "positives")
+        _warn_of_copies(values[~labels], "negatives")
+        return CertifyingScores(np.sort(values[labels]), np.sort(values[~labels]), digest)
+    names = np.asarray(groups)
+    positive, negative = (one_of_each(names, side, seed, turn) for turn, side in enumerate((labels, ~labels)))
+    paired = np.intersect1d(names[positive], names[negative]).size > 0
+    return CertifyingScores(np.sort(values[positive]), np.sort(values[negative]), digest, "group", paired)
+
+
+def _warn_of_copies(values: FloatArray, what: str) -> None:
+    """Warn where more scores (n,) of a class occur exactly k times than independent rows explain.
+
+    Let N_k values occur k times each. For every distribution N_k² <= (k + 1)/k · N_(k-1) · N_(k+1) on average (Poisson
+    mixtures; Cauchy and Schwarz). Twice as many and four standard deviations more are taken for copies.
+    """
+    times = np.bincount(np.bincount(np.unique(values, return_inverse=True)[1])) + 0.0
+    n = np.append(times, 0.0)
+    for k in range(2, times.size):
+        expected = math.sqrt((k + 1) / k * (n[k - 1] + 1) * (n[k + 1] + 1))
+        if n[k] >= 20 and k * n[k] > 0.05 * values.size and n[k] > 2 * expected + 4 * math.sqrt(expected):
+            warn(
+                f"{k * n[k]:.0f} of {values.size} {what} have a score that occurs {k} times exactly, so they look like "
+                "copies. A certificate that counts copies as independent claims too much. Give groups, or keep one row "
+                "of each."
+            )
+            return
+
+
+def one_of_each(groups: NDArray[Any], members: BoolArray, seed: int, turn: int = 0) -> NDArray[np.intp]:
+    """The indices of one random row of `members` in each group that has any."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(turn,)))
+    shuffled = rng.permutation(np.flatnonzero(members))
+    _, first = np.unique(groups[shuffled], return_index=True)
+    return np.asarray(np.sort(shuffled[first]))

@@ -5,12 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from lossdial.base.errors import InputError
 from lossdial.dial.certificates.bounds import MOST, needed, require_floor, shared_rank
 from lossdial.dial.certificates.evidence import require_confidence
-from lossdial.dial.checks import FloatArray, as_labels, require_both_classes, require_prevalence
+from lossdial.dial.checks import BoolArray, FloatArray, require_prevalence
 from lossdial.dial.uncertainty.intervals import rounded
 
 CHOOSING = 10
@@ -40,19 +38,19 @@ class SampleSize:
 
     Attributes
     ----------
-    floor, confidence
+    floor, confidence : float
         The recall to certify, and with which confidence.
-    needed
-        Certifying positives that this takes, if none is missed. A cap on the FPR shares their risk.
-    choosing
-        Further positives that choose λ, at least, where there is one to choose.
-    expectations
+    needed : int
+        The certifying positives that this takes, if none is missed.
+    choosing : int
+        The further positives that choose λ, at least, where there is one to choose.
+    expectations : tuple of Expectation
         What to expect with more positives, which allow more misses.
-    available
-        Certifying positives that the rows asked have, beside the `choosing_available` that choose λ.
-    reachable
+    available, choosing_available : int, optional
+        The positives at hand that certify, and those that choose λ.
+    reachable : float, optional
         The greatest recall that the available positives can certify.
-    now
+    now : Expectation, optional
         What to expect of the available positives.
     """
 
@@ -71,7 +69,9 @@ class SampleSize:
         """Whether the available positives are enough."""
         return self.available is not None and self.available >= self.needed
 
-    def __str__(self) -> str:
+    @property
+    def summary(self) -> str:
+        """What is needed, what is available, and what that can certify, in a sentence."""
         extra = f", besides {self.choosing} to choose on" if self.choosing else ""
         text = (
             f"recall >= {self.floor:g} at confidence {self.confidence:g} takes {self.needed} certifying positives with "
@@ -82,9 +82,11 @@ class SampleSize:
             text = f"you have {self.available} certifying positives{besides}; {text}"
             if not self.enough and self.reachable is not None:
                 text += f"; recall >= {math.floor(1000 * self.reachable) / 1000:g} can be certified now"
-        rows = [f"now {self.now}"] if self.now is not None and self.expectations else []
-        rows += map(str, self.expectations)
-        return ".\n  ".join([text, *rows]) + "."
+        return f"{text}."
+
+    def __str__(self) -> str:
+        now = [] if self.now is None else [f"now {self.now}."]
+        return "\n  ".join([self.summary, *now, *(f"{expected}." for expected in self.expectations)])
 
 
 def sample_size(
@@ -93,24 +95,16 @@ def sample_size(
     available: int | None = None,
     choosing: bool = False,
     precision_at: Callable[[float], float] | None = None,
-    misses: tuple[int, ...] = _MISSES,
 ) -> SampleSize:
     """The sample size that certifying a recall takes.
 
     With `choosing`, `available` also counts positives that choose λ; `reserved` says how many do. The k-th smallest of
     n certifying positives has an expected recall of 1 - k/(n+1): with few positives the threshold is lower than the
     floor would need. `precision_at` maps this recall to the precision to expect.
-
-    >>> size = sample_size(0.95, available=31)
-    >>> size.needed, round(size.reachable, 3)
-    (59, 0.908)
     """
     require_floor(recall, "recall")
     require_confidence(confidence)
-    risk = 1 - confidence
-    if available is not None and available < 0:
-        raise InputError("available", "must be 0 or more positives", got=available)
-    certifying = available
+    risk, certifying = 1 - confidence, available
     if available is not None and choosing:
         certifying = reserved(available, recall, confidence) or max(available - CHOOSING, 0)
 
@@ -124,7 +118,7 @@ def sample_size(
         confidence=confidence,
         needed=needed(recall, risk),
         choosing=CHOOSING if choosing else 0,
-        expectations=tuple(expectation(missed, needed(recall, MOST * risk, missed)) for missed in misses),
+        expectations=tuple(expectation(missed, needed(recall, MOST * risk, missed)) for missed in _MISSES),
         available=certifying,
         reachable=None if not certifying else risk ** (1 / certifying),
         choosing_available=0 if available is None or certifying is None else available - certifying,
@@ -145,20 +139,15 @@ def reserved(n_positive: int, floor: float, confidence: float) -> int:
     return 0
 
 
-def precision_curve(y: ArrayLike, score: ArrayLike, prevalence: float | None = None) -> Callable[[float], float]:
-    """The precision of labels (n,) and scores (n,) as a function of the recall that the threshold keeps."""
-    labels = as_labels(y)
-    require_both_classes(labels)
-    share = float(labels.mean()) if prevalence is None else prevalence
-    require_prevalence(share)
-    values: FloatArray = np.asarray(score)
-    positive, negative = np.sort(values[labels]), np.sort(values[~labels])
+def precision_curve(labels: BoolArray, score: FloatArray, prevalence: float) -> Callable[[float], float]:
+    """The precision of scores (n,) at a prevalence as a function of the recall that the threshold keeps."""
+    require_prevalence(prevalence)
+    positive, negative = np.sort(score[labels]), np.sort(score[~labels])
 
     def precision(recall: float) -> float:
         accepted = max(int(np.ceil(recall * positive.size - 1e-9)), 1)
         threshold = positive[positive.size - accepted]
-        tpr = np.count_nonzero(positive >= threshold) / positive.size
-        fpr = np.count_nonzero(negative >= threshold) / negative.size
-        return float(share * tpr / (share * tpr + (1 - share) * fpr))
+        tpr, fpr = (1 - np.searchsorted(side, threshold) / side.size for side in (positive, negative))
+        return float(prevalence * tpr / (prevalence * tpr + (1 - prevalence) * fpr))
 
     return precision

@@ -1,8 +1,7 @@
 """Subgroups by an attribute: recall, FPR and precision in each, the gaps, and a floor on recall that holds in each.
 
-Shares are over rows. Where rows come in groups, the interval of a share counts the groups: it is Clopper and Pearson's
-on the effective number of rows (Kish 1965), as if the rows of a group were copies. Such intervals cover 95 % or more if
-they are, and are wider than necessary if they are not.
+Shares are over rows, by weight. Their intervals are Clopper and Pearson's on the effective number of rows (Kish 1965):
+they cover 95 % or more if the rows of a group are copies, and are wider than necessary if they are not.
 """
 
 from collections.abc import Hashable
@@ -11,14 +10,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import bdtr
 
 from lossdial.base.errors import InputError
-from lossdial.dial.certificates.bounds import lower_share, require_floor, shared_rank, upper_share
+from lossdial.dial.certificates.bounds import lower_share, require_floor, risk_of, shared_rank, upper_share
 from lossdial.dial.certificates.certificate import Bound, Certificate, certificate_of, fpr_cap
-from lossdial.dial.certificates.evidence import NotCertified, certifying_scores, one_of_each, require_confidence
+from lossdial.dial.certificates.evidence import NotCertified, certifying_scores, one_of_each
 from lossdial.dial.certificates.sample_size import sample_size
-from lossdial.dial.checks import BoolArray, FloatArray, as_groups, as_labels, require_both_classes
+from lossdial.dial.checks import BoolArray, FloatArray, as_groups, as_labels, as_weights, require_both_classes
 from lossdial.dial.surface import effective
 from lossdial.dial.uncertainty.intervals import Estimate
 
@@ -59,6 +57,15 @@ class Subgroup:
 class Subgroups:
     """The subgroups of an attribute, and the gaps between them: largest less smallest.
 
+    Attributes
+    ----------
+    subgroups : tuple of Subgroup
+        The rows, and recall, FPR, precision and alert rate, of each.
+    recall_gap, fpr_gap : Estimate, optional
+        The gaps, with intervals that hold for all subgroups at once.
+
+    Examples
+    --------
     >>> from lossdial import Dial
     >>> dial = Dial([0, 0, 1, 0, 1, 1] * 30, [-2.0, -1.0, 1.0, 0.5, 2.0, -0.5] * 30)
     >>> point = dial.tune(maximize="f1")
@@ -89,33 +96,56 @@ class Subgroups:
 
 
 def by_subgroup(
-    y: ArrayLike, score: ArrayLike, threshold: float, by: ArrayLike, groups: ArrayLike | None = None
+    y: ArrayLike,
+    score: ArrayLike,
+    threshold: float,
+    by: ArrayLike,
+    groups: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
 ) -> Subgroups:
-    """What a threshold does to labels (n,) and scores (n,) in each subgroup that `by` (n,) names.
-
-    The 95 % intervals are Clopper and Pearson's. `groups` (n,) says which rows belong together (a patient's): intervals
-    then rest on the effective number of rows. That of a gap follows from intervals that hold in all subgroups at once.
-    """
+    """What a threshold does to labels (n,) and scores (n,) in each subgroup that `by` (n,) names."""
     labels, values, names = _columns(y, score, by)
-    units = as_groups(groups, labels.size)
+    units, weight = as_groups(groups, labels.size), as_weights(sample_weight, labels.size)
     accepted = values > threshold
+
+    def share(of: BoolArray, among: BoolArray, risk: float = 0.05) -> Estimate | None:
+        """The share `of` rows `among` rows (n,), with its interval."""
+        weights = None if weight is None else weight[among]
+        if not among.any() or (weights is not None and not weights.any()):
+            return None
+        value = float(np.average(of[among], weights=weights))
+        n_effective = effective(weights, None if units is None else units[among], int(among.sum()))
+        low, high = (bound(value * n_effective, n_effective, risk / 2) for bound in (lower_share, upper_share))
+        return Estimate(value, low, high)
+
+    def gap(side: BoolArray) -> Estimate | None:
+        """Largest less smallest share accepted among the rows of a class; the risk is shared by the subgroups."""
+        present = np.unique(names[side])
+        shares = [share(accepted, side & (names == name), 0.05 / present.size) for name in present]
+        known = [estimate for estimate in shares if estimate is not None]
+        if len(known) < 2:
+            return None
+        low = max(0.0, max(s.low for s in known) - min(s.high for s in known))
+        high = max(s.high for s in known) - min(s.low for s in known)
+        return Estimate(max(s.value for s in known) - min(s.value for s in known), low, high)
+
     subgroups = []
     for name in np.unique(names).tolist():
         members = names == name
-        positive, negative = members & labels, members & ~labels
+        sides = members & labels, members & ~labels
         subgroups.append(
             Subgroup(
                 name=name,
-                n_positive=int(positive.sum()),
-                n_negative=int(negative.sum()),
-                recall=_share(accepted, positive, units),
-                fpr=_share(accepted, negative, units),
-                precision=_share(labels, members & accepted, units),
-                alert_rate=_share(accepted, members, units),
-                groups=None if units is None else (np.unique(units[positive]).size, np.unique(units[negative]).size),
+                n_positive=int(sides[0].sum()),
+                n_negative=int(sides[1].sum()),
+                recall=share(accepted, sides[0]),
+                fpr=share(accepted, sides[1]),
+                precision=share(labels, members & accepted),
+                alert_rate=share(accepted, members),
+                groups=None if units is None else (np.unique(units[sides[0]]).size, np.unique(units[sides[1]]).size),
             )
         )
-    return Subgroups(tuple(subgroups), _gap(names, labels, accepted, units), _gap(names, ~labels, accepted, units))
+    return Subgroups(tuple(subgroups), gap(labels), gap(~labels))
 
 
 def at_recall_in_every_subgroup(
@@ -132,22 +162,21 @@ def at_recall_in_every_subgroup(
     It is the least of the subgroups' own certified thresholds. Each subgroup takes the full risk, not a share of it:
     let t* be the greatest threshold that keeps the floor in every subgroup, and g the subgroup that t* belongs to. The
     floor breaks somewhere only if the least threshold exceeds t*, hence only if g's own does, whatever the others are.
-
-    The floor over all rows follows where each group lies in one subgroup. Where groups span subgroups it does not,
-    because one row of each group is then another mixture than the subgroups are; all rows count as one more subgroup.
     """
     require_floor(floor, "recall")
-    require_confidence(confidence)
     labels, values, names = _columns(y, score, by)
     rows = certifying_scores(labels, values, groups, seed=seed)
-    risk = 1 - confidence
-    positives = {
-        name: np.sort(_drawn(labels, values, groups, names == name, seed)) for name in np.unique(names).tolist()
-    }
-    spanned = groups is not None and _spanned(np.asarray(groups), names, labels)
-    thresholds, spent = [], 0.0
-    everything = [*positives.items(), *([("all", rows.positive)] if spanned else [])]
-    for name, positive in sorted(everything, key=lambda subgroup: subgroup[1].size):  # the smallest first
+    risk, spent = 1 - confidence, 0.0
+    positives = {}
+    for name in np.unique(names).tolist():
+        members = labels & (names == name)
+        drawn = members if groups is None else one_of_each(np.asarray(groups), members, seed)
+        positives[name] = np.sort(values[drawn])
+    # The floor over all rows follows where each group lies in one subgroup. Where groups span subgroups, one row of
+    # each group is another mixture than the subgroups are: all rows then count as one more subgroup.
+    spanned = {"all": rows.positive} if groups is not None and _spanned(np.asarray(groups), names, labels) else {}
+    thresholds = []
+    for name, positive in sorted([*positives.items(), *spanned.items()], key=lambda subgroup: subgroup[1].size):
         n = positive.size
         if n == 0:
             raise NotCertified(
@@ -155,9 +184,9 @@ def at_recall_in_every_subgroup(
             )
         rank = shared_rank(n, floor, risk)
         if rank == 0:
-            raise NotCertified("", f"subgroup {name!r}: {sample_size(floor, confidence, available=n, misses=())}")
-        thresholds.append(rows.cut(positive[rank - 1], accept=True))
-        spent = max(spent, float(bdtr(rank - 1, n, 1 - floor)))
+            raise NotCertified("", f"subgroup {name!r}: {sample_size(floor, confidence, n).summary}")
+        thresholds.append(rows.just_below(positive[rank - 1]))
+        spent = max(spent, risk_of(n, rank, floor))
     threshold = min(thresholds)
     tp, fp = rows.accepted(threshold)
     bounds = [Bound("recall", floor, True, tp, rows.positive.size, spent)]
@@ -165,9 +194,8 @@ def at_recall_in_every_subgroup(
         hits = int(np.count_nonzero(positive > threshold))
         bounds.append(Bound(f"recall in {name}", floor, True, hits, positive.size, spent))
     bounds.append(fpr_cap(rows, fp, risk - spent))
-    return threshold, certificate_of(
-        rows, bounds, confidence, f"The floor holds in each of {len(positives)} subgroups at once."
-    )
+    note = f"The floor holds in each of {len(positives)} subgroups at once."
+    return threshold, certificate_of(rows, bounds, confidence, note)
 
 
 def _spanned(groups: NDArray[Any], names: NDArray[Any], labels: BoolArray) -> bool:
@@ -185,33 +213,3 @@ def _columns(y: ArrayLike, score: ArrayLike, by: ArrayLike) -> tuple[BoolArray, 
     if names.dtype == object:
         names = names.astype(str)  # gaps, and numbers among text, are subgroups of their own
     return labels, values, names
-
-
-def _drawn(labels: BoolArray, values: FloatArray, groups: ArrayLike | None, here: BoolArray, seed: int) -> FloatArray:
-    """The certifying positives of one subgroup."""
-    members = here & labels
-    return values[members] if groups is None else values[one_of_each(np.asarray(groups), members, seed)]
-
-
-def _share(of: BoolArray, among: BoolArray, units: NDArray[np.intp] | None, risk: float = 0.05) -> Estimate | None:
-    """The share `of` rows `among` rows (n,), with its Clopper-Pearson interval on their effective number."""
-    if not among.any():
-        return None
-    share = float(np.mean(of[among]))
-    n = effective(None, None if units is None else units[among], int(among.sum()))
-    return Estimate(share, lower_share(share * n, n, risk / 2), upper_share(share * n, n, risk / 2))
-
-
-def _gap(
-    names: NDArray[Any], members: BoolArray, accepted: BoolArray, units: NDArray[np.intp] | None
-) -> Estimate | None:
-    """Largest less smallest share accepted among `members` of the subgroups."""
-    present = np.unique(names[members])
-    if present.size < 2:
-        return None
-    estimates = [_share(accepted, members & (names == name), units, 0.05 / present.size) for name in present]
-    shares = [share for share in estimates if share is not None]
-    low = max(0.0, max(s.low for s in shares) - min(s.high for s in shares))
-    high = max(s.high for s in shares) - min(s.low for s in shares)
-    value = max(s.value for s in shares) - min(s.value for s in shares)
-    return Estimate(value, low, high)

@@ -38,12 +38,7 @@ _SKETCHED = 100
 
 @dataclass(frozen=True)
 class SequentialTest:
-    """The state of a test of a floor on a share: outcomes and successes so far, and the stakes of its bets.
-
-    >>> test = SequentialTest(floor=0.9, risk=0.05).see([True] * 20 + [False] * 10)
-    >>> test.n, test.hits, test.broken_at
-    (30, 20, 25)
-    """
+    """The state of a test of a floor on a share: outcomes and successes so far, and the stakes of its bets."""
 
     floor: float
     risk: float
@@ -70,8 +65,23 @@ class SequentialTest:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """An interval of the share that holds at all times at once with probability 1 - risk, if it is constant."""
-        return confidence_sequence(self.hits, self.n, self.risk)
+        """An interval of the share that holds at all times at once with probability 1 - risk, if it is constant.
+
+        These are the shares that a Beta(½, ½) mixture of bets has not rejected (Robbins 1970).
+        """
+        hits, misses = self.hits, self.n - self.hits
+        if self.n == 0:
+            return 0.0, 1.0
+        evidence = float(betaln(hits + 0.5, misses + 0.5) - betaln(0.5, 0.5)) + math.log(self.risk)
+
+        def slack(p: float) -> float:
+            """Above 0 where p is not rejected."""
+            return hits * math.log(p) + misses * math.log1p(-p) - evidence
+
+        share, edge = hits / self.n, 1e-12
+        low = 0.0 if hits == 0 or slack(edge) > 0 else brentq(slack, edge, min(share, 1 - edge))
+        high = 1.0 if misses == 0 or slack(1 - edge) > 0 else brentq(slack, max(share, edge), 1 - edge)
+        return float(low), float(high)
 
     def see(self, successes: ArrayLike) -> "SequentialTest":
         """The state after further outcomes (k,), in their order."""
@@ -94,27 +104,6 @@ class SequentialTest:
         return replace(self, n=n, hits=hits, stakes=tuple(map(float, stakes)), broken_at=broken_at)
 
 
-def confidence_sequence(hits: int, n: int, risk: float) -> tuple[float, float]:
-    """The shares that a Beta(½, ½) mixture of bets has not rejected after `hits` of n (Robbins 1970).
-
-    >>> low, high = confidence_sequence(95, 100, 0.05)
-    >>> round(low, 3), round(high, 3)
-    (0.844, 0.993)
-    """
-    if n == 0:
-        return 0.0, 1.0
-    evidence = float(betaln(hits + 0.5, n - hits + 0.5) - betaln(0.5, 0.5)) + math.log(risk)
-
-    def slack(p: float) -> float:
-        """Above 0 where p is not rejected."""
-        return hits * math.log(p) + (n - hits) * math.log1p(-p) - evidence
-
-    share, edge = hits / n, 1e-12
-    low = 0.0 if hits == 0 or slack(edge) > 0 else brentq(slack, edge, min(share, 1 - edge))
-    high = 1.0 if hits == n or slack(1 - edge) > 0 else brentq(slack, max(share, edge), 1 - edge)
-    return float(low), float(high)
-
-
 def _reserve(t: ArrayLike) -> Any:
     """The part of the wealth that is not yet at stake after t outcomes: 1/log₂(t+2)."""
     return 1 / np.log2(np.asarray(t) + 2.0)
@@ -130,19 +119,18 @@ class Monitor:
 
     Attributes
     ----------
-    threshold
+    threshold : float
         The threshold of the point.
-    tests
+    tests : mapping of str to SequentialTest
         By metric: recall and FPR; or precision.
-    labels
-        "all" where every case gets an outcome. "alerts" where only cases above the threshold do: nobody then learns of
-        a miss, and precision is monitored in place of recall and FPR.
-    seen
-        A digest and a sketch of the outcomes of each call, so that none is counted twice, also where a file has grown
-        since or its scores were rounded.
-    made_on
+    labels : {"all", "alerts"}
+        Whether every case gets an outcome, or only those above the threshold: nobody then learns of a miss, and
+        precision is monitored in place of recall and FPR.
+    seen : tuple of str
+        A digest and a sketch of the outcomes of each call, so that none is counted twice.
+    made_on : tuple of str
         Sketches of the rows that made the point; these are no new outcomes.
-    unmonitored
+    unmonitored : tuple of str
         Certified metrics that outcomes alone do not tell, such as the recall of a subgroup.
 
     Examples
@@ -179,7 +167,7 @@ class Monitor:
         Parameters
         ----------
         point : OperatingPoint
-            The point.
+            The point, which has a certificate.
         confidence : float
             With which confidence a broken certificate is called so.
         alerts_only : bool
@@ -197,9 +185,9 @@ class Monitor:
         require_confidence(confidence)
         made_on, certificate = tuple(sorted(point.spent)), point.certificate
         if not alerts_only and (prevalence is not None or precision is not None):
-            given = "precision" if prevalence is None else "prevalence"
+            argument = "precision" if prevalence is None else "prevalence"
             remedy = "Where every case gets an outcome, recall and fpr are monitored, at whatever prevalence."
-            raise InputError(given, "goes with {alerts_only}", remedy=remedy)
+            raise InputError(argument, "goes with {alerts_only}", remedy=remedy)
         if certificate is None and precision is None:
             remedy = " or give {precision}, the floor to monitor" if alerts_only else ""
             raise NotCertified(
@@ -263,12 +251,8 @@ class Monitor:
         """Stop where labels (n,) and scores (n,) are of the rows that chose the point or made its certificate."""
         values = np.asarray(score, dtype=np.float64)
         if are_known(self.made_on, labels, values):
-            raise InputError(
-                "",
-                f"these {values.size} rows, or some of them, chose this point or made its certificate: they are no new "
-                "outcomes",
-                remedy="Show outcomes that came since.",
-            )
+            problem = f"these {values.size} rows, or some of them, chose this point or made its certificate"
+            raise InputError("", problem, remedy="Show outcomes that came since.")
 
     def _with_call(self, labels: BoolArray, values: FloatArray) -> tuple[str, ...]:
         """The calls so far and this one; an error where these outcomes, or some of them, were shown before."""
@@ -278,12 +262,8 @@ class Monitor:
         if any(digest == call.split()[0] for call in self.seen) or any(
             are_known(call.split()[1:], labels, values) for call in self.seen[-_SKETCHED:]
         ):
-            raise InputError(
-                "",
-                f"these {values.size} outcomes, or some of them, have been seen already; shown again, they would count "
-                "twice",
-                remedy="Show those that came since.",
-            )
+            problem = f"these {values.size} outcomes, or some of them, have been seen already"
+            raise InputError("", problem, remedy="Show those that came since.")
         older = tuple(call.split()[0] for call in self.seen[1 - _REMEMBERED : 1 - _SKETCHED])
         return (*older, *self.seen[1 - _SKETCHED :], f"{digest} {sketches(labels, values)}")
 
@@ -321,17 +301,6 @@ class Monitor:
             lines.append("recall cannot be monitored: only alerts get an outcome, so nobody learns of a miss")
         return "\n".join(lines)
 
-    def to_json(self) -> dict[str, Any]:
-        """A dict of JSON's own types, from which `from_json` rebuilds the same state."""
-        return to_json(self, tagged=False) | {"threshold": encode_float(self.threshold)}
-
-    @classmethod
-    def from_json(cls, data: Any, where: str = "monitor") -> "Monitor":
-        """The state that `to_json` wrote; an InputError names what is missing or wrong."""
-        threshold = Reader(data, where).number("threshold")  # which may be infinite
-        monitor: Monitor = decode(cls, {**data, "threshold": 0.0}, where)
-        return replace(monitor, threshold=threshold)
-
     @staticmethod
     def file(run: str | Path, point: str) -> Path:
         """Where the state for a point of a model is kept, unless another file is named."""
@@ -341,20 +310,20 @@ class Monitor:
 
     def save(self, path: str | Path) -> None:
         """Write the state; the file is either whole or as it was."""
-        write_json(Path(path), self.to_json())
+        write_json(Path(path), to_json(self, tagged=False) | {"threshold": encode_float(self.threshold)})
 
     @classmethod
     def load(cls, path: str | Path) -> "Monitor":
-        """The state that `save` wrote."""
-        return cls.from_json(read_json(Path(path)), str(path))
+        """The state that `save` wrote; an InputError names what is missing or wrong."""
+        data = read_json(Path(path))
+        threshold = Reader(data, str(path)).number("threshold")  # which may be infinite
+        monitor: Monitor = decode(cls, {**data, "threshold": 0.0}, str(path))
+        return replace(monitor, threshold=threshold)
 
 
 def _shuffled(labels: BoolArray, values: FloatArray) -> NDArray[np.intp]:
-    """A random order of outcomes (k,), whatever the order they are given in.
-
-    A file sorted by score or by outcome would look like a change: bets are valid for outcomes in an order that does not
-    depend on them. The outcomes themselves seed the generator, so the same outcomes give the same order.
-    """
+    """A random order of outcomes (k,), whatever the order they come in: a file sorted by score looks like a change."""
+    # Bets are valid for an order that does not depend on the outcomes; these seed the generator, to make it repeatable.
     order = np.lexsort((labels, values))
     packed = (values[order] + 0.0).tobytes() + labels[order].tobytes()  # -0.0 and 0.0 are one score
     rng = np.random.default_rng(np.frombuffer(hashlib.sha256(packed).digest(), dtype=np.uint32))

@@ -10,12 +10,10 @@ as its sample makes it.
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
-from scipy.special import chdtrc, chdtri, chndtr, stdtrit
+from scipy.special import chdtrc, chdtri, chndtrinc, stdtrit
 
 from lossdial.base.errors import InputError
 from lossdial.dial.checks import (
@@ -23,27 +21,21 @@ from lossdial.dial.checks import (
     FloatArray,
     as_groups,
     require_finite,
-    require_open_unit,
     require_prevalence,
 )
 from lossdial.dial.surface import Samples
 from lossdial.dial.uncertainty.intervals import LEVEL, Estimate
 
+_RISK = 0.05  # of refusing a true mixture
 _FEWEST_NEW = 20
 _STEPS = 30  # of the EM algorithm
 _SMOOTHING = 0.5  # of a row, spread over the bins
 _ZOOMS = 4
 _GRID = np.sin(np.linspace(0, np.pi / 2, 129)) ** 2
 
-Names = NDArray[np.intp] | None
-
 
 def log_odds(prevalence: float) -> float:
-    """log π/(1-π). Where only the share of positives changes, the log-odds of every sample move by a difference of two.
-
-    >>> round(log_odds(0.75), 4)
-    1.0986
-    """
+    """log π/(1-π): where only the share of positives changes, all log-odds move by a difference of two of these."""
     require_prevalence(prevalence)
     return math.log(prevalence) - math.log1p(-prevalence)
 
@@ -58,46 +50,28 @@ class MixtureFit:
 
     Attributes
     ----------
-    share
+    share : Estimate
         The share of positives of that mixture, with a 95 % interval.
-    p_value, risk
-        The probability that a true mixture lies farther off, and the one below which it is refused.
-    edges
-        The edges (K-1,) of the bins.
-    seen, expected
-        The shares (K,) of the new scores in the bins, and those of the best mixture.
-    residuals
-        Their differences (K,) in standard deviations.
-    smallest
+    p_value : float
+        The probability that a true mixture lies farther off.
+    n_new : int
+        The number of new scores.
+    moved : str
+        Where the new scores differ most from the best mixture.
+    smallest : float
         The share of scores that must move from a bin to the next to be noticed four times in five.
     """
 
     share: Estimate
     p_value: float
-    risk: float
     n_new: int
-    edges: tuple[float, ...]
-    seen: tuple[float, ...]
-    expected: tuple[float, ...]
-    residuals: tuple[float, ...]
+    moved: str
     smallest: float
 
     @property
     def fits(self) -> bool:
-        """Whether some mixture is compatible with the new scores."""
-        return self.p_value > self.risk
-
-    @property
-    def moved(self) -> str:
-        """Where the new scores differ most from the best mixture, in words."""
-        k = int(np.argmax(np.abs(self.residuals)))
-        low = "" if k == 0 else f"above {self.edges[k - 1]:.4g}"
-        high = "" if k == len(self.edges) else f"up to {self.edges[k]:.4g}"
-        more = "more" if self.residuals[k] > 0 else "fewer"
-        return (
-            f"{more} scores {' and '.join(filter(None, (low, high)))} than any mixture has: "
-            f"{100 * self.seen[k]:.3g} % instead of {100 * self.expected[k]:.3g} %"
-        )
+        """Whether some mixture is compatible with the new scores; where one is true, 5 % of samples are refused."""
+        return self.p_value > _RISK
 
     @property
     def blind(self) -> str:
@@ -127,38 +101,33 @@ def fit_mixture(
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     groups_new: ArrayLike | None = None,
-    risk: float = 0.05,
 ) -> MixtureFit:
     """The mixture of the scores of known positives and negatives that fits new scores (n,) best, and whether it fits.
 
     Labels y (k,) and scores (k,) are of known rows at the same λ. All shares are shares of rows. Where rows come in
-    groups (a patient's), known or new, their covariance is that of whole groups. If only the prevalence changes, a
-    share `risk` of samples is refused. The estimate stays half a row away from 0 and 1, where no odds exist.
-
-    >>> rng = np.random.default_rng(0)
-    >>> y, y_new = np.repeat([1, 0], [500, 4500]), np.repeat([1, 0], [600, 1400])
-    >>> fit = fit_mixture(rng.standard_normal(2000) + 2 * y_new, y, rng.standard_normal(5000) + 2 * y)
-    >>> fit.fits, fit.share.low < 0.3 < fit.share.high
-    (True, True)
+    groups (a patient's), known or new, their covariance is that of whole groups. The estimate stays half a row away
+    from 0 and 1, where no odds exist.
     """
-    require_open_unit("risk", risk)
     samples, used = Samples.of(y, sample_weight, groups)
     known, new = np.asarray(score, dtype=np.float64), np.asarray(score_new, dtype=np.float64)
-    if known.shape != np.shape(y):
-        raise InputError("score", f"must have shape {np.shape(y)}, as y has, that is of one λ", got=known.shape)
     if new.ndim != 1 or new.size == 0:
         raise InputError("score_new", "must be the scores (n,) of one λ, n > 0", got=new.shape)
     known = known if used is None else known[used]
     require_finite(known[None])
     require_finite(new[None])
     samples.require_positives()
-    units, names = _units(groups_new, new.size)
+    if groups_new is not None and np.shape(groups_new) != new.shape:
+        raise InputError("groups_new", f"must have shape {new.shape}, one name per score", got=np.shape(groups_new))
+    names = as_groups(groups_new, new.size)
+    units = new.size if names is None else int(names.max()) + 1
+    if units < _FEWEST_NEW:
+        what = "scores" if names is None else "groups of scores"
+        raise InputError("", f"{units} new {what} cannot tell mixtures apart; {_FEWEST_NEW} are needed")
     edges = bin_edges(known, samples.labels, samples.weight)
     binned = _bin(edges, known, samples, new, names)
     share, low, high, least = _interval(binned, min(samples.units[0], units) - 1)
     covariance = binned.covariance(np.array([share]))[0]
     expected = share * binned.shares[0] + (1 - share) * binned.shares[1]
-    gap = binned.shares[2] - expected
     # The last bin is what the others leave.
     variance = np.append(np.diagonal(covariance), covariance.sum())
     # Where the best share lies at 0 or 1, nothing was fitted.
@@ -168,13 +137,21 @@ def fit_mixture(
     return MixtureFit(
         share=Estimate(value, min(low, value), max(high, value)),
         p_value=float(chdtrc(freedom, least)),
-        risk=risk,
         n_new=new.size,
-        edges=tuple(map(float, edges)),
-        seen=tuple(map(float, binned.shares[2])),
-        expected=tuple(map(float, expected)),
-        residuals=tuple(map(float, gap / np.sqrt(np.maximum(variance, 1e-300)))),
-        smallest=_smallest(covariance, risk),
+        moved=_moved(edges, binned.shares[2], expected, variance),
+        smallest=_smallest(covariance),
+    )
+
+
+def _moved(edges: FloatArray, seen: FloatArray, expected: FloatArray, variance: FloatArray) -> str:
+    """In which of the bins (K,) the shares seen differ most from those expected, in words."""
+    residuals = (seen - expected) / np.sqrt(np.maximum(variance, 1e-300))
+    k = int(np.argmax(np.abs(residuals)))
+    low = "" if k == 0 else f"above {edges[k - 1]:.4g}"
+    high = "" if k == edges.size else f"up to {edges[k]:.4g}"
+    return (
+        f"{'more' if residuals[k] > 0 else 'fewer'} scores {' and '.join(filter(None, (low, high)))} than any mixture "
+        f"has: {100 * seen[k]:.3g} % instead of {100 * expected[k]:.3g} %"
     )
 
 
@@ -207,11 +184,9 @@ class _Binned:
     spread: FloatArray
 
     def covariance(self, share: FloatArray) -> FloatArray:
-        """The covariance (g, K-1, K-1) of c - π·a - (1-π)·b if π is each of the shares (g,).
-
-        It is that of the likeliest distributions under each π, by the EM algorithm, not that of the observed shares: a
-        bin that is empty by chance is not certain to be empty.
-        """
+        """The covariance (g, K-1, K-1) of c - π·a - (1-π)·b if π is each of the shares (g,)."""
+        # It is that of the likeliest distributions under each π, by the EM algorithm, not that of the observed shares:
+        # a bin that is empty by chance is not certain to be empty.
         p, counts = share[:, None], self.size[:, None] * self.shares + _SMOOTHING / self.shares.shape[1]
         a, b = (np.repeat(side[None], share.size, axis=0) for side in counts[:2])
         for _ in range(_STEPS):
@@ -243,7 +218,9 @@ def _covariance(shares: FloatArray, spread: FloatArray) -> FloatArray:
     return np.asarray(q[:, :, None] * np.eye(p.shape[1]) - cross - cross.transpose(0, 2, 1) + whole)
 
 
-def _bin(edges: FloatArray, known: FloatArray, samples: Samples, new: FloatArray, names: Names) -> _Binned:
+def _bin(
+    edges: FloatArray, known: FloatArray, samples: Samples, new: FloatArray, names: NDArray[np.intp] | None
+) -> _Binned:
     weight = np.ones(samples.size) if samples.weight is None else samples.weight
     units = np.arange(samples.size) if samples.groups is None else samples.groups
     sides = [(known[side], weight[side], units[side]) for side in (samples.labels, ~samples.labels)]
@@ -287,28 +264,11 @@ def _interval(binned: _Binned, freedom: int) -> tuple[float, float, float, float
     return best, ends[0], ends[1], least
 
 
-def _units(groups_new: ArrayLike | None, size: int) -> tuple[int, Names]:
-    """The number of new groups (of rows, where each stands alone), and the group of each row by number."""
-    if groups_new is not None and np.shape(groups_new) != (size,):
-        raise InputError("groups_new", f"must have shape ({size},), one name per score", got=np.shape(groups_new))
-    names = as_groups(groups_new, size)
-    units = size if names is None else int(names.max()) + 1
-    if units < _FEWEST_NEW:
-        what = "scores" if names is None else "groups of scores"
-        raise InputError("", f"{units} new {what} cannot tell mixtures apart; {_FEWEST_NEW} are needed")
-    return units, names
-
-
-@lru_cache(maxsize=16)
-def _noncentrality(freedom: int, risk: float) -> float:
-    """How far off the distance must be on average for a power of 0.8."""
-    cut = chdtri(freedom, risk)
-    return float(brentq(lambda far: 0.2 - chndtr(cut, freedom, far), 1e-6, 200))
-
-
-def _smallest(covariance: FloatArray, risk: float) -> float:
+def _smallest(covariance: FloatArray) -> float:
     """The share of scores that must move from a bin to its neighbour to be seen four times in five, as a median."""
-    far = _noncentrality(max(covariance.shape[0] - 1, 1), risk)
+    freedom = max(covariance.shape[0] - 1, 1)
+    # How far off the distance must be on average for a power of 0.8.
+    far = chndtrinc(chdtri(freedom, _RISK), freedom, 0.2)
     inverse = np.linalg.inv(covariance)
     moves = np.eye(covariance.shape[0])
     moves[1:] -= np.eye(covariance.shape[0])[:-1]

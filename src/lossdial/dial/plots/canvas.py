@@ -80,12 +80,10 @@ def by_prevalence(points: Sequence[OperatingPoint]) -> dict[float | None, list[S
 def mark_points(
     figure: Figure, axes: Axes, points: Sequence[OperatingPoint], places: Sequence[tuple[float, float]]
 ) -> None:
-    """Mark every point; those that would hide each other stand side by side around a dot where they are.
-
-    The legend gives λ, threshold and prevalence of each.
-    """
+    """Mark every point at its place; those that would hide each other stand side by side around a dot there."""
+    near = [_NEAR * (high - low) for low, high in (axes.get_xlim(), axes.get_ylim())]
     for k, (one, (x, y)) in enumerate(zip(styled(points), places, strict=True)):
-        peers = [j for j, (a, b) in enumerate(places) if abs(a - x) < _NEAR and abs(b - y) < _NEAR]
+        peers = [j for j, (a, b) in enumerate(places) if abs(a - x) < near[0] and abs(b - y) < near[1]]
         shift = (peers.index(k) - (len(peers) - 1) / 2) * _BESIDE
         if shift:
             axes.plot(x, y, ".", color=INK, markersize=3, zorder=7, clip_on=False)
@@ -105,7 +103,6 @@ def mark_points(
 
 
 def _describe(point: OperatingPoint) -> str:
-    """Name, λ, threshold, and the prevalence a point was made for."""
     lam = "".join(f"{name} {value:.3g}, " for name, value in point.lam.items())
     threshold = "none" if point.threshold == math.inf else f"{point.threshold:.3g}"
     own, calibrated = point.model_probability, point.threshold_probability

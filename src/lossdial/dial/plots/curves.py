@@ -1,18 +1,17 @@
 """Precision and recall, ROC, decision and reliability curves of a surface and its operating points."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator, PercentFormatter
-from scipy.special import betaincinv
 
+from lossdial.dial.certificates.bounds import lower_share, upper_share
 from lossdial.dial.certificates.certificate import precision_at
-from lossdial.dial.checks import FloatArray, require_open_unit
-from lossdial.dial.choice.envelope import Envelope, envelope
+from lossdial.dial.checks import FloatArray
+from lossdial.dial.choice.envelope import envelope
 from lossdial.dial.choice.selection import at_point
 from lossdial.dial.metrics.metric import SAME
 from lossdial.dial.metrics.ranking import Counts, rank_rows
@@ -23,6 +22,9 @@ from lossdial.dial.surface import Surface
 from lossdial.dial.uncertainty.intervals import LEVEL, posterior_counts, rounded
 
 _MOST = 60  # λ drawn singly
+_DRAWS = 1000
+_BINS = 10
+_TICKS = (0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1)
 
 
 def precision_recall_figure(surface: Surface, points: Sequence[OperatingPoint] = ()) -> Figure:
@@ -39,7 +41,6 @@ def precision_recall_figure(surface: Surface, points: Sequence[OperatingPoint] =
     Returns
     -------
     Figure
-        A figure of matplotlib.
 
     Examples
     --------
@@ -73,14 +74,13 @@ def precision_recall_figure(surface: Surface, points: Sequence[OperatingPoint] =
         bbox={"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 1},
     )
     places = []
-    for k, point in enumerate(points):
-        own = at_point(surface, point)
+    for k, one in enumerate(styled(points)):
+        point, own = one.point, at_point(surface, one.point)
         (_, counts) = next(_curves(own))
         before = sum((p.lam, p.prevalence) == (point.lam, point.prevalence) for p in points[:k])
         # Gaps let equal curves below be seen; a curve at another prevalence is dashed.
         line = (3 * before, (2, 2)) if point.prevalence is not None else (4 * before, (4, 4)) if before else "-"
-        colour = styled(points)[k].colour
-        axes.plot(counts.tpr, PRECISION.function(counts), color=colour, linewidth=1.3, linestyle=line, zorder=4)
+        axes.plot(counts.tpr, PRECISION.function(counts), color=one.colour, linewidth=1.3, linestyle=line, zorder=4)
         at = own.metrics([RECALL, PRECISION], point.threshold)
         places.append((float(at["recall"][0]), float(at["precision"][0])))
     mark_points(figure, axes, points, places)
@@ -93,7 +93,7 @@ def precision_recall_figure(surface: Surface, points: Sequence[OperatingPoint] =
     return figure
 
 
-def roc_figure(surface: Surface, points: Sequence[OperatingPoint] = (), hull: Envelope | None = None) -> Figure:
+def roc_figure(surface: Surface, points: Sequence[OperatingPoint] = ()) -> Figure:
     """Draw true against false positive rate: every λ in grey, the envelope over λ with its corners, and the points.
 
     Parameters
@@ -102,19 +102,15 @@ def roc_figure(surface: Surface, points: Sequence[OperatingPoint] = (), hull: En
         The labels and scores, `dial.surface`.
     points : sequence of OperatingPoint
         A certificate is a shaded box, in which the true rates lie.
-    hull : Envelope, optional
-        The envelope, where it is known already.
 
     Returns
     -------
     Figure
-        A figure of matplotlib.
 
     Examples
     --------
     >>> from lossdial.dial import Dial
-    >>> dial = Dial([0, 0, 1] * 30, [-1.0, 0.5, 1.0] * 30)
-    >>> roc_figure(dial.surface).axes[0].get_xlabel()
+    >>> roc_figure(Dial([0, 0, 1] * 30, [-1.0, 0.5, 1.0] * 30).surface).axes[0].get_xlabel()
     'false positive rate'
     """
     over = surface.n_lams > 1
@@ -124,10 +120,9 @@ def roc_figure(surface: Surface, points: Sequence[OperatingPoint] = (), hull: En
         if index in shown:
             fpr, tpr = np.r_[1.0, counts.fpr, 0.0], np.r_[1.0, counts.tpr, 0.0]
             axes.plot(fpr, tpr, color=GREY, linewidth=0.7, alpha=0.45, zorder=1)
-    hull = envelope(surface, None) if hull is None else hull
+    hull = envelope(surface, None)
     label = f"envelope{' over λ' if over else ''}, in hindsight (area {rounded(hull.auc)})"
-    axes.plot(hull.fpr, hull.tpr, color=INK, linewidth=1.6, zorder=3, label=label)
-    axes.plot(hull.fpr, hull.tpr, ".", color=INK, markersize=4, zorder=3)
+    axes.plot(hull.fpr, hull.tpr, ".-", color=INK, linewidth=1.6, markersize=4, zorder=3, label=label)
     axes.plot([0, 1], [0, 1], color=INK, linewidth=0.9, linestyle=":", zorder=2)
     places = []
     for point in points:
@@ -152,12 +147,11 @@ def _certified(points: Sequence[OperatingPoint]) -> Iterator[tuple[Styled, float
 
 def _box(axes: Axes, one: Styled, low: tuple[float, float], high: tuple[float, float], what: str) -> None:
     """Shade where the certificate of a point says that it truly lies."""
-    if one.point.certificate is None:
-        return
-    size = high[0] - low[0], high[1] - low[1]
-    label = f"{one.label}: {what} in here, certified at {100 * one.point.certificate.confidence:.4g} %"
-    style: dict[str, Any] = {"facecolor": one.colour, "edgecolor": one.colour, "alpha": 0.10, "linewidth": 1.0}
-    axes.add_patch(Rectangle(low, *size, **style, zorder=2, label=label))
+    certificate = one.point.certificate
+    confidence = "" if certificate is None else f", certified at {100 * certificate.confidence:.4g} %"
+    box = Rectangle(low, high[0] - low[0], high[1] - low[1], label=f"{one.label}: {what} in here{confidence}")
+    box.set(facecolor=one.colour, edgecolor=one.colour, alpha=0.10, linewidth=1.0, zorder=2)
+    axes.add_patch(box)
 
 
 def _curves(surface: Surface) -> Iterator[tuple[int, Counts]]:
@@ -180,13 +174,10 @@ def _lam_label(surface: Surface) -> str:
     return f"each of {count} λ" if count == surface.n_lams else f"{count} of {surface.n_lams} λ"
 
 
-_DRAWS = 1000
-
-
-def decision_curve_figure(
-    surface: Surface, points: Sequence[OperatingPoint], probabilities: FloatArray | None = None
-) -> Figure:
+def decision_curve_figure(surface: Surface, points: Sequence[OperatingPoint]) -> Figure:
     """Draw the net benefit of acting on each point's probabilities (Vickers & Elkin 2006).
+
+    Shaded is the 95 % interval at each threshold, from the posteriors of the two rates.
 
     Parameters
     ----------
@@ -195,13 +186,10 @@ def decision_curve_figure(
     points : sequence of OperatingPoint
         Those that state the same probabilities share a line. Those that were made for another prevalence are drawn as
         they would be there, in a panel of their own.
-    probabilities : ndarray, optional
-        The threshold probabilities; from 0 to well beyond the prevalence unless given.
 
     Returns
     -------
     Figure
-        A figure of matplotlib. Shaded is the 95 % interval at each threshold, from the posteriors of the two rates.
 
     Examples
     --------
@@ -215,24 +203,10 @@ def decision_curve_figure(
     for axes, (share, group) in zip(panels, groups.items(), strict=True):
         prevalence = surface.prevalence if share is None else share
         # Acting on everyone ends at the prevalence; the curve goes well beyond.
-        widest = min(0.6, max(10 * prevalence, 0.02))
-        cuts = np.asarray(widest * np.linspace(0.002, 1, 300) if probabilities is None else probabilities)
-        for end in (float(cuts.min()), float(cuts.max())):
-            require_open_unit("probabilities", end)
-        odds = cuts / (1 - cuts)
+        cuts = min(0.6, max(10 * prevalence, 0.02)) * np.linspace(0.002, 1, 300)
         for one in group:
-            own = at_point(surface, one.point)
-            predicted = sigmoid(own.probable.score(0).astype(np.float64))
-            weight = np.ones(predicted.size) if own.weight is None else own.weight
-            tp, fp = (_above(predicted[side], weight[side], cuts) for side in (own.labels, ~own.labels))
-            benefit = (tp - fp * odds) / weight.sum()
-            rates = tp / weight[own.labels].sum(), fp / weight[~own.labels].sum()
-            drawn = posterior_counts(rates, surface.samples.effective, (prevalence, 1 - prevalence), _DRAWS, 0)
-            low, high = np.quantile(drawn.tp - drawn.fp * odds[:, None], [0.025, 0.975], axis=1)
-            low, high = np.minimum(low, benefit), np.maximum(high, benefit)
-            axes.fill_between(cuts, low, high, color=one.colour, alpha=0.15, linewidth=0, zorder=2)
-            axes.plot(cuts, benefit, color=one.colour, linewidth=1.5, label=one.label, zorder=3)
-        everyone = prevalence - (1 - prevalence) * odds
+            _net_benefit(axes, surface, one, prevalence, cuts)
+        everyone = prevalence - (1 - prevalence) * cuts / (1 - cuts)
         axes.plot(cuts, everyone, color=INK, linewidth=1.0, linestyle="--", label="act on everyone")
         axes.axhline(0, color=INK, linewidth=1.0, linestyle=":", label="act on no one")
         axes.fill_between([], [], [], color=GREY, alpha=0.25, linewidth=0, label="95 % interval at each threshold")
@@ -245,36 +219,43 @@ def decision_curve_figure(
     return figure
 
 
+def _net_benefit(axes: Axes, surface: Surface, one: Styled, prevalence: float, cuts: FloatArray) -> None:
+    """Draw one line with its interval."""
+    own, odds = at_point(surface, one.point), cuts / (1 - cuts)
+    predicted = sigmoid(own.probable.score(0).astype(np.float64))
+    weight = np.ones(predicted.size) if own.weight is None else own.weight
+    tpr, fpr = (_above(predicted[side], weight[side], cuts) for side in (own.labels, ~own.labels))
+    benefit = prevalence * tpr - (1 - prevalence) * fpr * odds
+    drawn = posterior_counts((tpr, fpr), surface.samples.effective, (prevalence, 1 - prevalence), _DRAWS, 0)
+    low, high = np.quantile(drawn.tp - drawn.fp * odds[:, None], [0.025, 0.975], axis=1)
+    low, high = np.minimum(low, benefit), np.maximum(high, benefit)
+    axes.fill_between(cuts, low, high, color=one.colour, alpha=0.15, linewidth=0, zorder=2)
+    axes.plot(cuts, benefit, color=one.colour, linewidth=1.5, label=one.label, zorder=3)
+
+
 def _above(predicted: FloatArray, weight: FloatArray, cuts: FloatArray) -> FloatArray:
-    """The weight of the predictions above each cut."""
+    """The share, by weight, of the predictions above each cut."""
     order = np.argsort(predicted, kind="stable")
-    from_here = np.append(np.cumsum(weight[order][::-1])[::-1], 0.0)
-    return np.asarray(from_here[np.searchsorted(predicted[order], cuts, side="right")])
+    up_to = np.append(0.0, np.cumsum(weight[order]))
+    return np.asarray(1 - up_to[np.searchsorted(predicted[order], cuts, side="right")] / up_to[-1])
 
 
-_TICKS = (0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1)
+def reliability_figure(surface: Surface, points: Sequence[OperatingPoint]) -> Figure:
+    """Draw the share of positives against the mean predicted probability, in ten bins of equal numbers.
 
-
-def reliability_figure(surface: Surface, points: Sequence[OperatingPoint], bins: int = 10) -> Figure:
-    """Draw the share of positives against the mean predicted probability, in bins of equal numbers.
+    Bars are 95 % intervals of each bin. The shaded band holds for all bins at once: where the diagonal leaves it, the
+    probabilities are off for sure.
 
     Parameters
     ----------
     surface : Surface
         The labels and scores, `dial.surface`.
     points : sequence of OperatingPoint
-        Those that state the same probabilities share a line. Those that were made for another prevalence are drawn as
-        they would be there, in a panel of their own.
-    bins : int
-        The number of bins.
+        As for `decision_curve_figure`.
 
     Returns
     -------
     Figure
-        A figure of matplotlib. Bars are 95 % intervals of each bin. The shaded band holds for the whole curve at once:
-        with probability 0.95 no true share lies outside it, the risk being shared by the bins. Where the diagonal
-        leaves it, the probabilities are off for sure. Axes are those of the square root: most samples have small
-        probabilities.
 
     Examples
     --------
@@ -286,7 +267,7 @@ def reliability_figure(surface: Surface, points: Sequence[OperatingPoint], bins:
     groups = by_prevalence(points)
     figure, panels = canvas(*(titled("Reliability of the probabilities", share) for share in groups))
     for axes, group in zip(panels, groups.values(), strict=True):
-        top = max((_reliability(axes, surface, one, bins) for one in group), default=0.0)
+        top = max((_reliability(axes, surface, one) for one in group), default=0.0)
         limit = min(1.02, 1.08 * top) if top else 1.02
         axes.plot([0, 1], [0, 1], color=INK, linewidth=0.9, linestyle=":", label="perfect", zorder=1)
         axes.set(xlabel="mean predicted probability (axes stretched towards 0)", ylabel="share of positives")
@@ -294,7 +275,7 @@ def reliability_figure(surface: Surface, points: Sequence[OperatingPoint], bins:
         for tick in _TICKS:
             if tick <= limit and tick**0.5 - ticks[-1] ** 0.5 >= 0.1 * limit**0.5:  # labels must not touch
                 ticks.append(tick)
-        for name in ("x", "y"):
+        for name in ("x", "y"):  # scaled by the square root: most samples have small probabilities
             getattr(axes, f"set_{name}scale")("function", functions=(_root, np.square))
             axes.set(**{f"{name}lim": (0, limit)})
             getattr(axes, f"set_{name}ticks")(ticks, [f"{tick:g}" for tick in ticks])
@@ -307,21 +288,21 @@ def _root(share: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt(np.maximum(share, 0)))
 
 
-def _reliability(axes: Axes, surface: Surface, one: Styled, bins: int) -> float:
+def _reliability(axes: Axes, surface: Surface, one: Styled) -> float:
     """Draw one line, and give the greatest value on it."""
     own = at_point(surface, one.point)
     probability = sigmoid(own.probable.score(0).astype(np.float64))
     weight, moved = (np.ones(own.labels.size) if w is None else w for w in (surface.weight, own.weight))
-    groups = np.array_split(np.argsort(probability, kind="stable"), min(bins, probability.size))
-    mean = np.array([np.average(probability[group], weights=moved[group]) for group in groups])
-    share = np.array([np.average(own.labels[group], weights=weight[group]) for group in groups])
-    size = np.array([weight[group].sum() ** 2 / np.square(weight[group]).sum() for group in groups])
+    bins = np.array_split(np.argsort(probability, kind="stable"), min(_BINS, probability.size))
+    mean = np.array([np.average(probability[rows], weights=moved[rows]) for rows in bins])
+    share = np.array([np.average(own.labels[rows], weights=weight[rows]) for rows in bins])
+    size = np.array([weight[rows].sum() ** 2 / np.square(weight[rows]).sum() for rows in bins])
     if surface.samples.groups is not None:  # rows of one patient say the same
         size *= min(sum(surface.samples.effective) / surface.samples.size, 1.0)
     # The intervals rest on the samples as they are; at another prevalence the odds are that many times as large.
     odds = own.prevalence / (1 - own.prevalence) * (1 - surface.prevalence) / surface.prevalence
-    ends = _exact(share, size, (1 - LEVEL) / len(groups))
-    share, low, high, bottom, top = (p * odds / (p * odds + 1 - p) for p in (share, *_wilson(share, size), *ends))
+    ends = (*_interval(share, size, 1 - LEVEL), *_interval(share, size, (1 - LEVEL) / len(bins)))
+    share, low, high, bottom, top = (p * odds / (p * odds + 1 - p) for p in (share, *ends))
     axes.fill_between(mean, bottom, top, color=one.colour, alpha=0.13, linewidth=0, zorder=2)
     axes.errorbar(
         mean,
@@ -340,17 +321,8 @@ def _reliability(axes: Axes, surface: Surface, one: Styled, bins: int) -> float:
     return max(float(mean.max()), float(high.max()))
 
 
-def _exact(share: FloatArray, size: FloatArray, risk: float) -> tuple[FloatArray, FloatArray]:
+def _interval(share: FloatArray, size: FloatArray, risk: float) -> tuple[FloatArray, FloatArray]:
     """Clopper and Pearson's interval of shares of so many trials; each fails at most with `risk`."""
-    hits = share * size
-    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1e-9), size - hits + 1, risk / 2), 0.0)
-    high = np.where(hits < size, betaincinv(hits + 1, np.maximum(size - hits, 1e-9), 1 - risk / 2), 1.0)
-    return low, high
-
-
-def _wilson(share: FloatArray, size: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Wilson's interval of shares of so many trials."""
-    z = 1.96
-    centre = (share * size + z**2 / 2) / (size + z**2)
-    half = z * np.sqrt(share * (1 - share) * size + z**2 / 4) / (size + z**2)
-    return centre - half, centre + half
+    trials = list(zip(share * size, size, strict=True))
+    low, high = ([bound(hits, n, risk / 2) for hits, n in trials] for bound in (lower_share, upper_share))
+    return np.array(low), np.array(high)
