@@ -51,7 +51,7 @@ def test_the_point_is_the_dial_s(file: Path, output) -> None:
     assert content["score"] == {"column": "p", "is": "probability", "threshold": threshold}
     assert 0 < threshold < 1
     assert np.array_equal(frame.p > threshold, expected.predict(margin_of_probability(frame.p)))
-    assert "p is read as a probability of state=ill (all lie in [0, 1]; --score-is margin says otherwise)" in text
+    assert "p is read as a probability of state=ill (all lie in [0, 1])." in text
     assert f"flag ill where p > {threshold:.6g}; the point is in there/point.json" in text
 
 
@@ -62,8 +62,6 @@ def test_margins_and_the_default_file(file: Path, output) -> None:
     assert content["score"]["threshold"] == content["threshold"]
     frame = make_scores()
     assert content["threshold"] == Dial(frame.state == "ill", frame.margin).tune(maximize="f1").threshold
-    text = output("tune", *SCORES, "--score", "p", "--score-is", "margin", "--maximize", "f1")
-    assert "p is read as a margin of state=ill (as --score-is says)" in text
 
 
 @pytest.mark.parametrize("edge", [0.0, 1.0])

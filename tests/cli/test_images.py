@@ -31,7 +31,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_folder_of_images(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
-    arguments = ["--image-size", "16", "--epochs", "8", "--batch-size", "16", "--recipe.optimizer.lr", "0.01"]
+    arguments = ["--image-size", "16", "--epochs", "8", "--batch-size", "16", "--learning-rate", "0.01"]
     assert main(["train", "--data", str(photos), "--out", str(out), *arguments]) == 0
     assert "spot" in capsys.readouterr().out
     bundle = Bundle.load(out)
@@ -74,21 +74,18 @@ def test_one_seed_drives_everything(photos: Path, tmp_path: Path) -> None:
 
 def test_frozen_features_and_then_images(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("efficientnet_lite_pytorch")
-    features = str(tmp_path / "features")
-    images = ["--data", str(photos), "--image-size", "32"]
-    assert main(["embed", *images, "--out", features]) == 0
+    images, out = ["--data", str(photos), "--image-size", "32"], tmp_path / "run"
+    training = ["--epochs", "20", "--batch-size", "32"]
+    assert main(["train", *images, "--out", str(out), "--preset", "frozen", *training]) == 0
     assert "120 images as 1,280 features each" in capsys.readouterr().out
-    stamp = (tmp_path / "features" / "features.npy").stat().st_mtime_ns
-    out = tmp_path / "run"
-    arguments = ["--preset", "frozen", "--features", features, "--epochs", "20", "--batch-size", "32"]
-    assert main(["train", *images, "--out", str(out), *arguments]) == 0
-    assert (tmp_path / "features" / "features.npy").stat().st_mtime_ns == stamp  # not computed again
     assert Bundle.load(out).training.history[-1]["auc"] > 0.95
-    capsys.readouterr()
+    features = str(out / "features")
+    stamp = (out / "features" / "features.npy").stat().st_mtime_ns
 
     # Without a word about training the head is solved for.
     exact = tmp_path / "exact"
     assert main(["train", *images, "--out", str(exact), "--preset", "frozen", "--features", features]) == 0
+    assert (out / "features" / "features.npy").stat().st_mtime_ns == stamp  # not computed again
     assert "solved at 11 λ to a gradient norm of" in capsys.readouterr().out
     bundle = Bundle.load(exact)
     assert isinstance(bundle.predictor.model.head, PathHead)

@@ -39,17 +39,17 @@ def test_the_rarer_label_is_positive_and_the_folder_is_complete(run: Path) -> No
 def test_a_finished_run_is_not_trained_again(run: Path, tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {p.name: p.stat().st_mtime_ns for p in run.iterdir()}
     arguments = ["train", "--data", str(tables / "train.csv"), "--out", str(run), *TRAIN]
-    assert main([*arguments, "--recipe.epochs", "4"]) == 0
+    assert main([*arguments, "--epochs", "4"]) == 0
     assert "holds this model already" in capsys.readouterr().out
     assert {p.name: p.stat().st_mtime_ns for p in run.iterdir()} == before
 
-    assert main([*arguments, "--recipe.epochs", "5"]) == 2
-    assert "--recipe.epochs" in capsys.readouterr().err
+    assert main([*arguments, "--epochs", "5"]) == 2
+    assert "--epochs" in capsys.readouterr().err
 
 
 def test_killed_and_given_again_it_ends_with_the_same_weights(tables: Path, tmp_path: Path) -> None:
     """SIGKILL in mid-training; the same command goes on from the checkpoint."""
-    common = ["train", "--data", str(tables / "train.csv"), *TRAIN, "--recipe.epochs", "40"]
+    common = ["train", "--data", str(tables / "train.csv"), *TRAIN, "--epochs", "40"]
     assert main([*common, "--out", str(tmp_path / "whole")]) == 0
 
     out = tmp_path / "killed"
@@ -79,9 +79,9 @@ def test_another_run_s_checkpoint_is_refused(tables: Path, tmp_path: Path, capsy
     common = ["train", "--data", str(tables / "train.csv"), "--out", str(tmp_path / "run"), *TRAIN]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lossdial.bundle.Bundle.save", _full_disk)
-        assert main([*common, "--recipe.epochs", "1"]) == 2
+        assert main([*common, "--epochs", "1"]) == 2
     assert "No space left" in capsys.readouterr().err
-    assert main([*common, "--recipe.epochs", "1", "--recipe.optimizer.lr", "0.5"]) == 2
+    assert main([*common, "--epochs", "1", "--learning-rate", "0.5"]) == 2
     assert "lr: '0.003' then, '0.5' now" in capsys.readouterr().err
 
 
@@ -95,18 +95,6 @@ def test_beta_leaves_out_positives(tables: Path, tmp_path: Path, capsys: pytest.
     assert Bundle.load(tmp_path / "run").training.prevalence == pytest.approx(1 / 31, abs=0.003)
     assert main([*common, "--beta", "20"]) == 2
     assert "other settings" in capsys.readouterr().err
-
-
-def test_a_config_file_and_overrides(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "train.yaml").write_text(
-        "target: state\ndrop: [id]\nrecipe:\n  epochs: 3\n  optimizer:\n    lr: 0.01\n"
-    )
-    arguments = ["train", "--config", str(tmp_path / "train.yaml"), "--data", str(tables / "train.csv")]
-    assert main([*arguments, "--out", "o", "--recipe.optimizer.name", "sgd", "--print-config"]) == 0
-    printed = capsys.readouterr().out
-    assert "epochs: 3" in printed
-    assert "lr: 0.01" in printed
-    assert "name: sgd" in printed
 
 
 def test_a_table_of_embeddings_is_solved(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,7 +114,7 @@ def test_what_was_turned_into_numbers_is_reported_once(
 ) -> None:
     frame = pd.read_csv(tables / "train.csv").assign(price="1,5 €", id=0)
     frame.to_csv(tmp_path / "train.csv", index=False)
-    data = ["--data", str(tmp_path / "train.csv"), "--target", "state", "--recipe.epochs", "1"]
+    data = ["--data", str(tmp_path / "train.csv"), "--target", "state", "--epochs", "1"]
     assert main(["train", *data, "--drop", "id", "--out", str(tmp_path / "run")]) == 0
     text = capsys.readouterr()
     assert (text.out + text.err).count("text as numbers") == 1

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text as RichText
 
-__all__ = ["Block", "Items", "Pictures", "Report", "Section", "Sheet", "Text", "png_of", "show", "write_report"]
-
 _GAP: Final = 2  # between columns
 _NARROWEST: Final = 14  # that a column of words may be folded to
 _CAPTIONS: Final = {
@@ -198,7 +196,7 @@ class Report:
         return "\n\n".join([f"# {self.title}", *(_markdown(block, 2) for block in self.blocks)]) + "\n"
 
 
-def show(*blocks: str | Sheet, style: str | None = None, errors: bool = False) -> None:
+def show(*blocks: str | Sheet | Table, style: str | None = None, errors: bool = False) -> None:
     """Print lines and tables to the terminal, or to its stream of errors."""
     from rich.console import Console
 
@@ -207,22 +205,17 @@ def show(*blocks: str | Sheet, style: str | None = None, errors: bool = False) -
         console.print(block, style=style, markup=False)
 
 
-def write_report(
-    folder: Path, title: str, summary: str, sheets: Sequence[Sheet], figures: Mapping[str, Figure]
-) -> list[Path]:
-    """Write ``report.html``, which needs no other file, and each figure as a PNG beside it; return the paths.
-
-    Each line of the summary is a paragraph.
-    """
-    drawn = {name: png_of(figure) for name, figure in figures.items()}
-    blocks: list[Block] = [*map(Text, summary.splitlines()), *sheets, *([Pictures(drawn)] if drawn else [])]
-    write(folder / "report.html", Report(title, blocks).html())
+def write_report(folder: Path, title: str, blocks: Sequence[Block], figures: Mapping[str, Figure]) -> list[Path]:
+    """Write ``report.html``, which needs no other file, and each figure as a PNG beside it; return the paths."""
+    drawn = {name: _png(figure) for name, figure in figures.items()}
+    pictures: list[Block] = [Section("Pictures", [Pictures(drawn)])] if drawn else []
+    write(folder / "report.html", Report(title, [*blocks, *pictures]).html())
     for name, png in drawn.items():
         write(folder / f"{name}.png", png)
     return [folder / "report.html", *(folder / f"{name}.png" for name in drawn)]
 
 
-def png_of(figure: Figure) -> bytes:
+def _png(figure: Figure) -> bytes:
     """A matplotlib figure as a PNG."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=150)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lossdial.base.errors import InputError, warn
 from lossdial.base.report import show
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from lossdial import Bundle, Dial
     from lossdial.dial import OperatingPoint
     from lossdial.explorer import Page, Unlabelled
-
-__all__ = ["explore", "export", "page_of", "serve"]
 
 
 def explore(
@@ -210,18 +208,17 @@ def _shown(
     if thumbnails and not isinstance(inputs.X, ImageRows):
         raise InputError("thumbnails", "is for images, and this model was trained on a table")
     lams, points = grid_with_points(bundle), list(bundle.points.values())
-    if inputs.y is None:
-        if thumbnails:
-            raise InputError("thumbnails", f"shows false alarms and misses, which need labels; {data} has none")
-        warn(f"{data} has no labels: the page shows what each threshold alarms, not whether rightly.")
-        if referring := [point.name for point in points if point.lower is not None]:
-            warn(f"left out, since a point with two thresholds is shown by class: {', '.join(referring)}.")
-        scores = bundle.predictor.scores(bundle.predictor.features(inputs.X), lams)
-        single = [point for point in points if point.lower is None]
-        return Unlabelled(scores.columns(0, len(scores.lams)), scores.lams), single, None
-    dial = bundle.dial(inputs.X, inputs.labels, groups=inputs.groups, lams=lams)
-    pictures = np.moveaxis(inputs.X.images, 1, -1) if thumbnails else None  # (n, 3, s, s) to (n, s, s, 3)
-    return dial, points, pictures
+    if inputs.y is not None:
+        dial = bundle.dial(inputs.X, inputs.y, groups=inputs.groups, lams=lams)
+        return dial, points, np.moveaxis(inputs.X.images, 1, -1) if thumbnails else None  # (n, s, s, 3)
+    if thumbnails:
+        raise InputError("thumbnails", f"shows false alarms and misses, which need labels; {data} has none")
+    warn(f"{data} has no labels: the page shows what each threshold alarms, not whether rightly.")
+    if referring := [point.name for point in points if point.lower is not None]:
+        warn(f"left out, since a point with two thresholds is shown by class: {', '.join(referring)}.")
+    scores = bundle.predictor.scores(bundle.predictor.features(inputs.X), lams)
+    single = [point for point in points if point.lower is None]
+    return Unlabelled(scores.columns(0, len(scores.lams)), scores.lams), single, None
 
 
 def _label(label: str, target: str | None) -> str:
@@ -254,12 +251,9 @@ def other_points(files: list[str]) -> tuple[dict[str, OperatingPoint], dict[str,
                 raise InputError("points", f"hold two points called {point.name!r}", got=files, remedy=remedy)
             points[point.name] = point
             if not several and "score" in content:
-                score_is[point.name] = _score_is(content["score"], file)
+                kind = content["score"].get("is") if isinstance(content["score"], dict) else None
+                if kind not in ("probability", "margin"):
+                    problem = f"{file}: 'is' of 'score' must be 'probability' or 'margin'"
+                    raise InputError("points", problem, got=kind)
+                score_is[point.name] = kind
     return points, score_is
-
-
-def _score_is(score: Any, file: str) -> str:
-    kind = score.get("is") if isinstance(score, dict) else None
-    if kind not in ("probability", "margin"):
-        raise InputError("points", f"{file}: 'is' of 'score' must be 'probability' or 'margin'", got=kind)
-    return str(kind)

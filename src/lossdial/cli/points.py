@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from lossdial import Bundle
     from lossdial.dial import Estimate, OperatingPoint
 
-__all__ = ["point_sheet", "points"]
-
 _WIDTH: Final = 79
 _UNCERTIFIED: Final = "not certified"
 _CROSS_FITTED: Final = "Cross-fitted: chosen on one half, measured on the other."

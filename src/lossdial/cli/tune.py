@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from lossdial.cli.dials import ModelDial, ScoresDial
     from lossdial.dial import OperatingPoint
 
-__all__ = ["adapt", "cap_alerts", "refer", "sample_size", "tune"]
-
 
 def tune(
     run: str | None = None,
@@ -81,7 +79,6 @@ def adapt(
     cost_fn: float = 1.0,
     cost_fp: float = 1.0,
     unlabelled: str | None = None,
-    group_new: str | None = None,
     data: str | None = None,
     name: str = "default",
     confidence: float | None = None,
@@ -108,24 +105,24 @@ def adapt(
         is not certified.
     """
     from lossdial import Bundle
-    from lossdial.cli.dials import ModelDial
+    from lossdial.cli.dials import ModelDial, keep_in_model
+    from lossdial.cli.inputs import require_data_for
     from lossdial.cli.points import point_sheet
 
     if (prevalence is None) == (unlabelled is None):
         raise InputError("", "give one of {prevalence} and {unlabelled}")
-    _require_unlabelled(unlabelled, group_new)
     costs: dict[str, Any] = {"cost_fn": cost_fn, "cost_fp": cost_fp, "name": name}
-    bundle = Bundle.load(run)
     if prevalence is not None and data is None and confidence is None:  # the envelope is enough, without evidence too
-        bundle = bundle.with_point(bundle.adapt(prevalence=prevalence, **costs))
-        bundle.save(run)
-        show(point_sheet(bundle.points[name]), f"kept in {run} as {name!r}.")
+        require_data_for(columns)
+        bundle = Bundle.load(run)
+        point = bundle.adapt(prevalence=prevalence, **costs)
+        show(point_sheet(point), keep_in_model(bundle, run, point))
         return
     source = ModelDial.of(run, data, _labelled(columns, data, unlabelled))
     if unlabelled is None:
         point = source.dial.adapt(prevalence=prevalence, confidence=confidence, **costs)
     else:
-        new = source.unlabelled(unlabelled, columns.path_column, group_new)
+        new = source.unlabelled(unlabelled, columns)
         if new.spent:
             warn(f"{{unlabelled}} {unlabelled}: {new.spent}, so their scores are not those of new cases.")
         seen: dict[str, Any] = {"score_new": new.scores, "groups_new": new.groups, "point": new.point}
@@ -178,7 +175,6 @@ def cap_alerts(
     per_day: float,
     volume: list[float],
     unlabelled: str | None = None,
-    group_new: str | None = None,
     data: str | None = None,
     name: str = "budget",
     confidence: float | None = None,
@@ -204,7 +200,6 @@ def cap_alerts(
     from lossdial.dial.certificates.alerts import alert_rate_of, spell_daily
     from lossdial.dial.certificates.evidence import require_fresh
 
-    _require_unlabelled(unlabelled, group_new)
     days: Any = volume[0] if len(volume) == 1 else volume
     rate = alert_rate_of(None, per_day, days)
     source = open_dial(run, data, _labelled(columns, data, unlabelled), scores)
@@ -215,7 +210,7 @@ def cap_alerts(
         return
     if not isinstance(source, ModelDial):
         raise InputError("unlabelled", "goes with RUN; with {scores} the cap is certified on all its rows")
-    new = source.unlabelled(unlabelled, columns.path_column, group_new)
+    new = source.unlabelled(unlabelled, columns)
     require_fresh(new.spent)
     point = source.dial.cap_alerts(
         new.scores,
@@ -269,11 +264,6 @@ def _keep(source: ModelDial | ScoresDial, point: OperatingPoint, note: str = "",
     show(sheet, *([note] if note else []), f"{seconds}{kept}")
 
 
-def _require_unlabelled(unlabelled: str | None, group_new: str | None) -> None:
-    if group_new is not None and unlabelled is None:
-        raise InputError("group_new", "names a column of {unlabelled}, which is not given", got=group_new)
-
-
 def _labelled(columns: Columns, data: str | None, unlabelled: str | None) -> Columns:
-    """The columns of --data: without it --path-column is a column of --unlabelled."""
-    return columns if data is not None or unlabelled is None else replace(columns, path_column=None)
+    """The columns of --data: without it --group and --path-column are columns of --unlabelled."""
+    return columns if data is not None or unlabelled is None else replace(columns, group=None, path_column=None)
