@@ -109,7 +109,7 @@ def test_a_reader_reads_fields() -> None:
     assert (READER.finite_by_name("lam"), READER.items("rows")) == ({"tau": 1.0}, [{}])
     assert READER.nested("lam").finite("tau") == 1.0
     assert READER.nested_list("rows")[0].where == "point: 'rows', entry 0"
-    assert READER.read("n", int) == READER.read("absent", int, 3) == 3
+    assert READER.read("n", int) == 3
 
 
 @pytest.mark.parametrize(
