@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import lossdial
 from lossdial.base.errors import InputError, warn
 from lossdial.base.report import show
 from lossdial.cli.options import Columns
@@ -13,7 +14,6 @@ from lossdial.cli.options import Columns
 if TYPE_CHECKING:
     import pandas as pd
 
-    from lossdial import Bundle
     from lossdial.cli.inputs import ModelInputs
     from lossdial.dial import Monitor, OperatingPoint
 
@@ -51,7 +51,6 @@ def predict(
     import numpy as np
     import pandas as pd
 
-    from lossdial import Bundle
     from lossdial.base.files import require_writable
     from lossdial.cli.inputs import case_amounts, point_of, read_inputs
 
@@ -61,7 +60,7 @@ def predict(
     if target.exists() and Path(data).exists() and target.samefile(data):
         raise InputError("out", "must be another file than {data}", got=out)
     require_writable(target)
-    bundle = Bundle.load(run)
+    bundle = lossdial.Bundle.load(run)
     chosen = point_of(bundle, run, point)
     if chosen.lower is not None and cost_fn is not None:
         raise InputError("cost_fn", f"goes with a point of one threshold; {point} has two")
@@ -137,12 +136,11 @@ def monitor(
     restart
         Begin anew, and forget what was seen.
     """
-    from lossdial import Bundle
     from lossdial.base.files import exclusive
     from lossdial.cli.inputs import point_of
     from lossdial.dial import Monitor
 
-    bundle = Bundle.load(run)
+    bundle = lossdial.Bundle.load(run)
     chosen = point_of(bundle, run, point)
     fresh = Monitor.of(chosen, confidence, alerts_only, prevalence, precision)
     file = Monitor.file(run, point)
@@ -165,7 +163,7 @@ def monitor(
 
 
 def _outcomes(
-    bundle: Bundle, point: OperatingPoint, data: str, columns: Columns, alerts_only: bool, current: Monitor
+    bundle: lossdial.Bundle, point: OperatingPoint, data: str, columns: Columns, alerts_only: bool, current: Monitor
 ) -> tuple[Any, Any]:
     """Scores (k,) at the point's λ and outcomes (k,) in {0, 1}, of one row of each group."""
     import numpy as np
@@ -184,7 +182,7 @@ def _outcomes(
     return scores[rows], y[rows]
 
 
-def _alerts_labelled(bundle: Bundle, inputs: ModelInputs, data: str, target: str | None, alerts: Any) -> Any:
+def _alerts_labelled(bundle: lossdial.Bundle, inputs: ModelInputs, data: str, target: str | None, alerts: Any) -> Any:
     """Labels (n,) in {0, 1} of the alerts; those of other rows, which may be missing, are 0."""
     import numpy as np
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import lossdial
 from lossdial.base.errors import InputError, warn
 from lossdial.base.report import show
 from lossdial.cli.options import Columns
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from lossdial import Bundle, Dial
+    from lossdial import Dial
     from lossdial.dial import OperatingPoint
     from lossdial.explorer import Page, Unlabelled
 
@@ -43,13 +44,12 @@ def explore(
     thumbnails
         With images: put small pictures of the worst false alarms and misses into the file.
     """
-    from lossdial import Bundle
     from lossdial.base.files import require_writable
 
     if Path(out).suffix.lower() not in (".html", ".htm"):
         raise InputError("out", "must end in .html", got=out)
     require_writable(Path(out))
-    page_of(Bundle.load(run), run, data, columns, noun, thumbnails).write(out)
+    page_of(lossdial.Bundle.load(run), run, data, columns, noun, thumbnails).write(out)
     show(f"look at: {out} ({Path(out).stat().st_size / 1e6:.1f} MB)")
 
 
@@ -79,7 +79,6 @@ def export(
     data
         Rows to compare with besides those that are made up: a table, or images.
     """
-    from lossdial import Bundle
     from lossdial.base.files import require_writable, write
     from lossdial.cli.inputs import point_of, read_inputs
 
@@ -91,7 +90,7 @@ def export(
         require_writable(Path(card))
     if onnx is not None:
         require_writable(Path(onnx))
-    bundle = Bundle.load(run)
+    bundle = lossdial.Bundle.load(run)
     point_of(bundle, run, point)
     if onnx is not None:
         from lossdial.export import to_onnx
@@ -180,7 +179,9 @@ def serve(
     run_server(server, show)
 
 
-def page_of(bundle: Bundle, run: str, data: str | None, columns: Columns, noun: str, thumbnails: bool = False) -> Page:
+def page_of(
+    bundle: lossdial.Bundle, run: str, data: str | None, columns: Columns, noun: str, thumbnails: bool = False
+) -> Page:
     """The page of a model, as it is written and as it is served."""
     from lossdial.explorer import explore as page_of_dial
 
@@ -191,7 +192,7 @@ def page_of(bundle: Bundle, run: str, data: str | None, columns: Columns, noun: 
 
 
 def _shown(
-    bundle: Bundle, data: str | None, columns: Columns, thumbnails: bool
+    bundle: lossdial.Bundle, data: str | None, columns: Columns, thumbnails: bool
 ) -> tuple[Dial | Unlabelled, list[OperatingPoint], NDArray[np.uint8] | None]:
     """Labelled scores, or scores alone; the points; and a picture for each sample, if wanted."""
     import numpy as np

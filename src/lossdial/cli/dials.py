@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+import lossdial
+from lossdial.base.codec import encode_float
 from lossdial.base.errors import InputError, warn
-from lossdial.base.files import write
+from lossdial.base.files import require_writable, write
+from lossdial.base.labels import positive_class
 from lossdial.base.report import show
 from lossdial.cli.inputs import column_of, numbers, read_inputs, require_data_for
 from lossdial.cli.options import Columns, ScoresOptions
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from lossdial import Bundle
-    from lossdial.dial import Dial, OperatingPoint
+from lossdial.data import read_table
+from lossdial.dial import Dial, OperatingPoint, margin_of_probability
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +28,7 @@ class ModelDial:
     """The dial over labelled data of a model, or over its held-out samples; ``table`` holds the rows of the data."""
 
     run: str
-    bundle: Bundle
+    bundle: lossdial.Bundle
     dial: Dial
     data: str | None
     table: pd.DataFrame | None
@@ -35,9 +36,7 @@ class ModelDial:
     @classmethod
     def of(cls, run: str, data: str | None, columns: Columns) -> ModelDial:
         """The model in a folder, and its dial."""
-        from lossdial import Bundle
-
-        bundle = Bundle.load(run)
+        bundle = lossdial.Bundle.load(run)
         if data is None:
             require_data_for(columns)
             return cls(run, bundle, bundle.held_out(), None, None)
@@ -65,7 +64,7 @@ class ModelDial:
         return keep_in_model(self.bundle, self.run, point)
 
 
-def keep_in_model(bundle: Bundle, run: str, point: OperatingPoint) -> str:
+def keep_in_model(bundle: lossdial.Bundle, run: str, point: OperatingPoint) -> str:
     """Save a point in a model; return a line that says where it is."""
     bundle.with_point(point).save(run)
     named = "" if point.name == "default" else f" --point {point.name}"
@@ -98,13 +97,6 @@ class ScoresDial:
     @classmethod
     def of(cls, options: ScoresOptions, columns: Columns) -> ScoresDial:
         """The labels and scores of a table; each column that is missing, or is not what it should be, is an error."""
-        import numpy as np
-
-        from lossdial.base.files import require_writable
-        from lossdial.base.labels import positive_class
-        from lossdial.data import read_table
-        from lossdial.dial import Dial, margin_of_probability
-
         path = str(options.scores)
         require_writable(Path(options.out or "point.json"))
         table = read_table(path)
@@ -146,8 +138,6 @@ class ScoresDial:
 
     def threshold(self, margin: float) -> float:
         """A threshold on the file's own scale: the scores above it are those whose margins are above the margin."""
-        import numpy as np
-
         if not self.are_probabilities:
             return float(margin)
         flagged = np.asarray(self.margins, dtype=np.float64) > margin
@@ -158,8 +148,6 @@ class ScoresDial:
 
     def keep(self, point: OperatingPoint) -> str:
         """Write the point as JSON, with its threshold on the file's own scale; return a line that says what to do."""
-        from lossdial.base.codec import encode_float
-
         out, score, (negative, positive) = self.options.out or "point.json", self.options.score, self.classes
         margins = {"threshold": point.threshold} | ({} if point.lower is None else {"lower": point.lower})
         cuts = {name: self.threshold(margin) for name, margin in margins.items()}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import lossdial
 from lossdial.base.errors import InputError
 from lossdial.base.files import require_writable, write
 from lossdial.base.report import Sheet, show, write_report
@@ -48,7 +49,6 @@ def evaluate(
     cost_fn
         What a miss costs: a number, or a column of --data, by which a threshold per case is judged.
     """
-    from lossdial import Bundle
     from lossdial.cli.inputs import case_amounts, column_of, dial_at_points
     from lossdial.cli.report import Findings
     from lossdial.dial import evaluate_points
@@ -59,7 +59,7 @@ def evaluate(
             raise InputError(option, "needs {data}, labelled samples that training has not seen")
     folder = Path(out) if out is not None else Path(run) / "evaluation" / _folder_name(data)
     require_writable(folder / "evaluation.json")
-    bundle = Bundle.load(run)
+    bundle = lossdial.Bundle.load(run)
     dial, points, inputs = dial_at_points(bundle, data, columns)
     subgroups, lines = [], []
     if inputs is not None:
@@ -107,10 +107,9 @@ def certify(
     confidence
         Each certificate holds with this probability.
     """
-    from lossdial import Bundle
     from lossdial.cli.inputs import dial_at_points, point_of
 
-    bundle = Bundle.load(run)
+    bundle = lossdial.Bundle.load(run)
     chosen = [point_of(bundle, run, name) for name in dict.fromkeys(point or ["default"])]
     dial, _, _ = dial_at_points(bundle, data, columns)
     certified = [dial.certify(before, confidence) for before in chosen]
@@ -134,12 +133,11 @@ def compare(run: str, other: str, /, *, data: str, columns: Columns) -> None:
         Labelled data that neither of the two has seen in training: a table, a folder with one folder of images per
         class, a table of image paths, or a data set by name.
     """
-    from lossdial import Bundle
     from lossdial.cli.inputs import read_inputs
     from lossdial.dial import OBJECTIVES
     from lossdial.dial.choice import verdict
 
-    bundles = [Bundle.load(folder) for folder in (run, other)]
+    bundles = [lossdial.Bundle.load(folder) for folder in (run, other)]
     ours, theirs = (list(map(str, bundle.predictor.classes)) for bundle in bundles)
     if ours != theirs:
         raise InputError("", f"{other} looks for {theirs[1]!r}, and {run} for {ours[1]!r}; they must look for the same")
@@ -198,9 +196,10 @@ def _costs(dial: Dial, points: Sequence[OperatingPoint], miss: Any, alarm: Any) 
     surface = dial.surface
     costs = []
     for point in points:
-        counts = confusion(surface.at(surface.column(point.lam)), point.threshold)
-        cost = (miss[0] * counts.fn + alarm[0] * counts.fp) / sum(surface.samples.totals)
-        costs.append(f"{point.name} {cost:.4g}")
+        if point.lower is None:  # what a person decides on those between two cuts is not known
+            counts = confusion(surface.at(surface.column(point.lam)), point.threshold)
+            cost = (miss[0] * counts.fn + alarm[0] * counts.fp) / sum(surface.samples.totals)
+            costs.append(f"{point.name} {cost:.4g}")
     yield f"cost per case, at {miss[0]:g} for a miss and {alarm[0]:g} for a false alarm: {', '.join(costs)}."
 
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
 from lossdial.base.errors import InputError, closest, warn
 from lossdial.cli.options import Columns
+from lossdial.data.encoder.cells import number_format
+from lossdial.data.readers.decoding import WHITE
+from lossdial.data.schema import ImageRows, ImageSchema, TableSchema
+from lossdial.data.sources import NewRows, read_images, read_rows
+from lossdial.dial.surface import column_of as column_of_lam
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
-
     from lossdial import Bundle, Dial, Lam
-    from lossdial.data.schema import ImageSchema
-    from lossdial.data.sources import NewRows
     from lossdial.dial import OperatingPoint
 
 
@@ -41,9 +45,6 @@ def read_inputs(bundle: Bundle, data: str, columns: Columns, labelled: bool | No
 
     labelled: whether labels are needed; None takes them where there are any. A target that is named must be there.
     """
-    from lossdial.data.schema import ImageSchema
-    from lossdial.data.sources import read_rows
-
     schema = bundle.predictor.schema
     if isinstance(schema, ImageSchema):
         return _images(bundle, schema, data, columns, labelled)
@@ -55,10 +56,6 @@ def read_inputs(bundle: Bundle, data: str, columns: Columns, labelled: bool | No
 
 
 def _rows(bundle: Bundle, rows: NewRows, labelled: bool) -> ModelInputs:
-    import numpy as np
-
-    from lossdial.data.schema import TableSchema
-
     if labelled:
         require_target(bundle, rows.target, rows.frame)
     y = rows.labels(bundle.predictor.classes) if labelled else None
@@ -75,12 +72,6 @@ def _rows(bundle: Bundle, rows: NewRows, labelled: bool) -> ModelInputs:
 
 
 def _images(bundle: Bundle, schema: ImageSchema, data: str, columns: Columns, labelled: bool | None) -> ModelInputs:
-    import numpy as np
-
-    from lossdial.data.readers.decoding import WHITE
-    from lossdial.data.schema import ImageRows
-    from lossdial.data.sources import read_images
-
     if schema.height != schema.width or schema.channels != 3:
         size = f"{schema.channels} of {schema.height} × {schema.width} px"
         problem = f"is read as square images of three channels; this model takes {size}"
@@ -119,8 +110,6 @@ def dial_at_points(
     bundle: Bundle, data: str | None, columns: Columns
 ) -> tuple[Dial, list[OperatingPoint], ModelInputs | None]:
     """The dial at the grid of λ and at those of the points; the points that it can judge; and what was read."""
-    from lossdial.dial.surface import column_of
-
     points = list(bundle.points.values())
     if data is not None:
         inputs = read_inputs(bundle, data, columns, labelled=True)
@@ -128,7 +117,7 @@ def dial_at_points(
         return dial, points, inputs
     require_data_for(columns)
     dial = bundle.held_out()
-    judged = [point for point in points if column_of(dial.lams, point.lam) is not None]
+    judged = [point for point in points if column_of_lam(dial.lams, point.lam) is not None]
     for point in points:
         if point not in judged:
             warn(f"{point.name} is left out: of the held-out samples no scores at its λ are kept. Give {{data}}.")
@@ -175,11 +164,6 @@ def column_of(table: pd.DataFrame, name: str, option: str, source: str, gaps: bo
 
 def numbers(column: pd.Series[Any], option: str) -> NDArray[Any]:
     """A column as finite numbers, however they are written: 0.5, 0,5 and 1.234,5 are read alike in a whole column."""
-    import numpy as np
-    import pandas as pd
-
-    from lossdial.data.encoder.cells import number_format
-
     values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
     if not np.isfinite(values).all() and column.dtype.kind not in "biuf":
         texts = column.astype(str).tolist()
@@ -205,8 +189,6 @@ def case_amounts(
 
 
 def _amounts(table: pd.DataFrame, value: str, option: str, source: str) -> NDArray[Any]:
-    import numpy as np
-
     try:
         costs = np.full(len(table), float(value))
     except ValueError:

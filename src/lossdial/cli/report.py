@@ -10,17 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import lossdial
 from lossdial.base.files import file_sha256
 from lossdial.base.report import Block, Items, Section, Sheet, Text
+from lossdial.dial import Dial, Estimate, Evaluation, NotCertified
+from lossdial.dial.certificates.certificate import Certificate
 from lossdial.dial.uncertainty.intervals import rounded
 from lossdial.explorer.figures import Sizes, adding_up, people
-
-if TYPE_CHECKING:
-    from lossdial import Bundle, Dial
-    from lossdial.dial import Estimate, Evaluation
-    from lossdial.dial.certificates.certificate import Certificate
 
 _PREVALENCES: Final = (0.001, 0.01, 0.05, 0.2)
 #: an action of a point with two cuts, the figure that is its share of cases, and the metric of these cases
@@ -32,7 +30,7 @@ class Findings:
     """What the page reports on; ``lines`` are about costs, ``sheets`` are the tables that the terminal shows."""
 
     run: str
-    bundle: Bundle
+    bundle: lossdial.Bundle
     dial: Dial
     evaluations: Sequence[Evaluation]
     data: str | None
@@ -143,8 +141,6 @@ def _actions(evaluation: Evaluation) -> Iterator[Block]:
 
 def _certificate(evaluation: Evaluation) -> Iterator[Block]:
     """What is certified, on how many cases of which data, and what follows at other prevalences."""
-    from lossdial.dial import NotCertified
-
     point, certificate = evaluation.point, evaluation.point.certificate
     if certificate is None:
         likely = f" {point.holding.partition(' (')[0]}." if point.holding not in ("", "not certified") else ""

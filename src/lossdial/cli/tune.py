@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import lossdial
 from lossdial.base.errors import InputError, warn
 from lossdial.base.report import show
 from lossdial.cli.options import Columns, ScoresOptions
@@ -104,7 +105,6 @@ def adapt(
         Certify recall and FPR of the point on samples set aside: they hold with this probability. Without it, the point
         is not certified.
     """
-    from lossdial import Bundle
     from lossdial.cli.dials import ModelDial, keep_in_model
     from lossdial.cli.inputs import require_data_for
     from lossdial.cli.points import point_sheet
@@ -114,7 +114,7 @@ def adapt(
     costs: dict[str, Any] = {"cost_fn": cost_fn, "cost_fp": cost_fp, "name": name}
     if prevalence is not None and data is None and confidence is None:  # the envelope is enough, without evidence too
         require_data_for(columns)
-        bundle = Bundle.load(run)
+        bundle = lossdial.Bundle.load(run)
         point = bundle.adapt(prevalence=prevalence, **costs)
         show(point_sheet(point), keep_in_model(bundle, run, point))
         return
