@@ -47,6 +47,8 @@ def predict(
     cost_fn
         What a miss costs, a number or a column of --data: each case then has a threshold of its own, by the point's
         probabilities.
+    cost_fp
+        With --cost-fn: what a false alarm costs, a number or a column of --data.
     """
     import numpy as np
     import pandas as pd

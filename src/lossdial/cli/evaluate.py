@@ -48,6 +48,8 @@ def evaluate(
         A column of --data (sex, site, scanner): what each point does in each of its subgroups, and the gaps.
     cost_fn
         What a miss costs: a number, or a column of --data, by which a threshold per case is judged.
+    cost_fp
+        What a false alarm costs: a number, or a column of --data.
     """
     from lossdial.cli.inputs import case_amounts, column_of, dial_at_points
     from lossdial.cli.report import Findings
@@ -100,12 +102,9 @@ def certify(
     Parameters
     ----------
     data
-        Labelled data that neither training nor tuning has seen: a table, a folder with one folder of images per class,
-        a table of image paths, or a data set by name.
+        Labelled data that neither training nor tuning has seen, of any kind that was trained on.
     point
         The points to certify, by name. By default the one called default.
-    confidence
-        Each certificate holds with this probability.
     """
     from lossdial.cli.inputs import dial_at_points, point_of
 
@@ -130,8 +129,7 @@ def compare(run: str, other: str, /, *, data: str, columns: Columns) -> None:
     other
         The folder of another model, which looks for the same label.
     data
-        Labelled data that neither of the two has seen in training: a table, a folder with one folder of images per
-        class, a table of image paths, or a data set by name.
+        Labelled data that neither of the two has seen in training.
     """
     from lossdial.cli.inputs import read_inputs
     from lossdial.dial import OBJECTIVES

@@ -15,8 +15,11 @@ MEANINGS: Final = {
     "recall=0.95,fpr=0.2.",
     "calibration": "The map from scores to probabilities that is kept with the point: by name, auto for the best, or "
     "none.",
+    "prevalence": "The share of positives where the model will be used.",
+    "confidence": "What is certified holds on new data with this probability.",
+    "cost_fn": "The cost of a missed positive.",
+    "cost_fp": "The cost of a false alarm.",
     "path_column": "In a table of image files: the column with their paths. By default path.",
-    "cost_fp": "With --cost-fn: what a false alarm costs, a number or a column.",
     "unlabelled": "Rows or images without labels, as they come in use.",
     "noun": "What a row is, in the sentences of the page.",
 }

@@ -43,9 +43,7 @@ def points(
     prevalence
         Say what every certificate means where this share is positive: precision, NPV, alert rate.
     cost_fn
-        With --prevalence: the cost of a missed positive, for a bound on the cost per case.
-    cost_fp
-        With --prevalence: the cost of a false alarm.
+        With --prevalence and --cost-fp: the cost of a missed positive, for a bound on the cost per case.
     """
     from lossdial.dial import NotCertified
 

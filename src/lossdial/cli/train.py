@@ -109,7 +109,7 @@ def train(
     classifier.set_params(**parameters)
     solves = "recipe__tol" in classifier.get_params()
     settings = {"epochs": epochs, "batch_size": batch_size}
-    changed = {name: value for name, value in settings.items() if value is not None}
+    changed: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
     if learning_rate is not None:
         recipe = replace(recipe, optimizer=replace(recipe.optimizer, lr=learning_rate))
     if "sam" in method:  # with the paper's radius

@@ -46,10 +46,6 @@ def tune(
         A metric, such as f1, auc, average_precision, balanced_accuracy, precision, recall.
     minimize
         A metric, such as brier, log_loss, fpr, expected_cost.
-    cost_fn
-        With --minimize expected_cost: the cost of a missed positive.
-    cost_fp
-        With --minimize expected_cost: the cost of a false alarm.
     prevalence
         With --minimize expected_cost: the share of positives where the model will be used. By default that of the data.
     confidence
@@ -92,12 +88,6 @@ def adapt(
 
     Parameters
     ----------
-    prevalence
-        The share of positives where the model will be used.
-    cost_fn
-        The cost of a missed positive.
-    cost_fp
-        The cost of a false alarm.
     unlabelled
         In place of --prevalence: rows or images from there, without labels, to estimate it from. Where no share of
         positives explains their scores, because something else has changed too, this declines and says what moved.
@@ -156,10 +146,6 @@ def refer(
         The least NPV (negative predictive value) of the cases that are cleared.
     precision
         The least precision of the cases that are acted on.
-    prevalence
-        The share of positives where the model will be used.
-    confidence
-        Both bounds hold on new data with this probability.
     """
     from lossdial.cli.dials import open_dial
 
@@ -243,8 +229,6 @@ def sample_size(
     ----------
     recall
         The floor on recall that is to be certified.
-    confidence
-        The probability with which the floor is to hold on new data.
     prevalence
         The share of positives at which to state the precision. By default that of the data.
     """
