@@ -12,7 +12,6 @@ import pytest
 from safetensors.numpy import load_file
 
 from lossdial import Bundle
-from lossdial.base.files import claimed
 from lossdial.cli import main
 from lossdial.data.schema import TableSchema
 
@@ -105,14 +104,3 @@ def test_what_was_turned_into_numbers_is_reported_once(tables: Path, tmp_path: P
     text = capsys.readouterr()
     assert (text.out + text.err).count("text as numbers") == 1
     assert "column price coerced: text as numbers" in text.out
-
-
-def test_a_folder_in_use(tables: Path, tmp_path: Path) -> None:
-    """Two processes on one --out: the second is told whose it is."""
-    data = ["--data", str(tables / "train.csv"), "--target", "state", "--epochs", "1"]
-    command = [sys.executable, "-m", "lossdial", "train", *data, "--out", str(tmp_path / "run")]
-    with claimed(tmp_path / "run"):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "is working in" in done.stderr
-    assert "Traceback" not in done.stderr
