@@ -47,9 +47,9 @@ def evaluate(
     by
         A column of --data (sex, site, scanner): what each point does in each of its subgroups, and the gaps.
     cost_fn
-        What a miss costs: a number, or a column of --data, by which a threshold per case is judged.
+        What a miss costs, a number or a column of --data: a threshold per case is judged by it.
     cost_fp
-        What a false alarm costs: a number, or a column of --data.
+        With --cost-fn: what a false alarm costs, a number or a column of --data.
     """
     from lossdial.cli.inputs import case_amounts, column_of, dial_at_points
     from lossdial.cli.report import Findings
@@ -69,7 +69,8 @@ def evaluate(
             column = column_of(inputs.rows, by, "by", str(data)).to_numpy()
             subgroups = [_subgroups(dial, point, column, by) for point in points]
         costs = case_amounts(inputs.rows, cost_fn, cost_fp, str(data))
-        lines = [] if costs is None else [*_costs(dial, points, *costs)]
+        if costs is not None:
+            lines = [f"cost, at the λ of {point.name}: {dial.case_costs(*costs, point)}." for point in points]
     evaluations = evaluate_points(dial, points)
     counts = (dial.surface.n_positive, dial.surface.n_negative)
     reason = statable(*counts)
@@ -179,26 +180,6 @@ def _subgroups(dial: Dial, point: OperatingPoint, subgroups: ArrayLike, by: str)
     gaps = ("–" if gap is None else str(gap) for gap in (measured.recall_gap, measured.fpr_gap))
     columns = (by, "rows", "recall", "fpr", "precision", "alert rate")
     return Sheet(f"{point.name} by {by}", columns, [*rows, ("gap", "", *gaps, "", "")], measured.note, words=("rows",))
-
-
-def _costs(dial: Dial, points: Sequence[OperatingPoint], miss: Any, alarm: Any) -> Iterator[str]:
-    """What each point costs: with a threshold per case, or in one line where every case costs the same."""
-    import numpy as np
-
-    from lossdial.dial.evaluation import confusion
-
-    if np.ptp(miss) or np.ptp(alarm):
-        for point in points:
-            yield f"cost, at the λ of {point.name}: {dial.case_costs(miss, alarm, point)}."
-        return
-    surface = dial.surface
-    costs = []
-    for point in points:
-        if point.lower is None:  # what a person decides on those between two cuts is not known
-            counts = confusion(surface.at(surface.column(point.lam)), point.threshold)
-            cost = (miss[0] * counts.fn + alarm[0] * counts.fp) / sum(surface.samples.totals)
-            costs.append(f"{point.name} {cost:.4g}")
-    yield f"cost per case, at {miss[0]:g} for a miss and {alarm[0]:g} for a false alarm: {', '.join(costs)}."
 
 
 def _pictures(dial: Dial, points: Sequence[OperatingPoint]) -> Mapping[str, Any]:
