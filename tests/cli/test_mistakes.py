@@ -44,6 +44,7 @@ REFERRAL = "--precision 0.5 --prevalence 0.1"
         ("cap-alerts {run} --per-day 50 --volume 20", "per_day", "--per-day must lie strictly"),
         ("cap-alerts {run} --per-day 5 --volume 20 --group a", "group", "which is not given"),
         ("sample-size {run}", "--recall", "is needed: the floor on recall"),
+        ("sample-size --scores s.csv --recall 0.9 --out x.json", "out", "--out is of no use"),
         # measuring
         ("certify {run}", "--data", "is needed"),
         ("certify {run} {val} --point defalt", "point", "got 'defalt'. Did you mean 'default'? There are 'default'."),

@@ -98,7 +98,6 @@ class ScoresDial:
     def of(cls, options: ScoresOptions, columns: Columns) -> ScoresDial:
         """The labels and scores of a table; each column that is missing, or is not what it should be, is an error."""
         path = str(options.scores)
-        require_writable(Path(options.out or "point.json"))
         table = read_table(path)
         for option, name, what in (("target", columns.target, "labels"), ("score", options.score, "scores")):
             if name is None:
@@ -165,8 +164,10 @@ class ScoresDial:
         )
 
 
-def open_dial(run: str | None, data: str | None, columns: Columns, scores: ScoresOptions) -> ModelDial | ScoresDial:
-    """The dial that RUN and --data name, or that --scores names."""
+def open_dial(
+    run: str | None, data: str | None, columns: Columns, scores: ScoresOptions, keeps: bool = True
+) -> ModelDial | ScoresDial:
+    """The dial that RUN and --data name, or that --scores names; whether a point is to be kept."""
     if scores.scores is None:
         for name, value in vars(scores).items():
             if value is not None:
@@ -178,4 +179,8 @@ def open_dial(run: str | None, data: str | None, columns: Columns, scores: Score
         raise InputError("", "give RUN, with {data} or without, or {scores}; not both")
     if columns.path_column is not None:
         raise InputError("path_column", "goes with RUN", got=columns.path_column)
+    if keeps:
+        require_writable(Path(scores.out or "point.json"))
+    elif scores.out is not None:
+        raise InputError("out", "is of no use, since nothing is written", got=scores.out, remedy="Leave it out.")
     return ScoresDial.of(scores, columns)

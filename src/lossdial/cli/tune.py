@@ -234,7 +234,7 @@ def sample_size(
     """
     from lossdial.cli.dials import open_dial
 
-    source = open_dial(run, data, columns, scores)
+    source = open_dial(run, data, columns, scores, keeps=False)
     show(str(source.dial.sample_size(recall, confidence, prevalence)))
 
 
