@@ -7,7 +7,7 @@ same gradient norm, scikit-learn's `tol`; what norm each reached, at double prec
 precision, at which scikit-learn takes such features, may stop it short). Both run on one thread, in turns, by the
 processor's clock. At 50 random λ between nodes the AUC on new rows is compared with `LogisticRegression` fitted there
 at double precision. Features are made, with the decaying spectrum of a network's; `--features` takes a
-folder that `lossdial embed` or a study left (`features.npy`, `labels.npz`) instead.
+folder that a training or a study left (`features.npy`, `labels.npz`) instead.
 
 Growth: rows of `cover` and `celeba` (where $LOSSDIAL_DATA has them), λ that a path is asked for, and features; each
 measured in a process of its own, for the sake of its peak memory beyond what it held before. Fitted exponents are

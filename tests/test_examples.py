@@ -79,7 +79,7 @@ def test_the_command_of_the_image_folder(tmp_path: Path) -> None:
 
     root = example("image_folder").paint(tmp_path / "images")
     words = ["train", "--data", str(root / "train/metadata.csv"), "--path-column", "file_name", "--target", "label"]
-    assert main([*words, "--out", str(tmp_path / "run"), "--recipe.epochs", "1"]) == 0
+    assert main([*words, "--out", str(tmp_path / "run"), "--epochs", "1"]) == 0
     assert (tmp_path / "run" / "bundle.json").is_file()
 
 

@@ -34,7 +34,7 @@ class Workplace:
     """Where a trial finds its data and leaves its results, and what it may use."""
 
     store: Path
-    features: Path  # a folder for each data set, as `lossdial embed` writes them
+    features: Path  # a folder for each data set, as `lossdial.data.embedding.embed` writes them
     data: Path  # where data sets are looked for: a worker's environment may be another
     accelerator: str = "cpu"
     threads: int = 1

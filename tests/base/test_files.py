@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -87,20 +86,11 @@ with claimed(Path(sys.argv[1])):
 """
 
 
-def hold(folder: Path) -> subprocess.Popen:
-    process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(HOLDER), str(folder)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout.readline() == "held\n"
-    return process
-
-
 def test_another_process_is_named(tmp_path):
-    process = hold(tmp_path)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    process = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], text=True, **pipes)
     try:
+        assert process.stdout.readline() == "held\n"
         message = f"process {process.pid} is working in .*for this training"
         with pytest.raises(BusyError, match=message), claimed(tmp_path, "this training"):
             pass
@@ -112,9 +102,14 @@ def test_another_process_is_named(tmp_path):
     assert not (tmp_path / ".owner").exists()
 
 
-def test_a_folder_is_made(tmp_path):
-    with claimed(tmp_path / "new" / "folder"):
-        assert (tmp_path / "new" / "folder").is_dir()
+def test_a_folder_is_made_and_left_only_with_something_in_it(tmp_path):
+    folder = tmp_path / "new" / "folder"
+    with claimed(folder):
+        assert folder.is_dir()
+    assert not folder.exists()
+    with claimed(folder):
+        (folder / "log").touch()
+    assert (folder / "log").exists()
 
 
 def test_exclusive_waits_and_gives_up(tmp_path):

@@ -18,16 +18,13 @@ def test_every_public_name_is_there(package: object) -> None:
         package.nothing  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_a_room_that_is_not_asked_for_is_not_imported() -> None:
-    program = (
-        "import sys, lossdial.data; lossdial.data.TableEncoder; "
-        "sys.exit(bool({'PIL', 'lossdial_studies.data_sets', 'torch'} & set(sys.modules)))"
-    )
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
-
-
-def test_labels_load_no_reader_of_tables() -> None:
-    program = (
-        "import sys, lossdial.base.labels; sys.exit(bool({'pandas', 'pyarrow', 'PIL', 'torch'} & set(sys.modules)))"
-    )
+@pytest.mark.parametrize(
+    ("imports", "absent"),
+    [
+        ("lossdial.data; lossdial.data.TableEncoder", {"PIL", "lossdial_studies.data_sets", "torch"}),
+        ("lossdial.base.labels", {"pandas", "pyarrow", "PIL", "torch"}),
+    ],
+)
+def test_a_room_that_is_not_asked_for_is_not_imported(imports: str, absent: set[str]) -> None:
+    program = f"import sys, {imports}; sys.exit(bool({absent!r} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

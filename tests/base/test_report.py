@@ -1,9 +1,11 @@
+import base64
 import io
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from lossdial.base.report import Items, Report, Section, Sheet, Text, write_report
@@ -86,6 +88,7 @@ def test_a_report_in_both_formats() -> None:
     assert '<td>a | b</td><td class="n">3</td>' in page
 
 
-def test_a_line_of_the_summary_is_a_paragraph(tmp_path: Path) -> None:
-    (page,) = write_report(tmp_path, "a title", "one & two\nthree", [], {})
-    assert "<h1>a title</h1>\n<p>one &amp; two</p>\n<p>three</p>" in page.read_text()
+def test_a_page_holds_its_pictures(tmp_path: Path) -> None:
+    page, picture = write_report(tmp_path, "a title", [Text("one & two")], {"roc": Figure()})
+    assert "<h1>a title</h1>\n<p>one &amp; two</p>\n<h2>Pictures</h2>" in page.read_text()
+    assert base64.b64encode(picture.read_bytes()).decode() in page.read_text()

@@ -63,7 +63,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-TRAIN = ["--target", "state", "--drop", "id", "--recipe.epochs", "4"]
+TRAIN = ["--target", "state", "--drop", "id", "--epochs", "4"]
 
 
 @pytest.fixture(scope="session")

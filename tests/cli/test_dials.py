@@ -39,31 +39,24 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "scores.csv"
 
 
-def test_the_point_is_the_dial_s(file: Path, output) -> None:
-    text = output("tune", *SCORES, "--score", "p", *FLOOR, "--name", "screening", "--out", "there/point.json")
+@pytest.mark.parametrize("column", ["p", "margin"])
+@pytest.mark.parametrize("rows", [(), ("--group", "patient"), ("--weight", "weight")])
+def test_the_point_is_the_dial_s(column: str, rows: tuple[str, ...], file: Path, output) -> None:
+    text = output("tune", *SCORES, "--score", column, *rows, *FLOOR, "--name", "screening", "--out", "there/point.json")
     frame = make_scores()
-    dial = Dial(frame.state == "ill", margin_of_probability(frame.p))
+    margin = margin_of_probability(frame.p) if column == "p" else frame.margin
+    groups, weight = (frame[name] if name in rows else None for name in ("patient", "weight"))
+    dial = Dial(frame.state == "ill", margin, groups=groups, sample_weight=weight)
     expected = dial.tune(maximize="precision", subject_to={"recall": 0.8}, name="screening")
     content = json.loads((file.parent / "there" / "point.json").read_text())
     assert OperatingPoint.from_json(content).to_json() == expected.to_json()
     assert content["target"] == {"column": "state", "positive": "ill", "negative": "well"}
+    kind = {"p": "probability", "margin": "margin"}[column]
     threshold = content["score"]["threshold"]  # on the file's own scale, where it flags the same rows
-    assert content["score"] == {"column": "p", "is": "probability", "threshold": threshold}
-    assert 0 < threshold < 1
-    assert np.array_equal(frame.p > threshold, expected.predict(margin_of_probability(frame.p)))
-    assert "p is read as a probability of state=ill (all lie in [0, 1]; --score-is margin says otherwise)" in text
-    assert f"flag ill where p > {threshold:.6g}; the point is in there/point.json" in text
-
-
-def test_margins_and_the_default_file(file: Path, output) -> None:
-    text = output("tune", *SCORES, "--score", "margin", "--maximize", "f1")
-    assert "margin is read as a margin of state=ill (some lie outside [0, 1])" in text
-    content = json.loads((file.parent / "point.json").read_text())
-    assert content["score"]["threshold"] == content["threshold"]
-    frame = make_scores()
-    assert content["threshold"] == Dial(frame.state == "ill", frame.margin).tune(maximize="f1").threshold
-    text = output("tune", *SCORES, "--score", "p", "--score-is", "margin", "--maximize", "f1")
-    assert "p is read as a margin of state=ill (as --score-is says)" in text
+    assert content["score"] == {"column": column, "is": kind, "threshold": threshold}
+    assert np.array_equal(frame[column] > threshold, expected.predict(margin))
+    assert f"{column} is read as a {kind} of state=ill" in text
+    assert f"flag ill where {column} > {threshold:.6g}; the point is in there/point.json" in text
 
 
 @pytest.mark.parametrize("edge", [0.0, 1.0])
@@ -84,22 +77,6 @@ def test_the_other_label_is_noticed(file: Path, capsys: pytest.CaptureFixture[st
     assert main(["tune", *SCORES, "--score", "p", "--positive", "well", "--maximize", "f1"]) == 0
     assert "is p a score of the other label? --positive chooses." in capsys.readouterr().err
     assert json.loads((file.parent / "point.json").read_text())["target"]["positive"] == "well"
-
-
-@pytest.mark.usefixtures("file")
-def test_groups_and_weights_reach_the_dial(monkeypatch: pytest.MonkeyPatch, output) -> None:
-    seen = {}
-
-    def init(_: object, *__: object, **named: object) -> None:
-        seen.update(named)
-        raise RuntimeError
-
-    monkeypatch.setattr("lossdial.dial.Dial.__init__", init)
-    with pytest.raises(RuntimeError):
-        output("tune", *SCORES, "--score", "p", "--group", "patient", "--weight", "weight", "--maximize", "f1")
-    frame = make_scores()
-    assert np.array_equal(seen["groups"], frame.patient)
-    assert np.array_equal(seen["sample_weight"], frame.weight)
 
 
 def test_the_other_questions_and_decimal_commas(file: Path, output) -> None:

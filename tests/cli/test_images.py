@@ -29,11 +29,10 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_folder_of_images(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_of_images(photos: Path, tmp_path: Path, output) -> None:
     out = tmp_path / "run"
-    arguments = ["--image-size", "16", "--epochs", "8", "--batch-size", "16", "--recipe.optimizer.lr", "0.01"]
-    assert main(["train", "--data", str(photos), "--out", str(out), *arguments]) == 0
-    assert "spot" in capsys.readouterr().out
+    training = ["--image-size", "16", "--epochs", "8", "--batch-size", "16", "--learning-rate", "0.01"]
+    assert "spot" in output("train", "--data", photos, "--out", out, *training)
     bundle = Bundle.load(out)
     assert [str(label) for label in bundle.predictor.classes] == ["plain", "spot"]
     assert bundle.training.history[-1]["auc"] > 0.9
@@ -42,25 +41,25 @@ def test_a_folder_of_images(photos: Path, tmp_path: Path, capsys: pytest.Capture
         LCTClassifier.load(out).tune(maximize="f1")
 
     # New images need no labels, and labelled ones are a folder per class again.
-    scored = tmp_path / "scored.csv"
-    assert main(["predict", str(out), "--data", str(photos / "spot"), "--out", str(scored)]) == 0
+    scored, again = tmp_path / "scored.csv", tmp_path / "again.csv"
+    output("predict", out, "--data", photos / "spot", "--out", scored)
     assert len(pd.read_csv(scored)) == 40
-    assert main(["evaluate", str(out), "--data", str(photos)]) == 0
-    assert main(["predict", str(out), "--data", str(scored), "--out", str(tmp_path / "again.csv")]) == 0
-    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "again.csv"), pd.read_csv(scored))
+    output("evaluate", out, "--data", photos)
+    output("predict", out, "--data", scored, "--out", again)
+    pd.testing.assert_frame_equal(pd.read_csv(again), pd.read_csv(scored))
 
 
-def test_a_model_from_a_table_of_paths_is_asked_with_one(photos: Path, tmp_path: Path) -> None:
+def test_a_model_from_a_table_of_paths_is_asked_with_one(photos: Path, tmp_path: Path, output) -> None:
     files = sorted(photos.rglob("*.png"))
     frame = pd.DataFrame({"file": files, "what": [f.parent.name for f in files], "group": range(len(files))})
     frame.to_csv(tmp_path / "photos.csv", index=False)
-    data, run = str(tmp_path / "photos.csv"), str(tmp_path / "run")
+    data, run = ["--data", tmp_path / "photos.csv"], tmp_path / "run"
     columns = ["--path-column", "file", "--target", "what"]  # which later commands remember
-    assert main(["train", "--data", data, "--out", run, *columns, "--image-size", "16", "--epochs", "2"]) == 0
-    assert main(["tune", run, "--data", data, "--maximize", "f1"]) == 0
-    assert main(["evaluate", run, "--data", data]) == 0
-    assert main(["adapt", run, "--data", data, "--prevalence", "0.1"]) == 0
-    assert main(["predict", run, "--data", data, "--out", str(tmp_path / "scored.csv")]) == 0
+    output("train", *data, "--out", run, *columns, "--image-size", "16", "--epochs", "2")
+    output("tune", run, *data, "--maximize", "f1")
+    output("evaluate", run, *data)
+    output("adapt", run, *data, "--prevalence", "0.1")
+    output("predict", run, *data, "--out", tmp_path / "scored.csv")
     assert len(pd.read_csv(tmp_path / "scored.csv")) == 120
 
 
@@ -72,31 +71,25 @@ def test_one_seed_drives_everything(photos: Path, tmp_path: Path) -> None:
     assert first == again != other  # named by their content
 
 
-def test_frozen_features_and_then_images(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_frozen_features_and_then_images(photos: Path, tmp_path: Path, output) -> None:
     pytest.importorskip("efficientnet_lite_pytorch")
-    features = str(tmp_path / "features")
-    images = ["--data", str(photos), "--image-size", "32"]
-    assert main(["embed", *images, "--out", features]) == 0
-    assert "120 images as 1,280 features each" in capsys.readouterr().out
-    stamp = (tmp_path / "features" / "features.npy").stat().st_mtime_ns
-    out = tmp_path / "run"
-    arguments = ["--preset", "frozen", "--features", features, "--epochs", "20", "--batch-size", "32"]
-    assert main(["train", *images, "--out", str(out), *arguments]) == 0
-    assert (tmp_path / "features" / "features.npy").stat().st_mtime_ns == stamp  # not computed again
+    out, exact = tmp_path / "run", tmp_path / "exact"
+    train = ["train", "--data", photos, "--image-size", "32", "--preset", "frozen"]
+    text = output(*train, "--out", out, "--epochs", "20", "--batch-size", "32")
+    assert "120 images as 1,280 features each" in text
     assert Bundle.load(out).training.history[-1]["auc"] > 0.95
-    capsys.readouterr()
+    stamp = (out / "features" / "features.npy").stat().st_mtime_ns
 
     # Without a word about training the head is solved for.
-    exact = tmp_path / "exact"
-    assert main(["train", *images, "--out", str(exact), "--preset", "frozen", "--features", features]) == 0
-    assert "solved at 11 λ to a gradient norm of" in capsys.readouterr().out
+    solve = [*train, "--out", exact, "--features", out / "features"]
+    assert "solved at 11 λ to a gradient norm of" in output(*solve)
+    assert (out / "features" / "features.npy").stat().st_mtime_ns == stamp  # not computed again
     bundle = Bundle.load(exact)
     assert isinstance(bundle.predictor.model.head, PathHead)
     assert bundle.training.history[-1]["auc"] > 0.95
-    assert main(["tune", str(exact), "--maximize", "f1"]) == 0
-    assert main(["evaluate", str(exact), *images[:2], "--out", str(tmp_path / "evaluated")]) == 0
-    assert main(["train", *images, "--out", str(exact), "--preset", "frozen", "--features", features]) == 0
-    assert "holds this model already" in capsys.readouterr().out
+    output("tune", exact, "--maximize", "f1")
+    output("evaluate", exact, "--data", photos)
+    assert "holds this model already" in output(*solve)
 
     # The model was trained on features and takes images.
     spot, plain = (

@@ -8,42 +8,30 @@ import pytest
 
 from lossdial.base.errors import InputError, warn
 from lossdial.cli import main
-from lossdial.cli.commands import Command, commands, described
-from lossdial.cli.values import fields_of
-from lossdial.training import OptimizerConfig, Recipe
+from lossdial.cli.commands import Command, commands
 
-HEAVY = ("torch", "pandas", "sklearn", "scipy", "numpy", "matplotlib", "yaml", "rich")
-
-
-def ran(*words: str, after: str = "") -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own."""
-    program = f"import sys; from lossdial.cli import main; code = main(sys.argv[1:]); {after}\nsys.exit(code)"
-    return subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
+HEAVY = {"torch", "pandas", "sklearn", "scipy", "numpy", "matplotlib", "yaml", "rich"}
 
 
 def loaded(*words: str) -> set[str]:
-    """Which heavy packages a command has loaded when it ends."""
-    found = ran(*words, after=f"sys.stderr.write('loaded ' + ' '.join(set({HEAVY!r}) & set(sys.modules)))").stderr
-    return set(found.rpartition("loaded ")[2].split())
+    """Which heavy packages a command has loaded when it ends, in a process of its own."""
+    program = f"import sys; from lossdial.cli import main; main(sys.argv[1:]); print({HEAVY!r} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
+    return eval(done.stdout.splitlines()[-1])
 
 
-def test_help_of_everything_imports_nothing() -> None:
-    assert loaded("--help") == set()
-    assert loaded("--version") == set()
+@pytest.mark.parametrize("words", [["--help"], ["--version"], *([name, "--help"] for name in commands())])
+def test_help_imports_nothing_heavy(words: list[str]) -> None:
+    assert loaded(*words) == set()
 
 
-@pytest.mark.parametrize("name", commands())
-def test_help_of_a_command_imports_nothing_heavy(name: str) -> None:
-    assert loaded(name, "--help") == set()
-
-
-def test_a_mistake_is_told_before_anything_heavy_is_imported() -> None:
-    assert loaded("train", "--dta", "a.csv") == {"rich"}
-    assert loaded("tune", "RUN", "--subject-to", "recall") == {"rich"}
+@pytest.mark.parametrize("words", [["train", "--dta", "a.csv"], ["tune", "RUN", "--subject-to", "recall"]])
+def test_a_mistake_is_told_before_anything_heavy_is_imported(words: list[str]) -> None:
+    assert loaded(*words) == {"rich"}
 
 
 def test_help_speaks_of_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
+    assert (main(["--help"]), main([])) == (0, 2)
     text = " ".join(capsys.readouterr().out.split())
     assert all(f"{command.name} {command.summary}" in text for command in commands().values())
 
@@ -63,23 +51,11 @@ def test_every_option_is_explained_and_hyphenated(
     assert not any("_" in line.split()[0] for line in lines if line.startswith("  --"))
 
 
-def test_help_of_a_recipe(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "--recipe.help"]) == 0
-    text = capsys.readouterr().out
-    assert "--recipe.optimizer.weight-decay NUMBER" in text
-    assert "--recipe.schedule KIND" in text
-    assert "One of flat, steps, cosine" in text
-    for kind in (Recipe, OptimizerConfig):
-        assert all(described(kind, name) for name in fields_of(kind))
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["trian"], "lossdial: no command is called 'trian'; did you mean 'train'?"),
         (["--data", "a.csv"], "lossdial: no option is called '--data'; the command comes first"),
-        (["train", "--data", "a.csv"], "lossdial train: --out is needed: the folder to write."),
-        (["train", "--config", "nowhere.yaml"], "lossdial train: nowhere.yaml: No such file or directory."),
         (["predict", "RUN"], "lossdial predict: --data and --out are needed."),
     ],
 )
@@ -89,12 +65,6 @@ def test_mistakes_take_one_line(words: list[str], message: str, capsys: pytest.C
     assert told.out == ""
     assert told.err.startswith(message)
     assert told.err.count("\n") == 1
-    assert not any(word in told.err for word in ("usage:", "train.", "NestedArg", "Parser key", "pos_label"))
-
-
-def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 2
-    assert "commands:" in capsys.readouterr().out
 
 
 @pytest.fixture
@@ -146,42 +116,23 @@ def test_a_bug_stays_a_traceback(error: Exception, failing: Callable[[BaseExcept
         failing(error)
 
 
-@pytest.mark.parametrize(
-    ("stop", "message"),
-    [
-        (KeyboardInterrupt(), "stopped; nothing was kept."),
-        (KeyboardInterrupt("stopped; 3 epochs are kept."), "stopped; 3 epochs are kept."),
-    ],
-)
-def test_interrupted(
-    stop: BaseException,
-    message: str,
-    failing: Callable[[BaseException], int],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert failing(stop) == 130
-    assert capsys.readouterr().err == message + "\n"
+@pytest.mark.parametrize("kept", [(), ("stopped; 3 epochs are kept.",)])
+def test_interrupted(kept: tuple[str, ...], failing: Callable[[BaseException], int], capsys) -> None:
+    assert failing(KeyboardInterrupt(*kept)) == 130
+    assert capsys.readouterr().err == (*kept, "stopped; nothing was kept.")[0] + "\n"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes as in a shell")
 def test_a_reader_that_leaves_is_no_mistake() -> None:
     for words in (["--help"], ["data", "list"]):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "lossdial", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        read, write = os.pipe()
+        os.close(read)
+        done = subprocess.run(
+            [sys.executable, "-m", "lossdial", *words], stdout=write, stderr=subprocess.PIPE, check=False
         )
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert process.stderr.read() == ""
-        assert process.wait() != 0
-
-
-def test_print_config_is_yaml(capsys: pytest.CaptureFixture[str]) -> None:
-    yaml = pytest.importorskip("yaml")
-    assert main(["tune", "RUN", "--subject-to", "recall=0.9", "--maximize", "precision", "--print-config"]) == 0
-    printed = yaml.safe_load(capsys.readouterr().out)
-    assert printed["subject-to"] == {"recall": 0.9}
-    assert printed["run"] == "RUN"
+        os.close(write)
+        assert done.stderr == b""
+        assert done.returncode != 0
 
 
 def test_own_warnings_take_a_line_each(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -211,36 +162,21 @@ def test_no_output_fails_on_a_character_that_the_terminal_lacks(variables):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "line",
     [
-        ["train", "--data", "rows.csv", "--out", "{file}/run"],
-        ["explore", "run", "--out", "{file}/page.html"],
-        ["predict", "run", "--data", "rows.csv", "--out", "{file}/scored.csv"],
-        ["export", "run", "--card", "{file}/card.md"],
-        ["export", "run", "--onnx", "{file}/model.onnx"],
-        [
-            "tune",
-            "--scores",
-            "scores.csv",
-            "--target",
-            "y",
-            "--score",
-            "p",
-            "--maximize",
-            "f1",
-            "--out",
-            "{file}/p.json",
-        ],
-        ["evaluate", "run", "--out", "{file}"],
-        ["evaluate", "run", "--report", "{file}/report.html"],
-        ["embed", "--data", "photos", "--out", "{file}/features"],
-        ["demo", "--out", "{file}"],
+        "train --data rows.csv --out {file}/run",
+        "explore run --out {file}/page.html",
+        "predict run --data rows.csv --out {file}/scored.csv",
+        "export run --card {file}/card.md",
+        "export run --onnx {file}/model.onnx",
+        "tune --scores scores.csv --target y --score p --maximize f1 --out {file}/p.json",
+        "evaluate run --out {file}",
+        "demo --out {file}",
     ],
-    ids=lambda words: words[0],
 )
-def test_what_cannot_be_written_is_told_before_anything_is_read(words, tmp_path, capsys):
+def test_what_cannot_be_written_is_told_before_anything_is_read(line, tmp_path, capsys):
     (tmp_path / "file").write_text("mine")
-    assert main([word.format(file=tmp_path / "file") for word in words]) == 2
+    assert main(line.format(file=tmp_path / "file").split()) == 2
     told = capsys.readouterr()
     assert f"{tmp_path / 'file'}: nothing can be written there (" in told.err  # not that there is no run, nor data
     assert told.out == ""

@@ -36,35 +36,28 @@ def test_each_point_is_listed(tuned: Path, capsys: pytest.CaptureFixture[str]) -
     assert "3 point(s)" in out
 
 
-def test_points_are_deleted_by_name(tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_points_are_deleted_by_name(tuned: Path, tmp_path: Path, output, refusal) -> None:
     own = Path(shutil.copytree(tuned, tmp_path / "run"))
     before = (own / "bundle.json").read_bytes()
-    assert main(["points", str(own), "--delete", "screening,default"]) == 2
-    assert "--delete must not name default" in capsys.readouterr().err
+    assert refusal("points", own, "--delete", "screening,default").argument == "delete"
     assert (own / "bundle.json").read_bytes() == before
-    assert main(["points", str(own), "--delete", "screening", "--delete", "clinic"]) == 0
-    assert "Left: default" in capsys.readouterr().out
+    assert "Left: default" in output("points", own, "--delete", "screening", "--delete", "clinic")
     assert list(Bundle.load(own).points) == ["default"]
 
 
 def test_an_imported_point_is_not_certified_and_says_so(
-    run: Path, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    own: Path, tables: Path, tmp_path: Path, output, refusal
 ) -> None:
-    own, val = Path(shutil.copytree(run, tmp_path / "own")), str(tables / "val.csv")
     floor = ["--maximize", "precision", "--subject-to", "recall=0.7", "--confidence", "0.95"]
-    assert main(["tune", str(own), "--data", val, *floor, "--name", "sure"]) == 0
-    assert "not certified" not in capsys.readouterr().out
+    output("tune", own, "--data", tables / "val.csv", *floor, "--name", "sure")
     page = replace(Bundle.load(own).points["sure"], name="page", chosen_on="")
-    assert "at confidence 0.95" in page.description
     (tmp_path / "page.json").write_text(json.dumps({"format": FORMAT, "points": [page.to_json()]}))
-    assert main(["points", str(own), "--import", str(tmp_path / "page.json")]) == 0
-    capsys.readouterr()
-    assert main(["points", str(own)]) == 0
-    told = capsys.readouterr().out
-    assert told.count("not certified") == 2  # page and default
-    assert "not certified" in told.partition("page: ")[2].partition("metric")[0]
-    assert main(["certify", str(own), "--data", val, "--point", "page"]) == 2
-    assert "which rows chose it" in " ".join(capsys.readouterr().err.split())
+    output("points", own, "--import", tmp_path / "page.json")
+    text = output("points", own)
+    assert text.count("not certified") == 2  # page and default
+    assert "not certified" in text.partition("page: ")[2].partition("metric")[0]
+    refused = refusal("certify", own, "--data", tables / "val.csv", "--point", "page")
+    assert "which rows chose it" in refused.line
 
 
 def test_points_of_a_page_come_back_as_they_are(tuned: Path, tmp_path: Path, output) -> None:

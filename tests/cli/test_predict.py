@@ -8,6 +8,7 @@ import pytest
 
 from lossdial import Bundle, LCTClassifier, Recipe, Run
 from lossdial.cli import main
+from lossdial.models import PolynomialConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore:point .* keeps its bounds:UserWarning")
 
@@ -67,11 +68,13 @@ def test_a_model_of_a_frame_knows_its_target(val: str, tmp_path: Path, output) -
 
 def test_what_the_command_trained_is_loaded_with_its_parameters(val: str, tmp_path: Path, output) -> None:
     run = tmp_path / "run"
-    options = ["--epochs", "3", "--hidden", "8,8", "--head-widths", "5", "--seed", "7", "--method", "focal+lct"]
+    options = ["--epochs", "3", "--batch-size", "50", "--learning-rate", "0.01", "--hidden", "8,8", "--members", "2"]
+    options += ["--head", "polynomial", "--seed", "7", "--method", "focal+lct"]
     output("train", "--data", val, "--target", "state", "--out", run, *options)
     loaded = LCTClassifier.load(run)
-    assert (loaded.loss, loaded.random_state, loaded.recipe.epochs) == ("focal", 7, 3)
-    assert (loaded.network.hidden, loaded.head.widths) == ((8, 8), (5,))
+    assert (loaded.loss, loaded.random_state, loaded.network.hidden) == ("focal", 7, (8, 8))
+    assert (loaded.recipe.epochs, loaded.recipe.batch_size, loaded.recipe.optimizer.lr) == (3, 50, 0.01)
+    assert loaded.head == PolynomialConfig(members=2)
     assert loaded.run == Run()  # a new training of it lives elsewhere
 
 
@@ -97,15 +100,15 @@ def test_without_evidence(val: str, tmp_path: Path, output, refusal) -> None:
 
 
 def test_a_card_of_labels_that_are_numbers_reads_as_sentences(tmp_path: Path, output) -> None:
-    run, card = tmp_path / "model", tmp_path / "card.html"
+    run, out = tmp_path / "model", tmp_path / "evaluated"
     X, y = rows(500, 1)
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(state=y, amount=np.linspace(1e4, 9e4, 500))
     frame.to_csv(tmp_path / "val.csv", index=False)
     train = pd.DataFrame(rows(400)[0], columns=["a", "b", "c"])
     LCTClassifier(network="features", random_state=0).fit(train, rows(400)[1]).save(run)
-    words = ["--data", tmp_path / "val.csv", "--target", "state", "--report", card]
+    words = ["--data", tmp_path / "val.csv", "--target", "state", "--out", out]
     output("evaluate", run, *words, "--cost-fn", "amount", "--cost-fp", "20000")
-    page = " ".join(card.read_text().split())
+    page = " ".join((out / "report.html").read_text().split())
     assert f"of {y.sum()} positives and misses" in page
     assert f"{y.sum()} positives and {500 - y.sum()} negatives" in page
     assert "one of the positives scores above one of the others" in page

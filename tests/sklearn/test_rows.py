@@ -121,7 +121,7 @@ def test_a_list_in_a_cell_is_named() -> None:
 def test_the_command_names_a_list_in_a_cell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = FRAME.assign(ill=LABELS, tags=[["x"]] * N)
     rows.to_json(tmp_path / "t.jsonl", orient="records", lines=True, date_format="iso")
-    words = ["train", "--target", "ill", "--recipe.epochs", "1", "--data", str(tmp_path / "t.jsonl"), "--out"]
+    words = ["train", "--target", "ill", "--epochs", "1", "--data", str(tmp_path / "t.jsonl"), "--out"]
     assert main([*words, str(tmp_path / "run"), "--validation", str(tmp_path / "t.jsonl")]) != 0
     assert "column 'tags' holds a list in row 1" in capsys.readouterr().err
     assert main([*words, str(tmp_path / "run"), "--drop", "tags"]) == 0

@@ -11,9 +11,7 @@ from typing import Any, ClassVar, Final, Literal, Self, Union, get_args, get_ori
 
 from lossdial.base.errors import InputError, closest
 
-__all__ = ["Config", "Reader", "as_number", "decode", "encode_float", "from_json", "to_json", "whole"]
-
-_REQUIRED: Final = object()
+_type_hints: Final = cache(get_type_hints)
 _SPELLED: Final = {
     str: "a text",
     bool: "true or false",
@@ -28,15 +26,6 @@ def to_json(value: Any, tagged: bool = True) -> Any:
     """A value in JSON's own types: dataclasses as their fields, tuples as lists, numbers of NumPy as numbers.
 
     tagged: whether each dataclass keeps the name of its class, under ``kind``; :func:`from_json` needs it.
-
-    >>> from dataclasses import dataclass
-    >>> @dataclass(frozen=True)
-    ... class Flat:
-    ...     sizes: tuple[int, ...] = (1, 2)
-    >>> to_json(Flat()), to_json(Flat(), tagged=False)
-    ({'kind': 'Flat', 'sizes': [1, 2]}, {'sizes': [1, 2]})
-    >>> from_json({"kind": "Flat", "sizes": [3]}, [Flat])
-    Flat(sizes=(3,))
     """
     if is_dataclass(value) and not isinstance(value, type):
         tag = {"kind": type(value).__name__} if tagged else {}
@@ -70,17 +59,6 @@ def decode(kind: Any, value: Any, where: str, known: Mapping[str, type] | None =
     kind: ``str``, ``bool``, ``int``, ``float`` (finite), ``None``, ``Any``, a ``Literal``, a union, ``tuple[…]``,
     ``Mapping[str, …]``, or a dataclass, by the annotations of its fields. where: what the value is, for messages.
     known: classes by the name that an object may have under ``kind``; it then becomes one of that class.
-
-    >>> from dataclasses import dataclass
-    >>> @dataclass(frozen=True)
-    ... class Step:
-    ...     rate: float
-    ...     names: tuple[str, ...] = ()
-    >>> decode(Step, {"rate": 1, "names": ["a"]}, "step")
-    Step(rate=1.0, names=('a',))
-    >>> decode(Step, {"rate": "fast"}, "step")
-    Traceback (most recent call last):
-    lossdial.base.errors.InputError: step: 'rate' must be a number; got 'fast'.
     """
     arguments = get_args(kind)
     origin: Any = get_origin(kind) or kind
@@ -139,11 +117,11 @@ def _decode_dataclass(expected: Any, value: Any, where: str, known: Mapping[str,
     taken = {f.name: f for f in fields(kind) if f.init}
     for key in data:
         if key not in taken:
-            raise InputError("", f"{where} has no field {key!r:.60}", remedy=_sentence(closest(str(key)[:60], taken)))
+            raise InputError("", f"{where} has no field {key!r:.60}", remedy=closest(str(key)[:60], taken))
     required = [f.name for f in taken.values() if f.default is MISSING and f.default_factory is MISSING]
     if missing := [name for name in required if name not in data]:
         raise InputError("", f"{where} lacks {missing[0]!r}; it has {', '.join(map(repr, data)) or 'nothing'}")
-    hints = _hints(kind)
+    hints = _type_hints(kind)
     decoded = {name: decode(hints[name], entry, f"{where}: {name!r}", known) for name, entry in data.items()}
     try:
         return kind(**decoded)
@@ -151,37 +129,21 @@ def _decode_dataclass(expected: Any, value: Any, where: str, known: Mapping[str,
         raise InputError("", f"{where}: {error}") from error
 
 
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
-
-
 class Reader:
-    """The fields of one JSON object of unknown origin; `where` is what the object is, for messages.
-
-    >>> reader = Reader({"name": "clinic", "threshold": "inf"}, "operating point")
-    >>> reader.text("name"), reader.number("threshold")
-    ('clinic', inf)
-    >>> reader.count("name")
-    Traceback (most recent call last):
-    lossdial.base.errors.InputError: operating point: 'name' must be a whole number, 0 or more; got 'clinic'.
-    """
+    """The fields of one JSON object of unknown origin; `where` is what the object is, for messages."""
 
     def __init__(self, data: Any, where: str) -> None:
         self.data, self.where = _require(Mapping, data, where), where
 
-    def get(self, key: str, default: Any = _REQUIRED) -> Any:
+    def get(self, key: str) -> Any:
         """The value of a key, whatever it is."""
-        if key not in self.data and default is _REQUIRED:
-            raise InputError(
-                "", f"{self.where}: {key!r} is missing; there are {', '.join(map(repr, self.data)) or 'none'}"
-            )
-        return self.data.get(key, default)
+        if key not in self.data:
+            present = ", ".join(map(repr, self.data)) or "none"
+            raise InputError("", f"{self.where}: {key!r} is missing; there are {present}")
+        return self.data[key]
 
-    def read(self, key: str, kind: Any, default: Any = _REQUIRED) -> Any:
-        """The value of a key as a type; see :func:`decode`. The default stands for a key that is missing."""
-        if key not in self.data and default is not _REQUIRED:
-            return default
+    def read(self, key: str, kind: Any) -> Any:
+        """The value of a key as a type; see :func:`decode`."""
         return decode(kind, self.get(key), self._place(key))
 
     def nested(self, key: str) -> Reader:
@@ -262,10 +224,6 @@ def _require(kind: Any, value: Any, where: str) -> Any:
 
 def _wrong(where: str, expected: str, value: Any) -> InputError:
     return InputError("", f"{where} must be {expected}", got=value)
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 @dataclass(frozen=True)

@@ -10,16 +10,6 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-__all__ = [
-    "InputError",
-    "InputWarning",
-    "closest",
-    "in_python",
-    "near",
-    "shown",
-    "warn",
-]
-
 #: an argument named in a text, alone or with a value: {confidence}, {confidence=0.95}
 _REFERENCE: Final = re.compile(r"\{(\w+)(?:=([^{}]*))?\}")
 _LONGEST: Final = 80
@@ -32,34 +22,23 @@ _REPR.maxstring = _REPR.maxother = 10 * _LONGEST
 class InputError(ValueError):
     """What is wrong with an argument, what came, and what to do about it.
 
-    Parameters
-    ----------
-    argument : str
-        The name of the argument that was wrong; '' where no single one was.
-    problem : str
-        What it must be, from the verb on: "must lie strictly between 0 and 1". It and the remedy may name arguments in
-        braces, alone or with a value, ``{confidence=0.95}``: a face spells them as its users type them.
-    got : Any, optional
-        What came instead. It is shown in at most 80 characters.
-    remedy : str
-        What to do, as a sentence; a first word is given a capital letter.
+    ``problem`` is a phrase from the verb on: "must lie in [0, 1]". It and ``remedy``, a sentence, may name arguments in
+    braces, alone or with a value, ``{confidence=0.95}``: a face spells them as its users type them.
 
-    Examples
-    --------
-    >>> error = InputError("prevalence", "must lie strictly between 0 and 1", got=1.2, remedy="Give {prevalence=0.01}.")
-    >>> str(error)
-    'prevalence must lie strictly between 0 and 1; got 1.2. Give prevalence=0.01.'
-    >>> error.spelled(lambda name, value: f"--{name}" if value is None else f"--{name} {value}")
-    '--prevalence must lie strictly between 0 and 1; got 1.2. Give --prevalence 0.01.'
+    >>> str(InputError("prevalence", "must lie in (0, 1)", got=1.2, remedy="Give {prevalence=0.01}."))
+    'prevalence must lie in (0, 1); got 1.2. Give prevalence=0.01.'
     """
 
     def __init__(self, argument: str, problem: str, *, got: Any = _NOTHING, remedy: str = "") -> None:
+        super().__init__(argument, problem)
         self.argument = argument
         self.problem = problem
         self.got = None if got is _NOTHING else shown(got)
         word = remedy.partition(" ")[0]
         self.remedy = remedy[:1].upper() + remedy[1:] if word.isalpha() else remedy
-        super().__init__(self.spelled())
+
+    def __str__(self) -> str:
+        return self.spelled()
 
     def spelled(self, spell: Callable[[str, str | None], str] | None = None) -> str:
         """The message in a line; `spell` writes an argument, with a value or without (None), as a face has it."""
@@ -70,36 +49,17 @@ class InputError(ValueError):
         text += f"{'' if text.endswith('?') else '.'} {self.remedy}"
         return _REFERENCE.sub(lambda match: spelled(match[1], match[2]), text).strip()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (type(self), self.argument, self.problem, self.got, self.remedy)
-
 
 def in_python(name: str, value: str | None) -> str:
-    """An argument as Python has it.
-
-    >>> in_python("confidence", None), in_python("confidence", "0.95")
-    ('confidence', 'confidence=0.95')
-    """
+    """An argument as Python has it: ``confidence``, ``confidence=0.95``."""
     return name if value is None else f"{name}={value}"
 
 
 def shown(value: Any) -> str:
-    """A value as a message shows it, cut where it is long; braces in it name no argument.
-
-    >>> shown("a" * 200)[-4:], shown("{x}"), shown([0] * 100)
-    ('aaa…', "'(x)'", '[0, 0, 0, 0, 0, 0, ...]')
-    """
+    """A value as a message shows it, cut where it is long; braces in it name no argument."""
     text = _REPR.repr(value)
     text = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
     return text.replace("{", "(").replace("}", ")")
-
-
-def _again(kind: type[InputError], argument: str, problem: str, got: str | None, remedy: str) -> InputError:
-    """The error in another process, to which it was pickled."""
-    error = kind(argument, problem, remedy=remedy)
-    error.got = got
-    error.args = (error.spelled(),)
-    return error
 
 
 def near(name: object, known: Iterable[object], count: int = 1, cutoff: float = 0.5) -> list[str]:
@@ -112,20 +72,14 @@ def near(name: object, known: Iterable[object], count: int = 1, cutoff: float = 
     return [folded[k] for k in dict.fromkeys([*longer, *alike, *containing])][:count]
 
 
-def closest(name: object, known: Iterable[object], cutoff: float = 0.5) -> str:
-    """The end of an error message: the known name that is nearest, and all of them where they are few.
-
-    >>> closest("Age", ["age", "income"])
-    "did you mean 'age'? There are 'age', 'income'."
-    >>> closest("colour", ["age", "income"])
-    "there are 'age', 'income'."
-    """
+def closest(name: object, known: Iterable[object]) -> str:
+    """The end of an error message: the known name that is nearest, and all of them where they are few."""
     names = [str(k) for k in known]
-    nearest = near(name, names, cutoff=cutoff)
+    nearest = near(name, names)
     if nearest and len(names) > _FEW:
         return f"did you mean {nearest[0]!r}?"
-    listed = ", ".join(repr(n) for n in names[:_FEW])
-    all_of_them = f"there are {listed}{', …' if len(names) > _FEW else ''}." if names else "there are none."
+    listed = ", ".join(map(repr, names[:_FEW])) + (", …" if len(names) > _FEW else "")
+    all_of_them = f"there are {listed}." if names else "there are none."
     return f"did you mean {nearest[0]!r}? T{all_of_them[1:]}" if nearest else all_of_them
 
 
@@ -134,25 +88,14 @@ _BETWEEN: Final = frozenset(("lossdial", "lossdial_studies", "sklearn", "joblib"
 
 
 class InputWarning(UserWarning):
-    """A warning that may name arguments in braces; each face spells them, as it does those of an `InputError`.
+    """A warning that may name arguments in braces; each face spells them, as it does those of an `InputError`."""
 
-    >>> warning = InputWarning("'a' is taken as positive. Give {pos_label} to choose.")
-    >>> str(warning)
-    "'a' is taken as positive. Give pos_label to choose."
-    >>> warning.spelled(lambda name, value: f"--{name}")
-    "'a' is taken as positive. Give --pos_label to choose."
-    """
-
-    def __init__(self, message: str) -> None:
-        self.message = message
-        super().__init__(self.spelled(in_python))
+    def __str__(self) -> str:
+        return self.spelled(in_python)
 
     def spelled(self, spell: Callable[[str, str | None], str]) -> str:
         """The message in a line, with arguments as a face spells them."""
-        return _REFERENCE.sub(lambda match: spell(match[1], match[2]), self.message)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.message,)
+        return _REFERENCE.sub(lambda match: spell(match[1], match[2]), str(self.args[0]))
 
 
 def warn(message: str, category: type[Warning] = InputWarning) -> None:

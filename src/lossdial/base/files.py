@@ -12,33 +12,18 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from lossdial.base.errors import InputError
-
-__all__ = [
-    "BusyError",
-    "claimed",
-    "digest",
-    "exclusive",
-    "file_sha256",
-    "read_json",
-    "replacing",
-    "require_writable",
-    "sweep",
-    "write",
-    "write_json",
-]
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary file in the folder of ``path`` to write to; at the end it takes the place of ``path``.
 
-    Whatever happens inside, ``path`` is either what it was or the new file as a whole, whoever else is writing it.
-    Folders that are missing are made.
+    Whatever happens inside, ``path`` is either what it was or the new file as a whole. Missing folders are made.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}-{uuid.uuid4().hex}.tmp")
@@ -65,10 +50,7 @@ def require_writable(path: Path) -> None:
 
 
 def sweep(path: Path) -> None:
-    """Remove temporary files of writers of ``path`` that were killed; call it while nobody else writes there.
-
-    The name may hold ``*``.
-    """
+    """Remove temporary files of writers of ``path``, which may hold ``*``, that were killed; call it under a lock."""
     for left in path.parent.glob(f".{path.name}-*.tmp"):
         left.unlink(missing_ok=True)
 
@@ -107,9 +89,6 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-_NAME: Final = ".lock"
-
-
 class BusyError(ValueError):
     """Another process is working in a folder; the message says which process."""
 
@@ -127,10 +106,8 @@ def claimed(folder: Path, what: str = "it") -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise BusyError(
-            f"process {_read(owner)} is working in {folder}; wait for it to end, stop it, or choose another folder "
-            f"for {what}."
-        ) from None
+        remedy = f"wait for it to end, stop it, or choose another folder for {what}."
+        raise BusyError(f"process {_id_in(owner)} is working in {folder}; {remedy}") from None
     try:
         owner.write_text(str(os.getpid()))
         yield
@@ -146,18 +123,19 @@ def claimed(folder: Path, what: str = "it") -> Iterator[None]:
 @contextmanager
 def exclusive(folder: Path, seconds: float = 60.0) -> Iterator[None]:
     """Lock a folder for a moment, after waiting for others that have it."""
-    lock = FileLock(folder / _NAME)
+    file = folder / ".lock"
+    lock = FileLock(file)
     try:
         lock.acquire(timeout=seconds)
     except Timeout:
-        raise BusyError(f"{folder / _NAME} was held for {seconds:g} s by another process; try again.") from None
+        raise BusyError(f"{file} was held for {seconds:g} s by another process; try again.") from None
     try:
         yield
     finally:
         lock.release()
 
 
-def _read(owner: Path) -> str:
+def _id_in(owner: Path) -> str:
     for _ in range(20):  # the other process writes its number a moment after it has the lock
         if owner.exists() and (text := owner.read_text()):
             return text

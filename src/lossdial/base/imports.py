@@ -7,20 +7,11 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = [
-    "lazily",
-    "plugins",
-]
-
 
 def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """``__getattr__`` and ``__dir__`` of a package, of the names in each of its modules.
 
     homes: for each module of the package the names in it, with blanks between; a module's own name is the module.
-
-    >>> look, names = lazily("lossdial", {"spaces": "Space Linear spaces"})
-    >>> look("Space").__name__, look("spaces").__name__
-    ('Space', 'lossdial.spaces')
     """
     modules = {name: module for module, names in homes.items() for name in names.split()}
 
@@ -42,9 +33,6 @@ def plugins(group: str) -> dict[str, Any]:
     """The objects of an entry-point group of the distribution, loaded, by name; none where it is not installed.
 
     Only our own distribution is read: to scan every installed one would take longer than ``lossdial --help``.
-
-    >>> sorted(plugins("lossdial.data_sets"))
-    ['studies']
     """
     from importlib.metadata import PackageNotFoundError, distribution
 

@@ -11,16 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from lossdial.base.errors import InputError, closest, warn
 
-__all__ = [
-    "are_positive",
-    "distinct",
-    "flat",
-    "match_labels",
-    "plain",
-    "positive_class",
-    "same_label",
-]
-
 #: pairs in which the second is by custom the one that is looked for
 _CUSTOMARY: Final = (("0", "1"), ("-1", "1"), ("false", "true"), ("no", "yes"), ("n", "y"), ("negative", "positive"))
 
@@ -43,9 +33,6 @@ def positive_class(labels: ArrayLike, wanted: object = None, argument: str = "po
 
     Where that is open to doubt (both are equally frequent, or 0 is rarer than 1) a warning says which was taken.
     `argument` is what the caller calls `wanted`.
-
-    >>> positive_class(["ill", "well", "well"]), positive_class([0, 0, 1, 1, 1], wanted="1")
-    ('ill', 1)
     """
     values, counts = distinct(labels, argument)
     if wanted is not None:
@@ -57,9 +44,8 @@ def positive_class(labels: ArrayLike, wanted: object = None, argument: str = "po
         listed = ", ".join(str(value) for value in values[:10]) + (", …" if len(values) > 10 else "")
         if len(values) < 2:
             raise InputError("", f"there is {len(values)} class ({listed}); two classes are needed")
-        raise InputError(
-            "", f"there are {len(values)} classes ({listed}); {{{argument}}} must name the one to look for"
-        )
+        problem = f"there are {len(values)} classes ({listed}); {{{argument}}} must name the one to look for"
+        raise InputError("", problem)
     usual = _customary(values)
     taken = values[0] if counts[0] < counts[1] else values[1]
     doubt = ""
@@ -74,11 +60,7 @@ def positive_class(labels: ArrayLike, wanted: object = None, argument: str = "po
 
 
 def same_label(value: object, wanted: object) -> bool:
-    """Whether two spellings mean one label.
-
-    >>> same_label(1.0, "1"), same_label(True, 1), same_label("True", 1)
-    (True, True, False)
-    """
+    """Whether two spellings mean one label: 1.0 and "1", True and 1; but not "True" and 1."""
     if _text(value) == _text(wanted):
         return True
     numbers = isinstance(value, bool | int | float | np.number | np.bool_) and not isinstance(wanted, str)
@@ -129,11 +111,7 @@ def _customary(values: list[Any]) -> Any:
 
 
 def are_positive(y: ArrayLike, classes: tuple[Any, Any]) -> NDArray[np.int64]:
-    """Labels (n,) as 1 for the second of two classes and 0 for the first; any other is an error.
-
-    >>> are_positive(["ill", "well", "ill"], ("well", "ill")).tolist()
-    [1, 0, 1]
-    """
+    """Labels (n,) as 1 for the second of two classes and 0 for the first; any other is an error."""
     array = np.asarray(y)
     unknown = [value for value in np.unique(array).tolist() if value not in classes]
     if unknown:
@@ -146,9 +124,6 @@ def match_labels(labels: ArrayLike, classes: Sequence[Any], where: str = "y") ->
     """Labels (n,) of another file as the classes of training: '1', 1.0 and True are 1 where training had 1.
 
     `where` says what the labels are, in the message about one that is unknown.
-
-    >>> match_labels(["1", "0"], [0, 1]).tolist()
-    [1, 0]
     """
     values, _ = distinct(labels, where)
     known = {str(value): [c for c in classes if same_label(c, value)] for value in values}

@@ -10,8 +10,6 @@ from typing import Final, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-__all__ = ["ProgressBar"]
-
 _FIRST: Final = 5.0  # seconds until the first line in a log,
 _EVERY: Final = 30.0  # and from one to the next
 

@@ -7,21 +7,12 @@ from typing import Any, Generic, TypeVar
 
 from lossdial.base.errors import InputError, closest
 
-__all__ = ["Registry"]
-
 Entry = TypeVar("Entry", bound=Callable[..., Any])
 
 
 class Registry(Generic[Entry]):
-    """Classes or functions that build something, by name.
+    """Classes or functions that build something, by name; errors say ``what``, such as "backbone".
 
-    Parameters
-    ----------
-    what
-        What is built, such as ``"backbone"``: errors say it.
-
-    Examples
-    --------
     >>> shapes = Registry("shape")
     >>> shapes.add("box", dict)
     >>> shapes.build({"name": "box", "width": 3})
@@ -39,11 +30,8 @@ class Registry(Generic[Entry]):
         """Make an entry known; a class that is defined again, as in a notebook, replaces the former."""
         former = self._entries.get(name, entry)
         if _place(former) != _place(entry):
-            raise InputError(
-                "name",
-                f"{name!r} is taken: the {self.what} of that name is {'.'.join(_place(former))}",
-                remedy="Choose another name.",
-            )
+            problem = f"{name!r} is taken: the {self.what} of that name is {'.'.join(_place(former))}"
+            raise InputError("name", problem, remedy="Choose another name.")
         self._entries[name] = entry
 
     def __getitem__(self, name: object) -> Entry:

@@ -10,7 +10,7 @@ import io
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.table import Table
     from rich.text import Text as RichText
-
-__all__ = ["Block", "Items", "Pictures", "Report", "Section", "Sheet", "Text", "png_of", "show", "write_report"]
 
 _GAP: Final = 2  # between columns
 _NARROWEST: Final = 14  # that a column of words may be folded to
@@ -80,13 +78,6 @@ class Items:
     """A list."""
 
     lines: Sequence[str]
-
-
-@dataclass(frozen=True)
-class Pictures:
-    """PNG images by name, each with a caption; they are part of the page itself."""
-
-    images: Mapping[str, bytes]
 
 
 @dataclass(frozen=True)
@@ -162,27 +153,23 @@ class Section:
     boxed: bool = False
 
 
-Block = Text | Items | Pictures | Sheet | Section
+Block = Text | Items | Sheet | Section
 
 
 @dataclass(frozen=True)
 class Report:
-    """A title and blocks.
+    """A title and blocks; ``pictures`` are PNG images by name, which stand at the end of the page itself.
 
     >>> report = Report("A model", [Section("Points", [Text("One point, `default`.")])])
-    >>> print(report.markdown())
-    # A model
-    <BLANKLINE>
-    ## Points
-    <BLANKLINE>
-    One point, `default`.
-    <BLANKLINE>
+    >>> report.markdown()
+    '# A model\\n\\n## Points\\n\\nOne point, `default`.\\n'
     >>> "<p>One point, <code>default</code>.</p>" in report.html()
     True
     """
 
     title: str
     blocks: Sequence[Block]
+    pictures: Mapping[str, bytes] = field(default_factory=dict)
 
     def html(self) -> str:
         """A page that needs no other file, on any screen, light or dark."""
@@ -191,14 +178,17 @@ class Report:
             f"<title>{escape(self.title)}</title><style>{_STYLE}</style>"
         )
         shown = [_html(block, 2) for block in self.blocks]
+        if self.pictures:
+            figures = "".join(_figure(name, png) for name, png in self.pictures.items())
+            shown.append(f'<h2>Pictures</h2><div class="pictures">{figures}</div>')
         return "\n".join([head, f"<h1>{escape(self.title)}</h1>", *shown, "</html>\n"])
 
     def markdown(self) -> str:
-        """The report as Markdown."""
+        """The report as Markdown, without its pictures."""
         return "\n\n".join([f"# {self.title}", *(_markdown(block, 2) for block in self.blocks)]) + "\n"
 
 
-def show(*blocks: str | Sheet, style: str | None = None, errors: bool = False) -> None:
+def show(*blocks: str | Sheet | Table, style: str | None = None, errors: bool = False) -> None:
     """Print lines and tables to the terminal, or to its stream of errors."""
     from rich.console import Console
 
@@ -207,22 +197,16 @@ def show(*blocks: str | Sheet, style: str | None = None, errors: bool = False) -
         console.print(block, style=style, markup=False)
 
 
-def write_report(
-    folder: Path, title: str, summary: str, sheets: Sequence[Sheet], figures: Mapping[str, Figure]
-) -> list[Path]:
-    """Write ``report.html``, which needs no other file, and each figure as a PNG beside it; return the paths.
-
-    Each line of the summary is a paragraph.
-    """
-    drawn = {name: png_of(figure) for name, figure in figures.items()}
-    blocks: list[Block] = [*map(Text, summary.splitlines()), *sheets, *([Pictures(drawn)] if drawn else [])]
-    write(folder / "report.html", Report(title, blocks).html())
+def write_report(folder: Path, title: str, blocks: Sequence[Block], figures: Mapping[str, Figure]) -> list[Path]:
+    """Write ``report.html``, which needs no other file, and each figure as a PNG beside it; return the paths."""
+    drawn = {name: _png(figure) for name, figure in figures.items()}
+    write(folder / "report.html", Report(title, blocks, drawn).html())
     for name, png in drawn.items():
         write(folder / f"{name}.png", png)
     return [folder / "report.html", *(folder / f"{name}.png" for name in drawn)]
 
 
-def png_of(figure: Figure) -> bytes:
+def _png(figure: Figure) -> bytes:
     """A matplotlib figure as a PNG."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=150)
@@ -236,8 +220,6 @@ def _html(block: Block, level: int) -> str:
             return f'<p class="{tone}">{_inline(text)}</p>' if tone else f"<p>{_inline(text)}</p>"
         case Items(lines):
             return f"<ul>{''.join(f'<li>{_inline(line)}</li>' for line in lines)}</ul>"
-        case Pictures(images):
-            return f'<div class="pictures">{"".join(_figure(*image) for image in images.items())}</div>'
         case Sheet(title, columns, rows, note):
             head = f"<h{level}>{escape(title)}</h{level}>" if title else ""
             top = f"<tr>{''.join(f'<th>{_inline(name)}</th>' for name in columns)}</tr>" if columns else ""
@@ -251,14 +233,12 @@ def _html(block: Block, level: int) -> str:
 
 
 def _markdown(block: Block, level: int) -> str:
-    """A block as Markdown, its headings at this level; of pictures, the captions."""
+    """A block as Markdown, its headings at this level."""
     match block:
         case Text(text):
             return text
         case Items(lines):
             return "\n".join(f"- {line}" for line in lines)
-        case Pictures(images):
-            return _markdown(Items([_CAPTIONS.get(name, name) for name in images]), level)
         case Sheet(title, columns, rows, note):
             cells = [[text.replace("|", "\\|").replace("\n", " ") for text in row] for row in rows]
             table = [columns, ["---"] * len(columns), *cells]

@@ -2,8 +2,7 @@
 
 ``lossdial --help`` reads the table below and nothing else. The module of a command is imported when that command is
 run, and imports what is heavy inside its function. Parameters before ``/`` are given by place (``lossdial tune RUN``),
-the others by name; a parameter of an `OptionGroup` stands for all options of that group. A type that costs torch is
-annotated as ``lossdial.Recipe``: the package imports it when one of its settings is given.
+the others by name; a parameter of an `OptionGroup` stands for all options of that group.
 """
 
 from __future__ import annotations
@@ -12,24 +11,24 @@ import dataclasses
 import inspect
 import itertools
 import re
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
-from typing import Any, Final, get_origin
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from lossdial.base.errors import in_python
 from lossdial.base.imports import plugins
 from lossdial.cli.options import MEANINGS, OptionGroup
-from lossdial.cli.values import dashed, without_none
-
-__all__ = ["OWN", "REQUIRED", "Command", "Option", "commands", "described", "groups"]
 
 REQUIRED: Final = inspect.Parameter.empty
 #: arguments of the library that an option has another name for
 _RENAMED: Final = {
     "X": "data",
     "y": "target",
+    "groups_new": "group",
+    "lr": "learning_rate",
     "pos_label": "positive",
     "random_state": "seed",
     "run_dir": "out",
@@ -43,14 +42,13 @@ _QUESTIONS: Final = {"by_subgroup": "evaluate --by", "case_costs": "evaluate --c
 
 @dataclass(frozen=True)
 class Option:
-    """A parameter of a command, or a field of one of its option groups."""
+    """A parameter of a command, or a field of one of its option groups; ``kind`` is its type, without None."""
 
     name: str
+    annotation: Any
     default: Any
-    by_place: bool
     help: str
-    annotation: str
-    module: str
+    by_place: bool = False
     group: type[OptionGroup] | None = None
 
     @property
@@ -58,25 +56,15 @@ class Option:
         """The option as it is typed: ``--subject-to``, or RUN where it is given by place."""
         return dashed(self.name).upper() if self.by_place else f"--{dashed(self.name)}"
 
-    @cached_property
+    @property
     def kind(self) -> Any:
-        """Its type."""
-        return eval(self.annotation, vars(import_module(self.module)))
+        members = [member for member in get_args(self.annotation) if member is not types.NoneType]
+        is_union = get_origin(self.annotation) in (Union, types.UnionType)
+        return members[0] if is_union else self.annotation
 
     @property
-    def has_settings(self) -> bool:
-        """Whether it stands for a class of the package, with settings of its own. It is known without an import."""
-        return self.annotation.startswith("lossdial.")
-
-    @property
-    def is_flag(self) -> bool:
-        """Whether it is given without a value."""
-        return self.annotation == "bool"
-
-    @property
-    def is_several(self) -> bool:
-        """Whether it takes more than one value."""
-        return not self.has_settings and get_origin(without_none(self.kind)[0]) in (list, tuple, dict)
+    def may_be_none(self) -> bool:
+        return types.NoneType in get_args(self.annotation)
 
 
 @dataclass(frozen=True)
@@ -89,7 +77,6 @@ class Command:
 
     @cached_property
     def function(self) -> Callable[..., None]:
-        """The function that it calls."""
         function: Callable[..., None] = getattr(import_module(self.module), self.name.replace("-", "_"))
         return function
 
@@ -102,30 +89,30 @@ class Command:
     def options(self) -> dict[str, Option]:
         """Its options by the names of the parameters."""
         options = []
-        for p, group in self._parameters:
-            if group is None:
-                about = described(self.function, p.name) or MEANINGS.get(p.name, "")
+        for p, kind in self._parameters:
+            if group := _group(kind):
+                hints = get_type_hints(group)
+                fields = dataclasses.fields(group)  # type: ignore[arg-type]
+                options += [
+                    Option(f.name, hints[f.name], f.default, _meaning(group, f.name), group=group) for f in fields
+                ]
+            else:
                 by_place = p.kind is p.POSITIONAL_ONLY
-                options.append(Option(p.name, p.default, by_place, about, p.annotation, self.module))
-                continue
-            for field in dataclasses.fields(group):  # type: ignore[arg-type]
-                about, kind = described(group, field.name), str(field.type)
-                options.append(Option(field.name, field.default, False, about, kind, OptionGroup.__module__, group))
+                options.append(Option(p.name, kind, p.default, _meaning(self.function, p.name), by_place))
         return {option.name: option for option in options}
 
     @cached_property
-    def _parameters(self) -> list[tuple[inspect.Parameter, type[OptionGroup] | None]]:
-        """The parameters of the function, each with the group that it is, if any."""
-        known = {group.__name__: group for group in OptionGroup.__subclasses__()}
-        return [(p, known.get(p.annotation)) for p in inspect.signature(self.function).parameters.values()]
+    def _parameters(self) -> list[tuple[inspect.Parameter, Any]]:
+        """The parameters of the function, each with its type."""
+        hints = get_type_hints(self.function)
+        return [(p, hints[p.name]) for p in inspect.signature(self.function).parameters.values()]
 
     def run(self, values: dict[str, Any]) -> None:
         """Call its function with the values of the options that were given."""
         places, named = [], {}
-        for p, group in self._parameters:
-            if group is not None:
-                own = [name for name in values if name in group.__annotations__]
-                named[p.name] = group(**{name: values[name] for name in own})
+        for p, kind in self._parameters:
+            if group := _group(kind):
+                named[p.name] = group(**{name: values[name] for name in group.__annotations__ if name in values})
             elif p.kind is p.POSITIONAL_ONLY:
                 places.append(values.get(p.name, p.default))
             elif p.name in values:
@@ -136,27 +123,35 @@ class Command:
         """An argument of the library, with a value or without, as one types it.
 
         >>> OWN["tune"].spell("subject_to", "recall=0.95"), OWN["train"].spell("recipe__optimizer__lr")
-        ('--subject-to recall=0.95', '--recipe.optimizer.lr')
+        ('--subject-to recall=0.95', '--learning-rate')
         >>> OWN["train"].spell("gamma", "Constant(0)"), OWN["tune"].spell("certify"), OWN["tune"].spell("lams")
         ('--space gamma=0', '`lossdial certify`', 'lams')
         """
         density = re.fullmatch(r"(?:Constant|Linear)\((.*)\)", value or "")
         if density is not None and "space" in self.options:
             return f"--space {name}={density[1].replace(' ', '')}"
-        first, *settings = name.split("__")
-        option = self.options.get(first) or self.options.get(_RENAMED.get(first, ""))
+        short = name.rpartition("__")[2]
+        option = self.options.get(short) or self.options.get(_RENAMED.get(short, ""))
         if option is None:
             question = _QUESTIONS.get(name, dashed(name) if dashed(name) in OWN else "")
             return f"`lossdial {question}`" if question else in_python(name, value)
-        flag = ".".join([option.flag, *map(dashed, settings)])
-        return flag if value is None or option.is_flag else f"{flag} {value.strip(chr(39))}"
+        return option.flag if value is None or option.kind is bool else f"{option.flag} {value.strip(chr(39))}"
 
 
-def described(thing: Callable[..., Any], name: str) -> str:
+def dashed(name: str) -> str:
+    """``subject_to`` as it is typed: ``subject-to``."""
+    return name.rstrip("_").replace("_", "-")
+
+
+def _group(kind: Any) -> type[OptionGroup] | None:
+    return kind if isinstance(kind, type) and issubclass(kind, OptionGroup) else None
+
+
+def _meaning(thing: Callable[..., Any], name: str) -> str:
     """What the docstring of a function, or of a class, says about one parameter."""
     lines = inspect.cleandoc(thing.__doc__ or "").splitlines()
     if "Parameters" not in lines or name not in lines:
-        return ""
+        return MEANINGS.get(name, "")
     start = lines.index(name, lines.index("Parameters")) + 1
     words = itertools.takewhile(lambda line: line.startswith("    "), lines[start:])
     return " ".join(line.strip() for line in words)
@@ -166,7 +161,6 @@ OWN: Final = {
     name: Command(name, f"lossdial.cli.{module}", summary)
     for name, module, summary in (
         ("train", "train", "Train one model over a distribution of losses, on a table or on images."),
-        ("embed", "embed", "Run a pretrained network once over images and keep its features."),
         ("tune", "tune", "Choose λ and threshold for an objective, and keep them as an operating point."),
         ("adapt", "tune", "Move to another prevalence and other costs; it takes no labels and no training."),
         ("refer", "tune", "Choose two thresholds, between which a person decides."),
@@ -176,8 +170,8 @@ OWN: Final = {
         ("points", "points", "List the operating points of a model, delete some, or import those of a page."),
         ("evaluate", "evaluate", "Measure every operating point on labelled data: figures, intervals, pictures."),
         ("compare", "evaluate", "Compare two models on the same labelled samples."),
-        ("monitor", "monitor", "Show a certified point new outcomes, and say if its certificate still holds."),
-        ("predict", "predict", "Score new rows, or new images, with a trained model."),
+        ("monitor", "cases", "Show a certified point new outcomes, and say if its certificate still holds."),
+        ("predict", "cases", "Score new rows, or new images, with a trained model."),
         ("explore", "deployment", "Write a page on which people move λ, threshold, prevalence and costs."),
         ("export", "deployment", "Write a model as ONNX, checked row by row against Python, and its model card."),
         ("serve", "deployment", "Serve a model over HTTP: predictions, decisions, its points and the explorer page."),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import lossdial
 from lossdial.base.errors import InputError, warn
 from lossdial.base.report import show
 from lossdial.cli.options import Columns
@@ -13,11 +14,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from lossdial import Bundle, Dial
+    from lossdial import Dial
     from lossdial.dial import OperatingPoint
     from lossdial.explorer import Page, Unlabelled
-
-__all__ = ["explore", "export", "page_of", "serve"]
 
 
 def explore(
@@ -45,13 +44,12 @@ def explore(
     thumbnails
         With images: put small pictures of the worst false alarms and misses into the file.
     """
-    from lossdial import Bundle
     from lossdial.base.files import require_writable
 
     if Path(out).suffix.lower() not in (".html", ".htm"):
         raise InputError("out", "must end in .html", got=out)
     require_writable(Path(out))
-    page_of(Bundle.load(run), run, data, columns, noun, thumbnails).write(out)
+    page_of(lossdial.Bundle.load(run), run, data, columns, noun, thumbnails).write(out)
     show(f"look at: {out} ({Path(out).stat().st_size / 1e6:.1f} MB)")
 
 
@@ -81,7 +79,6 @@ def export(
     data
         Rows to compare with besides those that are made up: a table, or images.
     """
-    from lossdial import Bundle
     from lossdial.base.files import require_writable, write
     from lossdial.cli.inputs import point_of, read_inputs
 
@@ -93,7 +90,7 @@ def export(
         require_writable(Path(card))
     if onnx is not None:
         require_writable(Path(onnx))
-    bundle = Bundle.load(run)
+    bundle = lossdial.Bundle.load(run)
     point_of(bundle, run, point)
     if onnx is not None:
         from lossdial.export import to_onnx
@@ -182,7 +179,9 @@ def serve(
     run_server(server, show)
 
 
-def page_of(bundle: Bundle, run: str, data: str | None, columns: Columns, noun: str, thumbnails: bool = False) -> Page:
+def page_of(
+    bundle: lossdial.Bundle, run: str, data: str | None, columns: Columns, noun: str, thumbnails: bool = False
+) -> Page:
     """The page of a model, as it is written and as it is served."""
     from lossdial.explorer import explore as page_of_dial
 
@@ -193,7 +192,7 @@ def page_of(bundle: Bundle, run: str, data: str | None, columns: Columns, noun: 
 
 
 def _shown(
-    bundle: Bundle, data: str | None, columns: Columns, thumbnails: bool
+    bundle: lossdial.Bundle, data: str | None, columns: Columns, thumbnails: bool
 ) -> tuple[Dial | Unlabelled, list[OperatingPoint], NDArray[np.uint8] | None]:
     """Labelled scores, or scores alone; the points; and a picture for each sample, if wanted."""
     import numpy as np
@@ -210,18 +209,17 @@ def _shown(
     if thumbnails and not isinstance(inputs.X, ImageRows):
         raise InputError("thumbnails", "is for images, and this model was trained on a table")
     lams, points = grid_with_points(bundle), list(bundle.points.values())
-    if inputs.y is None:
-        if thumbnails:
-            raise InputError("thumbnails", f"shows false alarms and misses, which need labels; {data} has none")
-        warn(f"{data} has no labels: the page shows what each threshold alarms, not whether rightly.")
-        if referring := [point.name for point in points if point.lower is not None]:
-            warn(f"left out, since a point with two thresholds is shown by class: {', '.join(referring)}.")
-        scores = bundle.predictor.scores(bundle.predictor.features(inputs.X), lams)
-        single = [point for point in points if point.lower is None]
-        return Unlabelled(scores.columns(0, len(scores.lams)), scores.lams), single, None
-    dial = bundle.dial(inputs.X, inputs.labels, groups=inputs.groups, lams=lams)
-    pictures = np.moveaxis(inputs.X.images, 1, -1) if thumbnails else None  # (n, 3, s, s) to (n, s, s, 3)
-    return dial, points, pictures
+    if inputs.y is not None:
+        dial = bundle.dial(inputs.X, inputs.y, groups=inputs.groups, lams=lams)
+        return dial, points, np.moveaxis(inputs.X.images, 1, -1) if thumbnails else None  # (n, s, s, 3)
+    if thumbnails:
+        raise InputError("thumbnails", f"shows false alarms and misses, which need labels; {data} has none")
+    warn(f"{data} has no labels: the page shows what each threshold alarms, not whether rightly.")
+    if referring := [point.name for point in points if point.lower is not None]:
+        warn(f"left out, since a point with two thresholds is shown by class: {', '.join(referring)}.")
+    scores = bundle.predictor.scores(bundle.predictor.features(inputs.X), lams)
+    single = [point for point in points if point.lower is None]
+    return Unlabelled(scores.columns(0, len(scores.lams)), scores.lams), single, None
 
 
 def _label(label: str, target: str | None) -> str:
@@ -254,12 +252,9 @@ def other_points(files: list[str]) -> tuple[dict[str, OperatingPoint], dict[str,
                 raise InputError("points", f"hold two points called {point.name!r}", got=files, remedy=remedy)
             points[point.name] = point
             if not several and "score" in content:
-                score_is[point.name] = _score_is(content["score"], file)
+                kind = content["score"].get("is") if isinstance(content["score"], dict) else None
+                if kind not in ("probability", "margin"):
+                    problem = f"{file}: 'is' of 'score' must be 'probability' or 'margin'"
+                    raise InputError("points", problem, got=kind)
+                score_is[point.name] = kind
     return points, score_is
-
-
-def _score_is(score: Any, file: str) -> str:
-    kind = score.get("is") if isinstance(score, dict) else None
-    if kind not in ("probability", "margin"):
-        raise InputError("points", f"{file}: 'is' of 'score' must be 'probability' or 'margin'", got=kind)
-    return str(kind)

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+import lossdial
+from lossdial.base.codec import encode_float
 from lossdial.base.errors import InputError, warn
-from lossdial.base.files import write
+from lossdial.base.files import require_writable, write
+from lossdial.base.labels import positive_class
 from lossdial.base.report import show
 from lossdial.cli.inputs import column_of, numbers, read_inputs, require_data_for
 from lossdial.cli.options import Columns, ScoresOptions
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from lossdial import Bundle
-    from lossdial.dial import Dial, OperatingPoint
-
-__all__ = ["ModelDial", "NewSamples", "ScoresDial", "open_dial"]
+from lossdial.data import read_table
+from lossdial.dial import Dial, OperatingPoint, margin_of_probability
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +28,7 @@ class ModelDial:
     """The dial over labelled data of a model, or over its held-out samples; ``table`` holds the rows of the data."""
 
     run: str
-    bundle: Bundle
+    bundle: lossdial.Bundle
     dial: Dial
     data: str | None
     table: pd.DataFrame | None
@@ -37,15 +36,13 @@ class ModelDial:
     @classmethod
     def of(cls, run: str, data: str | None, columns: Columns) -> ModelDial:
         """The model in a folder, and its dial."""
-        from lossdial import Bundle
-
-        bundle = Bundle.load(run)
+        bundle = lossdial.Bundle.load(run)
         if data is None:
             require_data_for(columns)
             return cls(run, bundle, bundle.held_out(), None, None)
         inputs = read_inputs(bundle, data, columns, labelled=True)
-        dial = bundle.dial(inputs.X, inputs.labels, groups=inputs.groups)
-        return cls(run, bundle, dial, data, inputs.table.iloc[inputs.kept])
+        dial = bundle.dial(inputs.X, inputs.y, groups=inputs.groups)
+        return cls(run, bundle, dial, data, inputs.rows)
 
     def column(self, name: str | None, option: str) -> NDArray[Any] | None:
         """The column that an option names, (n,); None where it names none."""
@@ -55,24 +52,29 @@ class ModelDial:
             raise InputError(option, "names a column of {data}, which is not given", got=name)
         return column_of(self.table, name, option, str(self.data)).to_numpy()
 
-    def unlabelled(self, data: str, path_column: str | None, group: str | None) -> NewSamples:
+    def unlabelled(self, data: str, columns: Columns) -> NewSamples:
         """Samples without labels, scored at the λ of the default point, or of the best AUC where that λ is no more."""
         probe = self.dial.probe(self.bundle.points["default"])
-        inputs = read_inputs(self.bundle, data, Columns(group=group, path_column=path_column), labelled=False)
+        inputs = read_inputs(self.bundle, data, replace(columns, target=None), labelled=False)
         scores = self.bundle.predictor.margins(self.bundle.predictor.features(inputs.X), probe.lam)
         return NewSamples(probe, scores, inputs.groups, self.bundle.trained_on(inputs.X))
 
     def keep(self, point: OperatingPoint) -> str:
         """Save the point in the model; return a line that says where it is."""
-        self.bundle.with_point(point).save(self.run)
-        named = "" if point.name == "default" else f" --point {point.name}"
-        return f"kept in {self.run} as {point.name!r}. Next: lossdial predict {self.run} --data … --out …{named}"
+        return keep_in_model(self.bundle, self.run, point)
+
+
+def keep_in_model(bundle: lossdial.Bundle, run: str, point: OperatingPoint) -> str:
+    """Save a point in a model; return a line that says where it is."""
+    bundle.with_point(point).save(run)
+    named = "" if point.name == "default" else f" --point {point.name}"
+    return f"kept in {run} as {point.name!r}. Next: lossdial predict {run} --data … --out …{named}"
 
 
 @dataclass(frozen=True, eq=False)
 class NewSamples:
-    """NewSamples samples: their scores (n,) at the λ of a point, their groups (n,), if any, and why they cannot certify
-    where training has seen them."""
+    """Samples without labels: their scores (n,) at the λ of a point, their groups (n,), if any, and why they cannot
+    certify where training has seen them."""
 
     point: OperatingPoint
     scores: NDArray[Any]
@@ -82,40 +84,28 @@ class NewSamples:
 
 @dataclass(frozen=True, eq=False)
 class ScoresDial:
-    """The dial over a file of labels and scores.
-
-    ``raw`` (n,) are the scores as they stand in the file, ``margins`` (n,) what the dial sees of them.
-    """
+    """The dial over a file of labels and scores, (n,) as they stand in the file and as margins, which the dial sees."""
 
     options: ScoresOptions
     target: str
-    dial: Dial
     classes: tuple[str, str]  # the negative label first
-    score_is: Literal["probability", "margin"]
     table: pd.DataFrame
-    raw: NDArray[np.float64]
+    scores: NDArray[np.float64]
     margins: NDArray[np.floating[Any]]
+    dial: Dial
 
     @classmethod
     def of(cls, options: ScoresOptions, columns: Columns) -> ScoresDial:
         """The labels and scores of a table; each column that is missing, or is not what it should be, is an error."""
-        import numpy as np
-
-        from lossdial.base.files import require_writable
-        from lossdial.base.labels import positive_class
-        from lossdial.data import read_table
-        from lossdial.dial import Dial, margin_of_probability
-
         path = str(options.scores)
-        require_writable(Path(options.out or "point.json"))
         table = read_table(path)
-        for option, what in (("target", "the labels"), ("score", "the scores")):
-            if getattr(columns if option == "target" else options, option) is None:
-                known = f"There are {', '.join(map(str, table))}."
-                raise InputError(option, f"is needed with {{scores}}: the column with {what}", remedy=known)
+        for option, name, what in (("target", columns.target, "labels"), ("score", options.score, "scores")):
+            if name is None:
+                remedy = f"There are {', '.join(map(str, table))}."
+                raise InputError(option, f"is needed with {{scores}}: the column with the {what}", remedy=remedy)
         target, score = str(columns.target), str(options.score)
         labels = column_of(table, target, "target", path).to_numpy()
-        raw = numbers(column_of(table, score, "score", path), "score")
+        scores = numbers(column_of(table, score, "score", path), "score")
         group, weight = columns.group, options.weight
         groups = None if group is None else column_of(table, group, "group", path).to_numpy()
         weights = None if weight is None else numbers(column_of(table, weight, "weight", path), "weight")
@@ -123,20 +113,23 @@ class ScoresDial:
         y = labels == positive
         if not y.any() or y.all():
             raise InputError("target", f"{target} holds one label alone, {labels[0]}; two are needed")
-        inside = bool(((raw >= 0) & (raw <= 1)).all())
-        if options.score_is == "probability" and not inside:
-            outside = raw[(raw < 0) | (raw > 1)][0]
-            problem = f"{score} holds {outside:g}; a probability lies in [0, 1]"
-            raise InputError("score", problem, remedy="Use {score_is=margin}.")
-        kind = options.score_is or ("probability" if inside else "margin")
-        margins = margin_of_probability(raw) if kind == "probability" else raw
+        are_probabilities = bool(((scores >= 0) & (scores <= 1)).all())
+        margins = margin_of_probability(scores) if are_probabilities else scores
         dial = Dial(y, margins, groups=groups, sample_weight=weights)
-        _check_direction(dial, score)
-        why = "all lie in [0, 1]; --score-is margin says otherwise" if inside else "some lie outside [0, 1]"
-        why = why if options.score_is is None else "as --score-is says"
-        show(f"{score} is read as a {kind} of {target}={positive} ({why}).")
-        others = sorted({str(label) for label in np.unique(labels[~y])})
-        return cls(options, target, dial, (" or ".join(others), str(positive)), kind, table, raw, margins)
+        kind, why = ("probability", "all lie in") if are_probabilities else ("margin", "some lie outside")
+        show(f"{score} is read as a {kind} of {target}={positive} ({why} [0, 1]).")
+        (auc,) = dial.surface.metrics(["auc"])["auc"]
+        if auc < 0.5:
+            warn(
+                f"the scores of positives are lower than those of negatives (AUC {auc:.3f}): is {score} a score of "
+                "the other label? {pos_label} chooses."
+            )
+        others = " or ".join(sorted({str(label) for label in np.unique(labels[~y])}))
+        return cls(options, target, (others, str(positive)), table, scores, margins, dial)
+
+    @property
+    def are_probabilities(self) -> bool:
+        return self.margins is not self.scores
 
     def column(self, name: str | None, option: str) -> NDArray[Any] | None:
         """The column that an option names, (n,); None where it names none."""
@@ -144,25 +137,22 @@ class ScoresDial:
 
     def threshold(self, margin: float) -> float:
         """A threshold on the file's own scale: the scores above it are those whose margins are above the margin."""
-        import numpy as np
-
-        if self.score_is == "margin":
+        if not self.are_probabilities:
             return float(margin)
         flagged = np.asarray(self.margins, dtype=np.float64) > margin
-        below = float(self.raw[~flagged].max(initial=-np.inf))
-        above = float(self.raw[flagged].min(initial=np.inf))
+        below = float(self.scores[~flagged].max(initial=-np.inf))
+        above = float(self.scores[flagged].min(initial=np.inf))
         between = float(1 / (1 + np.exp(-margin)))
         return between if below <= between < above else max(below, float(np.nextafter(0.0, -1.0)))
 
     def keep(self, point: OperatingPoint) -> str:
         """Write the point as JSON, with its threshold on the file's own scale; return a line that says what to do."""
-        from lossdial.base.codec import encode_float
-
         out, score, (negative, positive) = self.options.out or "point.json", self.options.score, self.classes
         margins = {"threshold": point.threshold} | ({} if point.lower is None else {"lower": point.lower})
         cuts = {name: self.threshold(margin) for name, margin in margins.items()}
+        kind = "probability" if self.are_probabilities else "margin"
         content = point.to_json() | {
-            "score": {"column": score, "is": self.score_is} | {name: encode_float(cut) for name, cut in cuts.items()},
+            "score": {"column": score, "is": kind} | {name: encode_float(cut) for name, cut in cuts.items()},
             "target": {"column": self.target, "positive": positive, "negative": negative},
         }
         write(Path(out), json.dumps(content, indent=1, ensure_ascii=False, default=str) + "\n")
@@ -174,8 +164,10 @@ class ScoresDial:
         )
 
 
-def open_dial(run: str | None, data: str | None, columns: Columns, scores: ScoresOptions) -> ModelDial | ScoresDial:
-    """The dial that RUN and --data name, or that --scores names."""
+def open_dial(
+    run: str | None, data: str | None, columns: Columns, scores: ScoresOptions, keeps: bool = True
+) -> ModelDial | ScoresDial:
+    """The dial that RUN and --data name, or that --scores names; whether a point is to be kept."""
     if scores.scores is None:
         for name, value in vars(scores).items():
             if value is not None:
@@ -187,13 +179,8 @@ def open_dial(run: str | None, data: str | None, columns: Columns, scores: Score
         raise InputError("", "give RUN, with {data} or without, or {scores}; not both")
     if columns.path_column is not None:
         raise InputError("path_column", "goes with RUN", got=columns.path_column)
+    if keeps:
+        require_writable(Path(scores.out or "point.json"))
+    elif scores.out is not None:
+        raise InputError("out", "is of no use, since nothing is written", got=scores.out, remedy="Leave it out.")
     return ScoresDial.of(scores, columns)
-
-
-def _check_direction(dial: Dial, score: str) -> None:
-    (auc,) = dial.surface.metrics(["auc"])["auc"]
-    if auc < 0.5:
-        warn(
-            f"the scores of positives are lower than those of negatives (AUC {auc:.3f}): is {score} a score of "
-            "the other label? {pos_label} chooses."
-        )

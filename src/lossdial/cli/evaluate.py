@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import lossdial
 from lossdial.base.errors import InputError
 from lossdial.base.files import require_writable, write
 from lossdial.base.report import Sheet, show, write_report
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from lossdial import Dial
     from lossdial.dial import Evaluation, OperatingPoint
 
-__all__ = ["certify", "compare", "evaluate"]
-
 
 def evaluate(
     run: str,
@@ -27,8 +26,6 @@ def evaluate(
     *,
     data: str | None = None,
     out: str | None = None,
-    heat_map: str = "auc",
-    report: str | None = None,
     purpose: str | None = None,
     by: str | None = None,
     cost_fn: str | None = None,
@@ -37,51 +34,43 @@ def evaluate(
 ) -> None:
     """Measure every operating point on labelled data: figures, intervals, pictures.
 
-    They are printed, and written as a page, as JSON and as pictures. Use data that neither training nor tuning has
-    seen: figures on the data that chose a point flatter it.
+    They are printed, and written as JSON and as one page for those who decide: what each point does, what is certified,
+    and on which evidence. Use data that neither training nor tuning has seen: figures on the data that chose a point
+    flatter it.
 
     Parameters
     ----------
     out
         The folder for report.html, evaluation.json and the pictures. By default one of its own in RUN/evaluation.
-    heat_map
-        The metric to draw over λ.
-    report
-        Also write one page for those who decide, to this file (.html): what each point does, what is certified, and on
-        which evidence.
     purpose
-        With --report: what the model is for, in a sentence or two.
+        For the page: what the model is for, in a sentence or two.
     by
         A column of --data (sex, site, scanner): what each point does in each of its subgroups, and the gaps.
     cost_fn
-        What a miss costs: a number, or a column of --data, by which a threshold per case is judged.
+        What a miss costs, a number or a column of --data: a threshold per case is judged by it.
+    cost_fp
+        With --cost-fn: what a false alarm costs, a number or a column of --data.
     """
-    from lossdial import Bundle
     from lossdial.cli.inputs import case_amounts, column_of, dial_at_points
-    from lossdial.dial import as_metric, evaluate_points
+    from lossdial.cli.report import Findings
+    from lossdial.dial import evaluate_points
     from lossdial.dial.checks import statable
 
-    as_metric(heat_map, "heat_map")  # a wrong name is reported before anything is computed
-    if report is not None and Path(report).suffix not in (".html", ".htm"):
-        raise InputError("report", "must end in .html", got=report)
-    if purpose is not None and report is None:
-        raise InputError("purpose", "goes with {report}")
     for option, value in {"by": by, "cost_fn": cost_fn, "cost_fp": cost_fp}.items():
         if value is not None and data is None:
             raise InputError(option, "needs {data}, labelled samples that training has not seen")
     folder = Path(out) if out is not None else Path(run) / "evaluation" / _folder_name(data)
-    for file in (folder / "evaluation.json", *([] if report is None else [Path(report)])):
-        require_writable(file)
-    bundle = Bundle.load(run)
+    require_writable(folder / "evaluation.json")
+    bundle = lossdial.Bundle.load(run)
     dial, points, inputs = dial_at_points(bundle, data, columns)
-    sheets, lines = [], []
+    subgroups, lines = [], []
     if inputs is not None:
-        table, source = inputs.table.iloc[inputs.kept], str(data)
         if by is not None:
-            subgroups = column_of(table, by, "by", source).to_numpy()
-            sheets = [_subgroups(dial, point, subgroups, by) for point in points]
-        costs = case_amounts(table, cost_fn, cost_fp, source)
-        lines = [] if costs is None else [*_costs(dial, points, *costs)]
+            column = column_of(inputs.rows, by, "by", str(data)).to_numpy()
+            subgroups = [_subgroups(dial, point, column, by) for point in points]
+        costs = case_amounts(inputs.rows, cost_fn, cost_fp, str(data))
+        if costs is not None:
+            lines = [f"cost, at the λ of {point.name}: {dial.case_costs(*costs, point)}." for point in points]
     evaluations = evaluate_points(dial, points)
     counts = (dial.surface.n_positive, dial.surface.n_negative)
     reason = statable(*counts)
@@ -96,18 +85,12 @@ def evaluate(
         "verdict": verdict,
     }
     write(folder / "evaluation.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    pictures = {} if reason is not None else _pictures(dial, points, heat_map)
-    title = f"{Path(run).name} on {data or 'samples held out in training'}"
-    shown = [*_sheets(evaluations, counts, notes), *sheets]
-    page = write_report(folder, title, verdict, shown, pictures)[0]
-    show(*shown, verdict, *lines)
-    if report is not None:
-        from lossdial.cli.card import Card, write_card
-
-        card = Card(run, bundle, dial, evaluations, data, purpose, notes, verdict, sheets, lines)
-        write_card(Path(report), card, {name: figure for name, figure in pictures.items() if name != "heat_map"})
-        show(f"for those who decide: {report}")
-    show(f"look at: {page}")
+    sheets = [*_sheets(evaluations, counts, notes), *subgroups]
+    findings = Findings(run, bundle, dial, evaluations, data, purpose, notes, verdict, sheets, lines)
+    pictures = {} if reason is not None else _pictures(dial, points)
+    title = f"{Path(run).name}: what it does, and what is certified"
+    page = write_report(folder, title, findings.blocks(), pictures)[0]
+    show(*sheets, verdict, *lines, f"look at: {page}")
 
 
 def certify(
@@ -120,17 +103,13 @@ def certify(
     Parameters
     ----------
     data
-        Labelled data that neither training nor tuning has seen: a table, a folder with one folder of images per class,
-        a table of image paths, or a data set by name.
+        Labelled data that neither training nor tuning has seen, of any kind that was trained on.
     point
         The points to certify, by name. By default the one called default.
-    confidence
-        Each certificate holds with this probability.
     """
-    from lossdial import Bundle
     from lossdial.cli.inputs import dial_at_points, point_of
 
-    bundle = Bundle.load(run)
+    bundle = lossdial.Bundle.load(run)
     chosen = [point_of(bundle, run, name) for name in dict.fromkeys(point or ["default"])]
     dial, _, _ = dial_at_points(bundle, data, columns)
     certified = [dial.certify(before, confidence) for before in chosen]
@@ -151,22 +130,20 @@ def compare(run: str, other: str, /, *, data: str, columns: Columns) -> None:
     other
         The folder of another model, which looks for the same label.
     data
-        Labelled data that neither of the two has seen in training: a table, a folder with one folder of images per
-        class, a table of image paths, or a data set by name.
+        Labelled data that neither of the two has seen in training.
     """
-    from lossdial import Bundle
     from lossdial.cli.inputs import read_inputs
     from lossdial.dial import OBJECTIVES
     from lossdial.dial.choice import verdict
 
-    bundles = [Bundle.load(folder) for folder in (run, other)]
+    bundles = [lossdial.Bundle.load(folder) for folder in (run, other)]
     ours, theirs = (list(map(str, bundle.predictor.classes)) for bundle in bundles)
     if ours != theirs:
         raise InputError("", f"{other} looks for {theirs[1]!r}, and {run} for {ours[1]!r}; they must look for the same")
     surfaces = []
     for bundle in bundles:
         inputs = read_inputs(bundle, data, columns, labelled=True)
-        surfaces.append(bundle.dial(inputs.X, inputs.labels, groups=inputs.groups).surface)
+        surfaces.append(bundle.dial(inputs.X, inputs.y, groups=inputs.groups).surface)
     gain = verdict.compare(surfaces[0], surfaces[1], OBJECTIVES, Path(run).name, Path(other).name)
     show(str(gain))
 
@@ -205,26 +182,7 @@ def _subgroups(dial: Dial, point: OperatingPoint, subgroups: ArrayLike, by: str)
     return Sheet(f"{point.name} by {by}", columns, [*rows, ("gap", "", *gaps, "", "")], measured.note, words=("rows",))
 
 
-def _costs(dial: Dial, points: Sequence[OperatingPoint], miss: Any, alarm: Any) -> Iterator[str]:
-    """What each point costs: with a threshold per case, or in one line where every case costs the same."""
-    import numpy as np
-
-    from lossdial.dial.evaluation import confusion
-
-    if np.ptp(miss) or np.ptp(alarm):
-        for point in points:
-            yield f"cost, at the λ of {point.name}: {dial.case_costs(miss, alarm, point)}."
-        return
-    surface = dial.surface
-    costs = []
-    for point in points:
-        counts = confusion(surface.at(surface.column(point.lam)), point.threshold)
-        cost = (miss[0] * counts.fn + alarm[0] * counts.fp) / sum(surface.samples.totals)
-        costs.append(f"{point.name} {cost:.4g}")
-    yield f"cost per case, at {miss[0]:g} for a miss and {alarm[0]:g} for a false alarm: {', '.join(costs)}."
-
-
-def _pictures(dial: Dial, points: Sequence[OperatingPoint], heat_map: str) -> Mapping[str, Any]:
+def _pictures(dial: Dial, points: Sequence[OperatingPoint]) -> Mapping[str, Any]:
     from lossdial.dial.plots import (
         decision_curve_figure,
         heat_map_figure,
@@ -240,7 +198,7 @@ def _pictures(dial: Dial, points: Sequence[OperatingPoint], heat_map: str) -> Ma
         "reliability": reliability_figure(surface, points),
         "decision_curve": decision_curve_figure(surface, points),
     }
-    return drawn if surface.n_lams == 1 else drawn | {"heat_map": heat_map_figure(surface, heat_map, points)}
+    return drawn if surface.n_lams == 1 else drawn | {"heat_map": heat_map_figure(surface, "auc", points)}
 
 
 def _sheets(evaluations: Sequence[Evaluation], counts: tuple[int, int], notes: Sequence[str]) -> list[Sheet]:

@@ -5,51 +5,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
 from lossdial.base.errors import InputError, closest, warn
 from lossdial.cli.options import Columns
+from lossdial.data.encoder.cells import number_format
+from lossdial.data.readers.decoding import WHITE
+from lossdial.data.schema import ImageRows, ImageSchema, TableSchema
+from lossdial.data.sources import NewRows, read_images, read_rows
+from lossdial.dial.surface import column_of as column_of_lam
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
-
     from lossdial import Bundle, Dial, Lam
-    from lossdial.data.schema import ImageSchema
-    from lossdial.data.sources import NewRows
     from lossdial.dial import OperatingPoint
-
-__all__ = [
-    "ModelInputs",
-    "case_amounts",
-    "column_of",
-    "dial_at_points",
-    "grid_with_points",
-    "numbers",
-    "point_of",
-    "read_inputs",
-]
 
 
 @dataclass(frozen=True, eq=False)
 class ModelInputs:
-    """Rows for the predictor.
-
-    table: what was read, a row for each sample; ``kept`` are the rows that X holds, and ``unreadable`` says why another
-        has no score.
-    """
+    """Rows for the predictor. Of the ``table`` as it was read X holds the rows ``kept``; ``unreadable`` says why it
+    lacks another. y is None where no labels were asked for, or none are there."""
 
     X: Any
-    y: NDArray[Any] | None
+    y: Any
     groups: NDArray[Any] | None
     table: pd.DataFrame
     kept: NDArray[Any]
     unreadable: dict[int, str]
 
     @property
-    def labels(self) -> NDArray[Any]:
-        """The labels, where they were asked for."""
-        if self.y is None:
-            raise InputError("data", "has no labels")
-        return self.y
+    def rows(self) -> pd.DataFrame:
+        """The rows of the table that X holds."""
+        return self.table.iloc[self.kept]
 
 
 def read_inputs(bundle: Bundle, data: str, columns: Columns, labelled: bool | None) -> ModelInputs:
@@ -57,9 +45,6 @@ def read_inputs(bundle: Bundle, data: str, columns: Columns, labelled: bool | No
 
     labelled: whether labels are needed; None takes them where there are any. A target that is named must be there.
     """
-    from lossdial.data.schema import ImageSchema
-    from lossdial.data.sources import read_rows
-
     schema = bundle.predictor.schema
     if isinstance(schema, ImageSchema):
         return _images(bundle, schema, data, columns, labelled)
@@ -71,10 +56,6 @@ def read_inputs(bundle: Bundle, data: str, columns: Columns, labelled: bool | No
 
 
 def _rows(bundle: Bundle, rows: NewRows, labelled: bool) -> ModelInputs:
-    import numpy as np
-
-    from lossdial.data.schema import TableSchema
-
     if labelled:
         require_target(bundle, rows.target, rows.frame)
     y = rows.labels(bundle.predictor.classes) if labelled else None
@@ -84,41 +65,17 @@ def _rows(bundle: Bundle, rows: NewRows, labelled: bool) -> ModelInputs:
         try:
             X = X.to_numpy(dtype=np.float32)
         except (TypeError, ValueError) as error:
-            raise InputError(
-                "data",
-                f"must hold numbers alone, for this model was trained on an array of numbers ({error})",
-                got=rows.source,
-                remedy="Train on the data frame to have text and gaps.",
-            ) from error
+            problem = f"must hold numbers alone, for this model was trained on an array of numbers ({error})"
+            remedy = "Train on the data frame to have text and gaps."
+            raise InputError("data", problem, got=rows.source, remedy=remedy) from error
     return ModelInputs(X, y, rows.groups, rows.frame, np.arange(len(rows.frame)), {})
 
 
-def require_target(bundle: Bundle, target: str | None, table: pd.DataFrame) -> str:
-    """The column of the labels; an error where nobody knows it."""
-    name = target or bundle.training.target
-    if name is None:
-        raise InputError(
-            "target",
-            "is needed: this model was saved without the name of its labels' column",
-            remedy=f"There are {', '.join(map(str, table.columns))}.",
-        )
-    return name
-
-
 def _images(bundle: Bundle, schema: ImageSchema, data: str, columns: Columns, labelled: bool | None) -> ModelInputs:
-    import numpy as np
-
-    from lossdial.data.readers.decoding import WHITE
-    from lossdial.data.schema import ImageRows
-    from lossdial.data.sources import read_images
-
     if schema.height != schema.width or schema.channels != 3:
-        raise InputError(
-            "data",
-            "is read as square images of three channels; this model takes "
-            f"{schema.channels} of {schema.height} × {schema.width} px",
-            remedy="Use it in Python, on arrays.",
-        )
+        size = f"{schema.channels} of {schema.height} × {schema.width} px"
+        problem = f"is read as square images of three channels; this model takes {size}"
+        raise InputError("data", problem, remedy="Use it in Python, on arrays.")
     negative, positive = (str(name) for name in bundle.predictor.classes)
     images = read_images(
         data,
@@ -140,20 +97,27 @@ def _images(bundle: Bundle, schema: ImageSchema, data: str, columns: Columns, la
     return ModelInputs(ImageRows(images.x, white=schema.white), y, images.groups, images.table, images.kept, reasons)
 
 
+def require_target(bundle: Bundle, target: str | None, table: pd.DataFrame) -> str:
+    """The column of the labels; an error where nobody knows it."""
+    name = target or bundle.training.target
+    if name is None:
+        problem = "is needed: this model was saved without the name of its labels' column"
+        raise InputError("target", problem, remedy=f"There are {', '.join(map(str, table.columns))}.")
+    return name
+
+
 def dial_at_points(
     bundle: Bundle, data: str | None, columns: Columns
 ) -> tuple[Dial, list[OperatingPoint], ModelInputs | None]:
     """The dial at the grid of λ and at those of the points; the points that it can judge; and what was read."""
-    from lossdial.dial.surface import column_of
-
     points = list(bundle.points.values())
     if data is not None:
         inputs = read_inputs(bundle, data, columns, labelled=True)
-        dial = bundle.dial(inputs.X, inputs.labels, groups=inputs.groups, lams=grid_with_points(bundle))
+        dial = bundle.dial(inputs.X, inputs.y, groups=inputs.groups, lams=grid_with_points(bundle))
         return dial, points, inputs
     require_data_for(columns)
     dial = bundle.held_out()
-    judged = [point for point in points if column_of(dial.lams, point.lam) is not None]
+    judged = [point for point in points if column_of_lam(dial.lams, point.lam) is not None]
     for point in points:
         if point not in judged:
             warn(f"{point.name} is left out: of the held-out samples no scores at its λ are kept. Give {{data}}.")
@@ -200,11 +164,6 @@ def column_of(table: pd.DataFrame, name: str, option: str, source: str, gaps: bo
 
 def numbers(column: pd.Series[Any], option: str) -> NDArray[Any]:
     """A column as finite numbers, however they are written: 0.5, 0,5 and 1.234,5 are read alike in a whole column."""
-    import numpy as np
-    import pandas as pd
-
-    from lossdial.data.encoder.cells import number_format
-
     values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
     if not np.isfinite(values).all() and column.dtype.kind not in "biuf":
         texts = column.astype(str).tolist()
@@ -230,8 +189,6 @@ def case_amounts(
 
 
 def _amounts(table: pd.DataFrame, value: str, option: str, source: str) -> NDArray[Any]:
-    import numpy as np
-
     try:
         costs = np.full(len(table), float(value))
     except ValueError:

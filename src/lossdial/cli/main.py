@@ -12,10 +12,7 @@ from typing import Any, Final
 
 from lossdial.base.errors import InputError, InputWarning, closest
 from lossdial.cli.commands import OWN, Command, commands
-from lossdial.cli.grammar import parse, print_config
-from lossdial.cli.help import help_of_command, help_of_settings, overview
-
-__all__ = ["main"]
+from lossdial.cli.grammar import help_of_command, overview, parse
 
 #: our own characters, each with what is printed where a terminal or a log has no code for it
 _PLAIN: Final = (
@@ -77,7 +74,12 @@ def _run(words: list[str]) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning(command, warnings.showwarning)
         try:
-            return _obey(command, rest)
+            values = parse(command, rest)
+            if values is None:
+                print(help_of_command(command))
+            else:
+                command.run(values)
+            return 0
         except BrokenPipeError:
             raise
         except KeyboardInterrupt as stop:
@@ -89,17 +91,6 @@ def _run(words: list[str]) -> int:
                 raise
             _say(f"lossdial {name}: {message}")
             return 2
-
-
-def _obey(command: Command, words: list[str]) -> int:
-    request = parse(command, words)
-    if request.help:
-        print(help_of_settings(command.options[request.about]) if request.about else help_of_command(command))
-    elif request.print_config:
-        print(print_config(command, request.values), end="")
-    else:
-        command.run(request.values)
-    return 0
 
 
 def _message(error: Exception, command: Command) -> str | None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
-
-__all__ = ["MEANINGS", "Columns", "ImageOptions", "LabelOptions", "OptionGroup", "ScoresOptions", "TableOptions"]
+from typing import Final
 
 #: what an option means, unless the docstring of the command says it
 MEANINGS: Final = {
@@ -17,10 +15,12 @@ MEANINGS: Final = {
     "recall=0.95,fpr=0.2.",
     "calibration": "The map from scores to probabilities that is kept with the point: by name, auto for the best, or "
     "none.",
+    "prevalence": "The share of positives where the model will be used.",
+    "confidence": "What is certified holds on new data with this probability.",
+    "cost_fn": "The cost of a missed positive.",
+    "cost_fp": "The cost of a false alarm.",
     "path_column": "In a table of image files: the column with their paths. By default path.",
-    "cost_fp": "With --cost-fn: what a false alarm costs, a number or a column.",
     "unlabelled": "Rows or images without labels, as they come in use.",
-    "group_new": "With --unlabelled: its column that says which rows belong together, such as a patient's.",
     "noun": "What a row is, in the sentences of the page.",
 }
 
@@ -31,7 +31,7 @@ class OptionGroup:
 
 @dataclass(frozen=True)
 class Columns(OptionGroup):
-    """Columns of --data that are no inputs of the model.
+    """Columns of the data that are no inputs of the model.
 
     Parameters
     ----------
@@ -39,8 +39,6 @@ class Columns(OptionGroup):
         The column with the labels. By default that of training.
     group
         A column that says which rows belong together, such as a patient's.
-    path_column
-        In a table of image files: the column with their paths. By default path.
     """
 
     target: str | None = None
@@ -57,9 +55,7 @@ class ScoresOptions(OptionGroup):
     scores
         A table (CSV, TSV, JSON lines, Parquet or NPZ) of labels and scores, by any classifier.
     score
-        The column with the scores, high where the positive label is likely.
-    score_is
-        What the scores are. By default a probability where all lie in [0, 1], else a margin.
+        The column with the scores, high where the positive label is likely: probabilities where all lie in [0, 1].
     positive
         The label to look for. By default the rarer one.
     weight
@@ -70,7 +66,6 @@ class ScoresOptions(OptionGroup):
 
     scores: str | None = None
     score: str | None = None
-    score_is: Literal["probability", "margin"] | None = None
     positive: str | None = None
     weight: str | None = None
     out: str | None = None
@@ -86,6 +81,10 @@ class LabelOptions(OptionGroup):
         The column of a table that holds the labels, or the classes of images.
     positive
         The label to look for. By default the rarer one.
+    group
+        The column that says which rows belong together, such as a patient's: they stay on one side of every split.
+    beta
+        Keep so many negatives per positive, by leaving out training positives. By default the data set's own choice.
     validation_fraction
         The share of the data that is held out from training. A data set by name brings its own test data.
     seed
@@ -94,6 +93,8 @@ class LabelOptions(OptionGroup):
 
     target: str | None = None
     positive: str | None = None
+    group: str | None = None
+    beta: float | None = None
     validation_fraction: float = 0.2
     seed: int = 0
 
@@ -129,6 +130,8 @@ class ImageOptions(OptionGroup):
         The side in pixels to which image files are resized.
     max_corrupt
         The share of image files that may be unreadable; they are named and left out. By default 0.01.
+    features
+        With --preset frozen: the folder in which the features are kept, or are to be kept. By default in --out.
     weights
         A file with the weights of the network. By default they are fetched over the network.
     """
@@ -136,4 +139,5 @@ class ImageOptions(OptionGroup):
     path_column: str | None = None
     image_size: int | None = None
     max_corrupt: float | None = None
+    features: str | None = None
     weights: str | None = None

@@ -6,14 +6,12 @@ from math import inf, isinf
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
+import lossdial
 from lossdial.base.errors import InputError
 from lossdial.base.report import Sheet, show
 
 if TYPE_CHECKING:
-    from lossdial import Bundle
     from lossdial.dial import Estimate, OperatingPoint
-
-__all__ = ["point_sheet", "points"]
 
 _WIDTH: Final = 79
 _UNCERTIFIED: Final = "not certified"
@@ -45,14 +43,11 @@ def points(
     prevalence
         Say what every certificate means where this share is positive: precision, NPV, alert rate.
     cost_fn
-        With --prevalence: the cost of a missed positive, for a bound on the cost per case.
-    cost_fp
-        With --prevalence: the cost of a false alarm.
+        With --prevalence and --cost-fp: the cost of a missed positive, for a bound on the cost per case.
     """
-    from lossdial import Bundle
     from lossdial.dial import NotCertified
 
-    bundle = Bundle.load(run)
+    bundle = lossdial.Bundle.load(run)
     if import_ is not None:
         if delete:
             raise InputError("", "give one of {delete} and {import_}")
@@ -78,9 +73,8 @@ def points(
     show(text)
 
 
-def _delete(run: str, bundle: Bundle, names: list[str]) -> str:
+def _delete(run: str, bundle: lossdial.Bundle, names: list[str]) -> str:
     """Delete points, and say which are left."""
-    from lossdial import Bundle
     from lossdial.cli.inputs import point_of
 
     for name in names:  # all of them before the first is deleted
@@ -88,12 +82,12 @@ def _delete(run: str, bundle: Bundle, names: list[str]) -> str:
         if name == "default":
             raise InputError("delete", "must not name default, the point that `lossdial predict` uses; tune it anew")
     for name in dict.fromkeys(names):
-        Bundle.delete_point(run, name)
+        lossdial.Bundle.delete_point(run, name)
     left = [name for name in bundle.points if name not in names]
     return f"deleted from {run}: {', '.join(names)}. Left: {', '.join(left)}"
 
 
-def _import(run: str, bundle: Bundle, path: str) -> str:
+def _import(run: str, bundle: lossdial.Bundle, path: str) -> str:
     """Import the points of a file, and say what was done with each."""
     from lossdial.explorer import read_points
 

@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import lossdial
 from lossdial.base.errors import InputError, warn
 from lossdial.base.report import show
 from lossdial.cli.options import Columns, ScoresOptions
@@ -13,8 +14,6 @@ from lossdial.cli.options import Columns, ScoresOptions
 if TYPE_CHECKING:
     from lossdial.cli.dials import ModelDial, ScoresDial
     from lossdial.dial import OperatingPoint
-
-__all__ = ["adapt", "cap_alerts", "refer", "sample_size", "tune"]
 
 
 def tune(
@@ -47,10 +46,6 @@ def tune(
         A metric, such as f1, auc, average_precision, balanced_accuracy, precision, recall.
     minimize
         A metric, such as brier, log_loss, fpr, expected_cost.
-    cost_fn
-        With --minimize expected_cost: the cost of a missed positive.
-    cost_fp
-        With --minimize expected_cost: the cost of a false alarm.
     prevalence
         With --minimize expected_cost: the share of positives where the model will be used. By default that of the data.
     confidence
@@ -81,7 +76,6 @@ def adapt(
     cost_fn: float = 1.0,
     cost_fp: float = 1.0,
     unlabelled: str | None = None,
-    group_new: str | None = None,
     data: str | None = None,
     name: str = "default",
     confidence: float | None = None,
@@ -94,12 +88,6 @@ def adapt(
 
     Parameters
     ----------
-    prevalence
-        The share of positives where the model will be used.
-    cost_fn
-        The cost of a missed positive.
-    cost_fp
-        The cost of a false alarm.
     unlabelled
         In place of --prevalence: rows or images from there, without labels, to estimate it from. Where no share of
         positives explains their scores, because something else has changed too, this declines and says what moved.
@@ -107,25 +95,24 @@ def adapt(
         Certify recall and FPR of the point on samples set aside: they hold with this probability. Without it, the point
         is not certified.
     """
-    from lossdial import Bundle
-    from lossdial.cli.dials import ModelDial
+    from lossdial.cli.dials import ModelDial, keep_in_model
+    from lossdial.cli.inputs import require_data_for
     from lossdial.cli.points import point_sheet
 
     if (prevalence is None) == (unlabelled is None):
         raise InputError("", "give one of {prevalence} and {unlabelled}")
-    _require_unlabelled(unlabelled, group_new)
     costs: dict[str, Any] = {"cost_fn": cost_fn, "cost_fp": cost_fp, "name": name}
-    bundle = Bundle.load(run)
     if prevalence is not None and data is None and confidence is None:  # the envelope is enough, without evidence too
-        bundle = bundle.with_point(bundle.adapt(prevalence=prevalence, **costs))
-        bundle.save(run)
-        show(point_sheet(bundle.points[name]), f"kept in {run} as {name!r}.")
+        require_data_for(columns)
+        bundle = lossdial.Bundle.load(run)
+        point = bundle.adapt(prevalence=prevalence, **costs)
+        show(point_sheet(point), keep_in_model(bundle, run, point))
         return
     source = ModelDial.of(run, data, _labelled(columns, data, unlabelled))
     if unlabelled is None:
         point = source.dial.adapt(prevalence=prevalence, confidence=confidence, **costs)
     else:
-        new = source.unlabelled(unlabelled, columns.path_column, group_new)
+        new = source.unlabelled(unlabelled, columns)
         if new.spent:
             warn(f"{{unlabelled}} {unlabelled}: {new.spent}, so their scores are not those of new cases.")
         seen: dict[str, Any] = {"score_new": new.scores, "groups_new": new.groups, "point": new.point}
@@ -159,10 +146,6 @@ def refer(
         The least NPV (negative predictive value) of the cases that are cleared.
     precision
         The least precision of the cases that are acted on.
-    prevalence
-        The share of positives where the model will be used.
-    confidence
-        Both bounds hold on new data with this probability.
     """
     from lossdial.cli.dials import open_dial
 
@@ -178,7 +161,6 @@ def cap_alerts(
     per_day: float,
     volume: list[float],
     unlabelled: str | None = None,
-    group_new: str | None = None,
     data: str | None = None,
     name: str = "budget",
     confidence: float | None = None,
@@ -204,7 +186,6 @@ def cap_alerts(
     from lossdial.dial.certificates.alerts import alert_rate_of, spell_daily
     from lossdial.dial.certificates.evidence import require_fresh
 
-    _require_unlabelled(unlabelled, group_new)
     days: Any = volume[0] if len(volume) == 1 else volume
     rate = alert_rate_of(None, per_day, days)
     source = open_dial(run, data, _labelled(columns, data, unlabelled), scores)
@@ -215,7 +196,7 @@ def cap_alerts(
         return
     if not isinstance(source, ModelDial):
         raise InputError("unlabelled", "goes with RUN; with {scores} the cap is certified on all its rows")
-    new = source.unlabelled(unlabelled, columns.path_column, group_new)
+    new = source.unlabelled(unlabelled, columns)
     require_fresh(new.spent)
     point = source.dial.cap_alerts(
         new.scores,
@@ -248,14 +229,12 @@ def sample_size(
     ----------
     recall
         The floor on recall that is to be certified.
-    confidence
-        The probability with which the floor is to hold on new data.
     prevalence
         The share of positives at which to state the precision. By default that of the data.
     """
     from lossdial.cli.dials import open_dial
 
-    source = open_dial(run, data, columns, scores)
+    source = open_dial(run, data, columns, scores, keeps=False)
     show(str(source.dial.sample_size(recall, confidence, prevalence)))
 
 
@@ -269,11 +248,6 @@ def _keep(source: ModelDial | ScoresDial, point: OperatingPoint, note: str = "",
     show(sheet, *([note] if note else []), f"{seconds}{kept}")
 
 
-def _require_unlabelled(unlabelled: str | None, group_new: str | None) -> None:
-    if group_new is not None and unlabelled is None:
-        raise InputError("group_new", "names a column of {unlabelled}, which is not given", got=group_new)
-
-
 def _labelled(columns: Columns, data: str | None, unlabelled: str | None) -> Columns:
-    """The columns of --data: without it --path-column is a column of --unlabelled."""
-    return columns if data is not None or unlabelled is None else replace(columns, path_column=None)
+    """The columns of --data: without it --group and --path-column are columns of --unlabelled."""
+    return columns if data is not None or unlabelled is None else replace(columns, group=None, path_column=None)

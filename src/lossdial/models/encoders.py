@@ -65,8 +65,8 @@ class EfficientNetLite0(nn.Module):
 class FrozenEncoder(nn.Module):
     """A backbone that is not trained, and a standardisation of its features, cut off at ±5: (n, c, h, w) -> (n, c).
 
-    Images (n, c, h, w) go through the encoder. Features (n, n_features) that ``lossdial embed`` stored skip it: one
-    model is trained on features and scores images.
+    Images (n, c, h, w) go through the encoder. Features (n, n_features) that `embed` stored skip it: one model is
+    trained on features and scores images.
 
     The encoder is frozen in place: no gradients, always in evaluation mode. Its features of images are rounded to
     float16, as the stored ones are, so that both lead to the same score.
@@ -121,7 +121,7 @@ class FrozenEncoder(nn.Module):
         return self.standardize(x).clamp(-FARTHEST, FARTHEST)
 
     def stored(self, images: Tensor, progress: bool = True) -> Tensor:
-        """Features (n, n_features) of images as ``lossdial embed`` keeps them: not standardised, rounded to float16.
+        """Features (n, n_features) of images as `embed` keeps them: not standardised, rounded to float16.
 
         A model that is trained on these gives images the same scores.
         """

@@ -65,7 +65,7 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
     from threadpoolctl import threadpool_limits
 
     from lossdial.base.files import require_writable
-    from lossdial.base.report import write_report
+    from lossdial.base.report import Text, write_report
     from lossdial_studies.commands.two_kinds import KINDS_AIMS, drawn, lines, one_solve, searches
 
     torch.set_num_threads(1)  # an image of 8 × 8 pixels is too little work to share,
@@ -105,8 +105,7 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
     written = write_report(
         folder,
         "One training, and the searches that it saves",
-        "\n".join((summary, *told, "On the law with two kinds of positives:", *told_there)),
-        [chosen, saved, turned],
+        [*map(Text, (summary, *told, "On the law with two kinds of positives:", *told_there)), chosen, saved, turned],
         {"precision_recall": _picture(ours.test, answers), "two_kinds": lines(solved, parts)},
     )
     console.print("look at: " + "  ".join(str(path) for path in written))
