@@ -130,7 +130,7 @@ def test_a_baseline_and_lct_without_film_have_the_same_interface() -> None:
     x = torch.randn(4, 5)
     for model in (baseline, ablation):
         lams = model.space.sample((3,))
-        logits = model(x, lams.at(0))
+        logits = model(x, lams[0])
         assert logits.shape == (4, 2)
         margins = model.margins(model.features(x), lams)
         assert margins.shape == (4, 3)

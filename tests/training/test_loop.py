@@ -69,7 +69,7 @@ def naive_loop(model, batches, recipe, seed):
             optimizer.param_groups[0]["lr"] = recipe.optimizer.lr * recipe.schedule(
                 epoch + i / len(batches), recipe.epochs
             )
-            lam = lams.at(i) if recipe.lam_per == "batch" else lams.at(i).at(slice(len(y)))
+            lam = lams[i] if recipe.lam_per == "batch" else lams[i][: len(y)]
             optimizer.zero_grad()
             LOSS(model(x, lam), y, lam).backward()
             if recipe.clip_norm is not None:
@@ -136,7 +136,7 @@ def test_the_loss_reported_is_the_mean_over_the_epochs_batches():
     model, batches = make_model(), ArrayBatches(*table(), 16)
     result = fit(model, LOSS, batches, recipe, seed=2)
     lams = SPACE.sample([5], stream(2, Stream.LAMBDA, 0))
-    each = [LOSS(model(x, lams.at(i)), y, lams.at(i)).item() for i, (x, y, _) in enumerate(batches.epoch(2, 0))]
+    each = [LOSS(model(x, lams[i]), y, lams[i]).item() for i, (x, y, _) in enumerate(batches.epoch(2, 0))]
     assert result.history[0]["loss"] == pytest.approx(np.mean(each), rel=1e-6)
 
 

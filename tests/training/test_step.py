@@ -141,7 +141,7 @@ def test_a_trained_head_is_logistic_regression(loss: ConditionalLoss, names, wei
     recipe = Recipe(400, len(y), OptimizerConfig("sgd", 1.0 / loss.ridge_factor, momentum=0.9))
     fit(model, loss, recipe.batches(x, y, sample), recipe, progress=False)
     reference = LogisticRegression(C=10**-1.5, tol=1e-10, max_iter=1000).fit(x, y, sample_weight=sample)
-    weights, biases = model.fold(space.point().at(None))
+    weights, biases = model.fold(space.point()[None])
     np.testing.assert_allclose(weights[0, 0].detach(), reference.coef_[0], atol=2e-4)
     np.testing.assert_allclose(biases[0, 0].detach(), reference.intercept_[0], atol=2e-4)
 
@@ -171,7 +171,7 @@ def test_settings_of_a_stack_have_each_its_own_ridge() -> None:
     for i, space in enumerate(spaces):
         alone = build_model(nn.Identity(), "plain", space, x, seed=0)
         fit(alone, VSLoss(5.0), recipe.batches(x, y), recipe, progress=False)
-        lam = space.point().at(None)
+        lam = space.point()[None]
         torch.testing.assert_close(stack.member(i).fold(lam)[0], alone.fold(lam)[0], rtol=1e-3, atol=1e-4)
 
 

@@ -253,7 +253,7 @@ class Plan:
             like = next(current.head.parameters())  # the device and, where precision is 'true', another dtype
             with torch.no_grad():
                 features = current.embed(x if x.dtype == torch.uint8 else x.to(like.dtype), progress=False).to(like)
-                margin = current.margins(features, neutral.at(None))[:, 0]
+                margin = current.margins(features, neutral[None])[:, 0]
             return {"auc": float(AUC(labels, margin.float().cpu().numpy()))}
 
         return validate

@@ -256,7 +256,7 @@ class _Run:
 
     def _of_batch(self, draws: Draws, i: int, n: int) -> tuple[Lam, Tensor]:
         """λ and code of every member for a batch, or for this process's samples of it."""
-        lam, code = draws.lams.at(i), draws.codes[i]
+        lam, code = draws.lams[i], draws.codes[i]
         if self.recipe.lam_per == "batch":
             return lam, code
         mine = slice(self.fabric.global_rank, n * self.fabric.world_size, self.fabric.world_size)

@@ -119,7 +119,7 @@ def member_losses(loss: ConditionalLoss, logits: Tensor, y: Tensor, lam: Lam) ->
     """The loss (k, n) of every sample to every member: logits (k, n, 2), y (n,), λ of shape (k,) or (k, n)."""
     k, n, _ = logits.shape
     if k == 1:
-        return loss.per_sample(logits.squeeze(0), y, lam.at(0)).unsqueeze(0)
+        return loss.per_sample(logits.squeeze(0), y, lam[0]).unsqueeze(0)
     values = lam.values if len(lam.shape) == 2 else lam.values[:, None].expand(k, n, -1)
     each = Lam(lam.names, values.reshape(k * n, -1))
     return loss.per_sample(logits.reshape(k * n, 2), y.repeat(k), each).view(k, n)
@@ -227,7 +227,7 @@ class Step:
         for i, value in enumerate(means):
             if math.isfinite(value) or i in self.diverged:
                 continue
-            text = self._describe(value, lam.at(i), place)
+            text = self._describe(value, lam[i], place)
             if not isinstance(self.model, SettingsStack):
                 remedy = "Lower the learning rate, set clip_norm (the paper uses 0.5), or look for extreme values"
                 raise DivergedError(f"{text}. {remedy} in the data.")
@@ -286,4 +286,4 @@ def standing_lam(
     losses = softplus(margins * sign[:, None])
     if sample_weight is not None:
         losses = losses * torch.as_tensor(np.asarray(sample_weight)).to(margins)[:, None]
-    return lams.at(int(losses.sum(0).argmin()))
+    return lams[int(losses.sum(0).argmin())]
