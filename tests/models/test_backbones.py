@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import Tensor, nn
 
-from lossdial.models import MLP, CifarResNet, Standardize, build_backbone, evaluating
-from lossdial.models.backbones import _BasicBlock
+from lossdial.models import MLP, CifarResNet, build_backbone
+from lossdial.models.backbones import Standardize, _BasicBlock
+from lossdial.models.network import evaluating
 
 
 def count(module: nn.Module) -> int:

@@ -19,12 +19,11 @@ from lossdial.models import (
     PlainConfig,
     PlainHead,
     SettingsStack,
-    Standardize,
     build_model,
-    evaluating,
-    feature_size,
     network,
 )
+from lossdial.models.backbones import Standardize
+from lossdial.models.network import evaluating, feature_size
 from lossdial.spaces import Constant, Lam, Linear, Space
 
 SPACE = Space(gamma=Linear(0, 0.3, 0), tau=Linear(0, 3, 1 / 3))
@@ -210,22 +209,6 @@ def test_embed_is_features_in_evaluation_mode_and_in_batches() -> None:
     assert model.embed(x[:0]).shape == (0, 32)
 
 
-def test_evaluating_gives_every_mode_back_even_after_an_error() -> None:
-    model = nn.Sequential(nn.Dropout(), nn.BatchNorm1d(2))
-    model[1].eval()
-    seen: list[bool] = []
-
-    def fail() -> None:
-        with evaluating(model):
-            seen.extend(m.training for m in model.modules())
-            raise RuntimeError("inside")
-
-    with pytest.raises(RuntimeError, match="inside"):
-        fail()
-    assert seen == [False] * 3
-    assert [m.training for m in model] == [True, False]
-
-
 def test_state_dict_round_trip_is_exact() -> None:
     model, again = resnet_model(), resnet_model()
     again.load_state_dict(model.state_dict())
@@ -312,9 +295,6 @@ def test_an_ensemble_is_the_mean_of_its_members_probabilities(head: Any) -> None
         for lam in (SPACE.point(gamma=0.1, tau=2), SPACE.sample((9,)), SPACE.sample((1,))):
             p = torch.stack([one(x, lam).softmax(-1) for one in singles]).mean(0)
             torch.testing.assert_close(model(x, lam).exp(), p)
-        if head.members and model.head.foldable:
-            weights, biases = model.fold(lams)
-            assert (weights.shape, biases.shape) == ((3, 9, 64), (3, 9))
 
 
 def test_an_ensembles_backbone_learns_from_the_mean_of_the_losses() -> None:
@@ -393,15 +373,6 @@ def test_each_setting_draws_as_it_would_alone(shape: list[int]) -> None:
         alone = single.draw(shape, torch.Generator().manual_seed(4))
         assert torch.equal(lams.values[:, i], alone.lams.values[:, 0])
         assert torch.equal(codes[:, i], alone.codes[:, 0])
-
-
-def test_logits_are_each_members_own() -> None:
-    singles = models()
-    stack = SettingsStack(singles)
-    x, code = torch.randn(9, 6), torch.randn(4, 2)
-    together = stack.member_logits(x, code)
-    for i, single in enumerate(singles):
-        torch.testing.assert_close(together[i], single.member_logits(x, code[i : i + 1])[0])
 
 
 def test_a_frozen_encoder_is_shared() -> None:
@@ -510,13 +481,6 @@ def test_what_is_no_network() -> None:
 def test_wrong_settings(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MLPConfig(**wrong)  # type: ignore[arg-type]  # the wrong value is the point
-
-
-def test_mlp_config_is_its_json() -> None:
-    config = MLPConfig([8, 4], 0.2)  # type: ignore[arg-type]  # a list, as from JSON
-    assert config.hidden == (8, 4)
-    assert config.to_json() == {"name": "mlp", "hidden": [8, 4], "dropout": 0.2}
-    assert MLPConfig.from_json(config.to_json()) == config
 
 
 def test_standardize_takes_large_images_in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,8 @@ from lossdial.models import (
     TimmBackbone,
     WhitenedNet,
     build_backbone,
-    evaluating,
 )
+from lossdial.models.network import evaluating
 from lossdial.spaces import Constant, Linear, Space
 from lossdial.training import SAM
 
@@ -266,7 +266,8 @@ def test_other_families(name: str) -> None:
 
 
 def test_a_recipe_and_a_bundle_build_it_again(tmp_path: Path, bundle_of) -> None:
-    model = ConditionalClassifier.from_timm(SMALL, Space(**VS_LCT), in_channels=1).eval()
+    backbone = TimmBackbone(SMALL, in_channels=1)
+    model = ConditionalClassifier(backbone, backbone.n_features, Space(**VS_LCT)).eval()
     assert build_backbone(model.backbone.recipe()).state_dict().keys() == model.backbone.state_dict().keys()
     x = torch.randint(0, 256, (3, 1, 64, 64), dtype=torch.uint8)
     bundle_of(model, (1, 64, 64)).save(tmp_path / "bundle")

@@ -53,7 +53,7 @@ _NOT_NEGATIVE: Final[Interval] = (0.0, math.inf)
 
 
 class ConditionalLoss(nn.Module, ABC):
-    """The mean loss of logits (n, 2), labels (n,) in {0, 1} and λ: one for the batch, shape (), or one per sample, (n,).
+    """The mean loss of logits (n, 2), labels (n,) in {0, 1} and λ, one for the batch, (), or one per sample, (n,).
 
     :meth:`per_sample` gives the loss of each sample instead.
     """

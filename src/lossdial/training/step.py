@@ -174,9 +174,9 @@ class Ridge:
 
     def __call__(self, head: Head, lam: Lam, code: Tensor) -> Tensor:
         """To be added to the members' mean losses (k,), at one λ each or one per sample."""
-        norms = head.squared_norms(code)  # (k,) or (k, n)
-        share = norms * (self.factor / self.total) / 10 ** lam["ridge"].to(norms)
-        return share.mean(1) if share.dim() == 2 else share
+        each = code if code.dim() == 3 else code[:, None]  # (k, n or 1, d)
+        norms = head.logit_weights(each).square().sum((2, 3))
+        return (norms * (self.factor / self.total) / 10 ** lam["ridge"].to(norms).view_as(norms)).mean(1)
 
 
 @dataclass

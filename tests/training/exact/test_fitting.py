@@ -280,7 +280,7 @@ def test_a_path_is_rebuilt_from_recipe_and_state(make) -> None:
     x, y, _ = make()
     space = Space(alpha=Linear(0.1, 0.9, 1.25), phi=Linear(0, 2, 0.5), ridge=RIDGE)
     head = fit_exact(x.astype(np.float32), y, FocalLoss(), space).head
-    again = build_head(head.recipe(), x.shape[1], space.dim)
+    again = build_head(head.config.to_json(), x.shape[1], space.dim)
     again.load_state_dict(head.state_dict())
     codes = torch.rand(5, 3) * 2 - 1
     for ours, theirs in zip(again.fold(codes), head.fold(codes), strict=True):
