@@ -113,7 +113,7 @@ def test_build_model_fits_the_whitening() -> None:
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: WhitenedNet()(torch.zeros(2, 3, 15, 32)), "x must be images of at least 16 × 16 px; got '15 × 32 px'"),
+        (lambda: WhitenedNet()(torch.zeros(2, 3, 15, 32)), "x must be images of at least 16 × 16 px; got (15, 32)"),
         (lambda: WhitenedNet()(torch.zeros(2, 1, 32, 32)), "in_channels=1 for grey images"),
         (lambda: WhitenedNet(views=2)(torch.zeros(2, 5)), "A table has no views"),
         (lambda: WhitenedNet(views=3), "views must be 1, the image alone, or 2"),

@@ -144,10 +144,7 @@ class WhitenedNet(nn.Module):
             remedy = "A table has no views and no pixels; build the network with in_channels=1 for grey images."
             raise InputError("x", problem, got=tuple(x.shape), remedy=remedy)
         if min(x.shape[2:]) < _LEAST_SIZE:
-            problem, size = (
-                f"must be images of at least {_LEAST_SIZE} × {_LEAST_SIZE} px",
-                f"{x.shape[2]} × {x.shape[3]}",
-            )
+            problem = f"must be images of at least {_LEAST_SIZE} × {_LEAST_SIZE} px"
             raise InputError("x", problem, got=tuple(x.shape[2:]), remedy="Enlarge them, or use cifar_resnet.")
         if self.training or self.views == 1:
             return self._features(x)
