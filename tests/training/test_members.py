@@ -23,7 +23,7 @@ from lossdial.models import (
 )
 from lossdial.models.network import Draws
 from lossdial.spaces import Lam
-from lossdial.training import ArrayBatches, Cosine, DivergedError, Flat, OptimizerConfig, Recipe, fit
+from lossdial.training import ArrayBatches, Cosine, DivergedError, OptimizerConfig, Recipe, Steps, fit
 from lossdial_studies.methods import Method, method
 
 C = 7
@@ -313,7 +313,7 @@ def test_weights_of_samples_are_the_weighted_mean() -> None:
     x, y, _ = next(batches().epoch(0, 0))
     times = torch.arange(len(y)) % 3  # some count not at all
     sgd = OptimizerConfig("sgd", 1.0, momentum=0.0)
-    recipe = Recipe(1, batch_size=100, optimizer=sgd, schedule=Flat(), lam_per="batch")
+    recipe = Recipe(1, batch_size=100, optimizer=sgd, schedule=Steps(), lam_per="batch")
     fit(model, LOSS, recipe.batches(x, y, times.double()), recipe, progress=False)
     fit(copies, LOSS, recipe.batches(x.repeat_interleave(times, 0), y.repeat_interleave(times)), recipe, progress=False)
     for a, b in zip(model.parameters(), copies.parameters(), strict=True):

@@ -46,7 +46,6 @@ def train(
     accelerator: str = "auto",
     precision: str | None = None,
     no_evidence: bool = False,
-    tensorboard: bool = False,
     labels: LabelOptions,
     table: TableOptions,
     files: ImageOptions,
@@ -102,8 +101,6 @@ def train(
         32-true or bf16-mixed. By default the preset's, which is 32-true for most.
     no_evidence
         Do not keep scores and labels of the held-out samples with the model; it can then be tuned on data only.
-    tensorboard
-        Write a TensorBoard log beside log.jsonl.
     """
     from rich.console import Console
 
@@ -126,7 +123,6 @@ def train(
             folder=folder,
             accelerator=accelerator,
             evidence=not no_evidence,
-            logger=_tensorboard(folder) if tensorboard else None,
         ),
     )
     _require_folding_head(space, head_widths)
@@ -356,9 +352,3 @@ def _reporting_checkpoints(folder: Path) -> Iterator[None]:
             raise KeyboardInterrupt("stopped before the first checkpoint; nothing was kept.") from None
         text = f"stopped; a checkpoint is kept in {folder}. The same command goes on from it."
         raise KeyboardInterrupt(text) from None
-
-
-def _tensorboard(folder: Path) -> Any:
-    from lightning_fabric.loggers.tensorboard import TensorBoardLogger
-
-    return TensorBoardLogger(folder, name="tensorboard", version="")

@@ -20,8 +20,6 @@ from torch import Tensor
 from lossdial.base.errors import warn
 from lossdial.base.files import file_sha256, replacing, sweep
 
-__all__ = ["Checkpoint", "CheckpointError"]
-
 _FORMAT: Final = 3
 _NAME: Final = "checkpoint.pt"
 _BEFORE: Final = "checkpoint-before.pt"
