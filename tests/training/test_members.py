@@ -99,18 +99,6 @@ def test_hidden_layers_and_sample_weights_in_a_stack() -> None:
             torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
 
 
-def test_in_single_precision_it_agrees_to_float_tolerance() -> None:
-    how, recipe = method("vs+lct"), RECIPES["adam, clipped"]
-    alone, stack, loss = build(how, torch.float32), SettingsStack(build(how, torch.float32)), how.build_loss(4.0)
-    for model in alone:
-        fit(model, loss, batches(torch.float32), recipe, seed=5, progress=False)
-    fit(stack, loss, batches(torch.float32), recipe, seed=5, progress=False)
-    for a, b in zip(alone, members(stack), strict=True):
-        lams = how.evaluation(a.space)
-        x = batches(torch.float32).x
-        torch.testing.assert_close(a.margins(x, lams), b.margins(x, lams), rtol=1e-4, atol=1e-5)
-
-
 def test_a_stack_in_bfloat16() -> None:
     how, recipe = method("vs+lct"), RECIPES["adam, clipped"]
     stack, exact = (SettingsStack(build(how, torch.float32, 3)) for _ in range(2))

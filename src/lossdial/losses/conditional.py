@@ -374,8 +374,9 @@ class MultiClassVSLoss(_VectorScaling):
 
 
 _LOSSES: Final[Registry[type[ConditionalLoss]]] = Registry("loss")
-for _name, _kind in {"vs": VSLoss, "focal": FocalLoss, "multi_class_vs": MultiClassVSLoss}.items():
-    _LOSSES.add(_name, _kind)
+_LOSSES.add("vs", VSLoss)
+_LOSSES.add("focal", FocalLoss)
+_LOSSES.add("multi_class_vs", MultiClassVSLoss)
 
 
 def loss_from_recipe(recipe: Mapping[str, Any]) -> ConditionalLoss:

@@ -300,12 +300,12 @@ class _Run:
 
     def _resume(self) -> tuple[int, int, dict[str, Any] | None]:
         """Where to resume: epoch, batch, and the random state there."""
-        checkpoint = (
-            Checkpoint.load(self.run_dir, self.identity, self.fabric.device) if self.run_dir is not None else None
-        )
-        if self.run_dir is not None and self.fabric.is_global_zero and (self.run_dir / "log.jsonl").exists():
+        if self.run_dir is None:
+            return 0, 0, None
+        checkpoint, log = Checkpoint.load(self.run_dir, self.identity, self.fabric.device), self.run_dir / "log.jsonl"
+        if self.fabric.is_global_zero and log.exists():
             rows = checkpoint.history if checkpoint is not None else []  # rows after the checkpoint will come again
-            (self.run_dir / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+            log.write_text("".join(json.dumps(row) + "\n" for row in rows))
         if checkpoint is None:
             return 0, 0, None
         try:
