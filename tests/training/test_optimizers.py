@@ -184,18 +184,6 @@ def test_a_schedule_reaches_the_base(reloaded):
     assert same(before, list(model.parameters()))
 
 
-def test_a_new_group_of_parameters_reaches_the_base():
-    sam = SAM(torch.optim.SGD(network().parameters(), 0.4), 0.1)
-    extra = nn.Parameter(torch.ones(1))
-    sam.add_param_group({"params": [extra], "lr": 0.5})
-
-    def closure():
-        extra.grad = torch.ones(1)
-
-    sam.step(closure)
-    assert extra.item() == 0.5
-
-
 def test_a_closure_that_fails_leaves_the_weights_where_they_were():
     model = network()
     before = [p.clone() for p in model.parameters()]

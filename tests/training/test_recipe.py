@@ -31,27 +31,6 @@ def test_build(name, kind):
     assert (sharp.rho, sharp.model) == (0.2, model)
 
 
-@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
-def test_fused_updates_are_torchs_own(name):
-    """Against the update rule in its plain form, one loop over the parameters."""
-    plain_rule = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name]
-    torch.manual_seed(0)
-    ours, theirs = nn.Linear(4, 3), nn.Linear(4, 3)
-    theirs.load_state_dict(ours.state_dict())
-    extra = {"momentum": 0.9} if name == "sgd" else {}
-    optimizers = [
-        OptimizerConfig(name, 0.1, 0.9, 0.01).build(ours),
-        plain_rule(theirs.parameters(), 0.1, weight_decay=0.01, foreach=False, fused=False, **extra),
-    ]
-    for _ in range(5):
-        x = torch.randn(8, 4)
-        for model, optimizer in zip((ours, theirs), optimizers, strict=True):
-            optimizer.zero_grad()
-            model(x).square().mean().backward()
-            optimizer.step()
-    torch.testing.assert_close(ours.weight, theirs.weight)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
