@@ -69,7 +69,7 @@ def measure(idea: str, seed: int) -> float:
         fabric=make_fabric("cpu", plan.precision),
         progress=False,
     )
-    lams = space.even_grid() if space.free else space.nearest({}).at(None)
+    lams = space.even_grid() if space.free else space.nearest({})[None]
     with torch.no_grad():
         features = model.embed(torch.from_numpy(images.x_train[others]), progress=False)
         margins = model.margins(features, lams).numpy().reshape(len(others), -1)

@@ -123,7 +123,7 @@ def measure(candidate: Candidate, loss: str, seed: int) -> dict[str, float]:
         model.backbone.views = views  # type: ignore[assignment]
         with torch.no_grad():
             features = model.embed(torch.from_numpy(images.x_train[others]), progress=False)
-            margins = model.margins(features, space.nearest({}).at(None)).numpy()
+            margins = model.margins(features, space.nearest({})[None]).numpy()
         found[name] = round(float(AUC(images.y_train[others], margins[:, 0])), 6)
     return {**found, "processor": round(seconds, 2)}
 

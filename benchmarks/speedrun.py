@@ -52,7 +52,7 @@ def measure(seed: int, epochs: int) -> dict[str, float]:
     fit(model, loss, recipe.batches(x, y), recipe, seed=seed, fabric=fabric, progress=False)
     with torch.no_grad():
         features = model.embed(torch.from_numpy(images.x_test), progress=False)
-        scores = model.margins(features, SPACE.nearest({}).at(None)).numpy()[:, 0]
+        scores = model.margins(features, SPACE.nearest({})[None]).numpy()[:, 0]
     return {"auc": round(float(AUC(images.y_test, scores)), 6), "processor": round(process_time() - started, 2)}
 
 

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from lossdial.base.errors import InputError
-from lossdial.models import FiLMConfig, FiLMHead
-from lossdial.models.heads import register_head
+from lossdial.models import FiLMConfig, FiLMHead, register_head
 
 __all__ = ["ConstantFiLMConfig", "ConstantFiLMHead"]
 

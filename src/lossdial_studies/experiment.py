@@ -13,7 +13,7 @@ from typing import Any, Final
 from lossdial.base.errors import InputError
 from lossdial.models import FiLMConfig, HeadConfig
 from lossdial.spaces import Space
-from lossdial.training import Augment, Cosine, Exact, Flat, OptimizerConfig, Recipe, Steps, Triangle
+from lossdial.training import Augment, Cosine, Exact, OptimizerConfig, Recipe, Steps, Triangle
 from lossdial_studies.control import ConstantFiLMConfig
 from lossdial_studies.data_sets import ImageDataSet, data_set
 from lossdial_studies.methods import RIDGE, Method, method
@@ -43,7 +43,6 @@ _PARTS: Final[dict[type, str]] = {
     OptimizerConfig: "OptimizerConfig",
     Augment: "Augment",
     Cosine: "Cosine",
-    Flat: "Flat",
     Steps: "Steps",
     Triangle: "Triangle",
 }

@@ -135,7 +135,7 @@ class Method:
         A network that is not told λ has one answer; it is put down at the middle of the trained range.
         """
         if not self.film:
-            return space.nearest({}).at(None)
+            return space.nearest({})[None]
         grid = _EVALUATION[self.loss] if self.way == "trained" else _PATH
         with warnings.catch_warnings():  # the paper evaluates beyond the trained range too, and on purpose
             warnings.simplefilter("ignore", UserWarning)

@@ -20,9 +20,9 @@ from lossdial.models import (
     ConditionalClassifier,
     EfficientNetLite0,
     FrozenEncoder,
-    Standardize,
     build_backbone,
 )
+from lossdial.models.backbones import Standardize
 from lossdial.spaces import Linear, Space
 from lossdial.training import OptimizerConfig, Recipe, fit
 from lossdial.training.batches import ArrayBatches

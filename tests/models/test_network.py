@@ -17,14 +17,12 @@ from lossdial.models import (
     Head,
     MLPConfig,
     PlainConfig,
-    PlainHead,
     SettingsStack,
-    Standardize,
     build_model,
-    evaluating,
-    feature_size,
     network,
 )
+from lossdial.models.backbones import Standardize
+from lossdial.models.network import evaluating, feature_size
 from lossdial.spaces import Constant, Lam, Linear, Space
 
 SPACE = Space(gamma=Linear(0, 0.3, 0), tau=Linear(0, 3, 1 / 3))
@@ -84,14 +82,6 @@ def test_film_before_pooling_is_film_after_pooling(scale: Any) -> None:
         torch.testing.assert_close(model(x, lam), papers, atol=1e-5, rtol=1e-5)
 
 
-def test_one_lambda_per_sample_is_the_loop() -> None:
-    for head in ({}, {"widths": (16, 8)}):
-        model = mlp_model(**head)
-        x, lam = torch.randn(9, 5), SPACE.sample((9,))
-        looped = torch.cat([model(x[i : i + 1], one) for i, one in enumerate(lam)])
-        torch.testing.assert_close(model(x, lam), looped, atol=1e-6, rtol=1e-5)
-
-
 def test_margins_of_a_head_with_film_in_every_layer() -> None:
     model = mlp_model(widths=(16, 8))
     x, lams = torch.randn(7, 5), SPACE.even_grid(3)
@@ -100,15 +90,6 @@ def test_margins_of_a_head_with_film_in_every_layer() -> None:
     torch.testing.assert_close(model.margins(features, lams), full[..., 1] - full[..., 0], atol=1e-5, rtol=0)
     with pytest.raises(ValueError, match=r"head has hidden layers \(16, 8\), is not linear in its features and"):
         model.fold(lams)
-
-
-def test_features_never_see_lambda() -> None:
-    """What comes before the first FiLM is the backbone's output itself, whatever the head."""
-    for model in (mlp_model(), mlp_model(widths=(16,)), mlp_model(BASELINE)):
-        x = torch.randn(4, 5)
-        assert torch.equal(model.features(x), model.backbone(x))
-        lam = model.space.sample()
-        assert torch.equal(model(x, lam), model.logits(model.features(x), lam))
 
 
 def test_only_what_varies_reaches_the_network() -> None:
@@ -121,21 +102,6 @@ def test_only_what_varies_reaches_the_network() -> None:
     other = Lam(("gamma", "tau"), torch.tensor([0.9, 2.0]))
     assert torch.equal(model(x, ours), model(x, other))
     assert not torch.equal(model(x, ours), model(x, Lam(("gamma", "tau"), torch.tensor([0.1, 1.0]))))
-
-
-def test_a_baseline_and_lct_without_film_have_the_same_interface() -> None:
-    baseline = mlp_model(BASELINE)
-    ablation = ConditionalClassifier(MLP(5), 64, SPACE, PlainConfig())
-    assert isinstance(baseline.head, PlainHead)
-    x = torch.randn(4, 5)
-    for model in (baseline, ablation):
-        lams = model.space.sample((3,))
-        logits = model(x, lams.at(0))
-        assert logits.shape == (4, 2)
-        margins = model.margins(model.features(x), lams)
-        assert margins.shape == (4, 3)
-        torch.testing.assert_close(margins, (logits[:, 1] - logits[:, 0])[:, None].expand(4, 3), atol=1e-5, rtol=0)
-    assert baseline.margins(baseline.features(x), BASELINE.even_grid()).shape == (4, 1)
 
 
 def test_every_parameter_is_trained() -> None:
@@ -208,31 +174,6 @@ def test_embed_is_features_in_evaluation_mode_and_in_batches() -> None:
     with torch.no_grad(), evaluating(model):
         torch.testing.assert_close(embedded, model.features(x))
     assert model.embed(x[:0]).shape == (0, 32)
-
-
-def test_evaluating_gives_every_mode_back_even_after_an_error() -> None:
-    model = nn.Sequential(nn.Dropout(), nn.BatchNorm1d(2))
-    model[1].eval()
-    seen: list[bool] = []
-
-    def fail() -> None:
-        with evaluating(model):
-            seen.extend(m.training for m in model.modules())
-            raise RuntimeError("inside")
-
-    with pytest.raises(RuntimeError, match="inside"):
-        fail()
-    assert seen == [False] * 3
-    assert [m.training for m in model] == [True, False]
-
-
-def test_state_dict_round_trip_is_exact() -> None:
-    model, again = resnet_model(), resnet_model()
-    again.load_state_dict(model.state_dict())
-    x, lams = images(), SPACE.even_grid(3)
-    model.eval()
-    again.eval()
-    assert torch.equal(model.margins(model.features(x), lams), again.margins(again.features(x), lams))
 
 
 def test_lambda_in_double_does_not_change_the_model_s_type() -> None:
@@ -312,9 +253,6 @@ def test_an_ensemble_is_the_mean_of_its_members_probabilities(head: Any) -> None
         for lam in (SPACE.point(gamma=0.1, tau=2), SPACE.sample((9,)), SPACE.sample((1,))):
             p = torch.stack([one(x, lam).softmax(-1) for one in singles]).mean(0)
             torch.testing.assert_close(model(x, lam).exp(), p)
-        if head.members and model.head.foldable:
-            weights, biases = model.fold(lams)
-            assert (weights.shape, biases.shape) == ((3, 9, 64), (3, 9))
 
 
 def test_an_ensembles_backbone_learns_from_the_mean_of_the_losses() -> None:
@@ -393,23 +331,6 @@ def test_each_setting_draws_as_it_would_alone(shape: list[int]) -> None:
         alone = single.draw(shape, torch.Generator().manual_seed(4))
         assert torch.equal(lams.values[:, i], alone.lams.values[:, 0])
         assert torch.equal(codes[:, i], alone.codes[:, 0])
-
-
-def test_logits_are_each_members_own() -> None:
-    singles = models()
-    stack = SettingsStack(singles)
-    x, code = torch.randn(9, 6), torch.randn(4, 2)
-    together = stack.member_logits(x, code)
-    for i, single in enumerate(singles):
-        torch.testing.assert_close(together[i], single.member_logits(x, code[i : i + 1])[0])
-
-
-def test_a_frozen_encoder_is_shared() -> None:
-    encoder = FrozenEncoder(nn.Identity(), 6)
-    singles = [ConditionalClassifier(encoder, 6, space) for space in SPACES]
-    stack = SettingsStack(singles)
-    assert stack.frozen
-    assert stack.member(2).backbone is encoder
 
 
 def test_what_cannot_be_stacked() -> None:
@@ -497,26 +418,6 @@ def test_what_is_no_network() -> None:
         build_model("resnet", None, SPACE, torch.randn(4, 5), 0)  # type: ignore[arg-type]  # the point
     with pytest.raises(ValueError, match=r"an MLP reads a table \(n, c\); got x of shape \(4, 3, 8, 8\)"):
         build_model(None, None, SPACE, torch.zeros(4, 3, 8, 8), 0)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"hidden": ()}, r"hidden must be one or more positive widths, such as \(64, 64\); got \(\)"),
-        ({"hidden": (8, 0)}, r"got \(8, 0\)"),
-        ({"dropout": 1.0}, r"dropout must lie in \[0, 1\); got 1.0"),
-    ],
-)
-def test_wrong_settings(wrong: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        MLPConfig(**wrong)  # type: ignore[arg-type]  # the wrong value is the point
-
-
-def test_mlp_config_is_its_json() -> None:
-    config = MLPConfig([8, 4], 0.2)  # type: ignore[arg-type]  # a list, as from JSON
-    assert config.hidden == (8, 4)
-    assert config.to_json() == {"name": "mlp", "hidden": [8, 4], "dropout": 0.2}
-    assert MLPConfig.from_json(config.to_json()) == config
 
 
 def test_standardize_takes_large_images_in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:

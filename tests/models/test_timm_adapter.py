@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from lossdial.bundle import Bundle
-from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
+from lossdial.losses import VSLoss
 from lossdial.models import (
     CifarResNet,
     ConditionalClassifier,
@@ -21,8 +21,8 @@ from lossdial.models import (
     TimmBackbone,
     WhitenedNet,
     build_backbone,
-    evaluating,
 )
+from lossdial.models.network import evaluating
 from lossdial.spaces import Constant, Linear, Space
 from lossdial.training import SAM
 
@@ -32,19 +32,8 @@ SMALL = "test_resnet.r160_in1k"  # a network of 0.5 million parameters that timm
 PAPER = ["resnext50_32x4d", "convnext_tiny"]
 BETA = 100.0
 
-FOCAL = {"alpha": Constant(0.75), "phi": Constant(2.0)}
 VS = {"gamma": Constant(0.2), "tau": Constant(1.0)}
-FOCAL_LCT = {"alpha": Linear(0.1, 0.9, 1.25), "phi": Linear(0, 3, 0)}
 VS_LCT = {"gamma": Linear(0, 0.3, 0), "tau": Linear(0, 3, 0.33)}
-#: the paper's six methods: the loss, the space, and whether SAM steps
-METHODS: dict[str, tuple[Callable[[], ConditionalLoss], dict[str, Constant | Linear], bool]] = {
-    "focal": (FocalLoss, FOCAL, False),
-    "focal+lct": (FocalLoss, FOCAL_LCT, False),
-    "vs": (lambda: VSLoss(BETA), VS, False),
-    "vs+lct": (lambda: VSLoss(BETA), VS_LCT, False),
-    "vs+sam": (lambda: VSLoss(BETA), VS, True),
-    "vs+sam+lct": (lambda: VSLoss(BETA), VS_LCT, True),
-}
 
 
 @pytest.fixture(scope="module", params=PAPER)
@@ -62,45 +51,26 @@ def images() -> Tensor:
     return torch.randint(0, 256, (4, 3, 64, 64), dtype=torch.uint8)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_one_step_with_each_method(paper_backbone: TimmBackbone, images: Tensor, method: str) -> None:
-    make_loss, dimensions, sam = METHODS[method]
-    loss, space = make_loss(), Space(**dimensions)
+@pytest.mark.parametrize("sam", [False, True])
+def test_a_step_moves_every_layer(paper_backbone: TimmBackbone, images: Tensor, sam: bool) -> None:
+    loss, space = VSLoss(BETA), Space(**VS_LCT)
     model = ConditionalClassifier(paper_backbone, paper_backbone.n_features, space).train()
     base = torch.optim.SGD(model.parameters(), lr=1e-3)
     optimizer = SAM(base, 0.1, model) if sam else base
     lam = space.sample(generator=torch.Generator().manual_seed(3))
-    y = torch.tensor([0, 1, 0, 1])
     calls = []
 
     def closure() -> Tensor:
         optimizer.zero_grad()
-        value = loss(model(images, lam), y, lam).mean()
+        value = loss(model(images, lam), torch.tensor([0, 1, 0, 1]), lam)
         value.backward()
         calls.append(value.item())
         return value
 
-    head = model.head.state_dict(keep_vars=True)
-    before = {name: p.detach().clone() for name, p in head.items()}
     optimizer.step(closure)
-    assert len(calls) == (2 if sam else 1)
     assert all(torch.isfinite(p).all() for p in model.parameters())
     assert not [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
-    assert not [name for name, p in head.items() if torch.equal(p, before[name])]
-    if sam:
-        assert calls[1] > calls[0]  # uphill, by construction
-
-
-def test_the_folded_head_is_the_full_forward(paper_backbone: TimmBackbone, images: Tensor) -> None:
-    space = Space(**VS_LCT)
-    model = ConditionalClassifier(paper_backbone, paper_backbone.n_features, space)
-    lams = space.grid(gamma=[0, 0.15, 0.3], tau=[0, 1.5, 3])
-    with evaluating(model), torch.no_grad():
-        folded = model.margins(model.features(images), lams)
-        full = torch.stack([model(images, lam) for lam in lams], dim=1)  # (n, m, 2)
-    torch.testing.assert_close(folded, full[..., 1] - full[..., 0], rtol=1e-4, atol=1e-5)
-    assert folded.std(0).min() > 0
-    assert folded.std(1).min() > 0
+    assert len(calls) == 1 or calls[1] > calls[0]  # uphill, by construction
 
 
 def test_features_are_what_timms_own_classifier_reads(paper_backbone: TimmBackbone, images: Tensor) -> None:
@@ -115,19 +85,6 @@ def test_features_are_what_timms_own_classifier_reads(paper_backbone: TimmBackbo
         expected = whole((x - mean) / deviation)
         assert len(missing) == 2  # weight and bias of the classifier
         torch.testing.assert_close(classifier(features), expected, rtol=1e-4, atol=1e-5)
-
-
-def test_convnext_is_conditioned_after_its_norm(images: Tensor) -> None:
-    backbone = TimmBackbone("convnext_tiny").eval()
-    with torch.no_grad():
-        features = backbone(images / 255)
-        maps = backbone.model.forward_features(backbone.normalize(images / 255))
-    # A layer norm with weight 1 and bias 0 leaves mean 0 and variance 1 in each sample; the pooled maps have neither.
-    torch.testing.assert_close(features.mean(1), torch.zeros(4), rtol=0, atol=1e-4)
-    torch.testing.assert_close(features.var(1, correction=0), torch.ones(4), rtol=1e-3, atol=0)
-    pooled = maps.mean((2, 3))
-    assert (pooled.var(1, correction=0) - 1).abs().min() > 0.01
-    torch.testing.assert_close(features, nn.functional.layer_norm(pooled, (768,), eps=1e-6), rtol=1e-3, atol=1e-4)
 
 
 def documented() -> list[tuple[str, list[int]]]:
@@ -229,19 +186,17 @@ def test_weights_that_cannot_be_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "closest"),
-    [("ConvNeXt-Tiny", "convnext_tiny"), ("resnext50", "resnext50_32x4d"), ("resnext50_32x4", "resnext50_32x4d")],
+    ("name", "problem"),
+    [
+        ("ConvNeXt-Tiny", r"no model 'ConvNeXt-Tiny'; closest are .*\bconvnext_tiny\b"),
+        ("resnext50", r"closest are .*\bresnext50_32x4d\b"),
+        ("qqqqqqqq", r"no model 'qqqqqqqq'; timm\.list_models\(\) names them all"),
+        ("convnext_tiny.fb_in1k_", r"no weights 'fb_in1k_' of convnext_tiny; closest are convnext_tiny\.fb_in1k"),
+    ],
 )
-def test_an_unknown_name_gives_the_closest(name: str, closest: str) -> None:
-    with pytest.raises(ValueError, match=rf"timm has no model '{name}'; closest are .*\b{closest}\b"):
+def test_an_unknown_name_gives_the_closest(name: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
         TimmBackbone(name)
-
-
-def test_an_unknown_name_far_from_all() -> None:
-    with pytest.raises(ValueError, match=r"timm has no model 'qqqqqqqq'; timm\.list_models\(\) names them all"):
-        TimmBackbone("qqqqqqqq")
-    with pytest.raises(ValueError, match=r"no weights 'fb_in1k_' of convnext_tiny; closest are convnext_tiny\.fb_in1k"):
-        TimmBackbone("convnext_tiny.fb_in1k_")
 
 
 def test_images_that_do_not_fit() -> None:
@@ -266,7 +221,8 @@ def test_other_families(name: str) -> None:
 
 
 def test_a_recipe_and_a_bundle_build_it_again(tmp_path: Path, bundle_of) -> None:
-    model = ConditionalClassifier.from_timm(SMALL, Space(**VS_LCT), in_channels=1).eval()
+    backbone = TimmBackbone(SMALL, in_channels=1)
+    model = ConditionalClassifier(backbone, backbone.n_features, Space(**VS_LCT)).eval()
     assert build_backbone(model.backbone.recipe()).state_dict().keys() == model.backbone.state_dict().keys()
     x = torch.randint(0, 256, (3, 1, 64, 64), dtype=torch.uint8)
     bundle_of(model, (1, 64, 64)).save(tmp_path / "bundle")

@@ -8,8 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lossdial.base.errors import InputError
-from lossdial.models import PlainConfig, WhitenedNet, Whitening, build_backbone, build_model, evaluating
-from lossdial.models.whitened import _Convolution
+from lossdial.models import PlainConfig, WhitenedNet, build_backbone, build_model
+from lossdial.models.network import evaluating
+from lossdial.models.whitened import Whitening, _convolution
 from lossdial.spaces import Constant, Space
 
 SPACE = Space(gamma=Constant(0.0), tau=Constant(0.0))
@@ -55,7 +56,7 @@ def test_whitening_is_frozen_but_for_its_bias() -> None:
 @pytest.mark.parametrize(("n_in", "n_out"), [(5, 5), (5, 9)])
 def test_a_convolution_starts_as_the_identity(n_in: int, n_out: int) -> None:
     x = torch.randn(2, n_in, 7, 7)
-    out = _Convolution(n_in, n_out)(x)
+    out = _convolution(n_in, n_out)(x)
     assert torch.allclose(out[:, :n_in], x)
     assert out.shape == (2, n_out, 7, 7)
 
@@ -112,7 +113,7 @@ def test_build_model_fits_the_whitening() -> None:
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: WhitenedNet()(torch.zeros(2, 3, 15, 32)), "x must be images of at least 16 × 16 px; got '15 × 32 px'"),
+        (lambda: WhitenedNet()(torch.zeros(2, 3, 15, 32)), "x must be images of at least 16 × 16 px; got (15, 32)"),
         (lambda: WhitenedNet()(torch.zeros(2, 1, 32, 32)), "in_channels=1 for grey images"),
         (lambda: WhitenedNet(views=2)(torch.zeros(2, 5)), "A table has no views"),
         (lambda: WhitenedNet(views=3), "views must be 1, the image alone, or 2"),

@@ -26,7 +26,7 @@ from torch import nn
 from lossdial import Constant, LCTClassifier, Linear, Space, VSLoss
 from lossdial.dial import Objective
 from lossdial.models import CifarResNet, FiLMConfig, FrozenEncoder, PathHead, TableFeatures
-from lossdial.training import Augment, Cosine, DivergedError, Flat, OptimizerConfig, Recipe
+from lossdial.training import Augment, Cosine, DivergedError, OptimizerConfig, Recipe, Steps
 
 
 def expected_failures(_):
@@ -173,7 +173,7 @@ def test_so_few_positives_that_most_batches_see_none():
 def test_divergence():
     X, y = table()
     with pytest.raises(DivergedError, match=r"step 2 .*learning rate 1e\+25"):
-        quick(recipe__optimizer__name="sgd", recipe__optimizer__lr=1e25, recipe__schedule=Flat()).fit(X, y)
+        quick(recipe__optimizer__name="sgd", recipe__optimizer__lr=1e25, recipe__schedule=Steps()).fit(X, y)
 
 
 # scikit-learn's company

@@ -7,7 +7,7 @@ from sklearn.model_selection import GridSearchCV
 
 from lossdial import Constant, Exact, LCTClassifier, Linear, Objective, Recipe, Space
 from lossdial.models import FiLMConfig, MLPConfig, PolynomialConfig, TableConfig
-from lossdial.training import Flat, OptimizerConfig
+from lossdial.training import OptimizerConfig, Steps
 
 
 def table(n=240, share=0.25, seed=0):
@@ -61,7 +61,7 @@ def test_what_is_loaded_reports_the_parameters_it_was_trained_with(tmp_path):
     settings = {
         "space": Space(gamma=Constant(0.1), tau=Linear(0, 2, 0.5)),
         "head": FiLMConfig(widths=(5,), scale="sigma"),
-        "recipe": Recipe(2, batch_size=50, optimizer=OptimizerConfig("sgd", 0.01), schedule=Flat(warmup=1.0)),
+        "recipe": Recipe(2, batch_size=50, optimizer=OptimizerConfig("sgd", 0.01), schedule=Steps(warmup=1.0)),
         "objective": Objective(maximize="f1"),
         "validation_fraction": 0.3,
         "random_state": 7,

@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import kstest
 from torch import Tensor
-from torch.autograd import gradcheck, gradgradcheck
 from torch.distributions import (
     Beta,
     ContinuousBernoulli,
     Dirichlet,
     Distribution,
-    Independent,
     Kumaraswamy,
     Normal,
     SigmoidTransform,
@@ -47,8 +45,8 @@ def densities(draw: st.DrawFn) -> Density:
     return a, b, share * 2 / (b - a)
 
 
-def double(density: Density, validate_args: bool | None = None) -> Linear:
-    return Linear(*(torch.tensor(v, dtype=torch.float64) for v in density), validate_args=validate_args)
+def double(density: Density) -> Linear:
+    return Linear(*(torch.tensor(v, dtype=torch.float64) for v in density))
 
 
 def naive_pdf(x: np.ndarray, a: float, b: float, h_b: float) -> np.ndarray:
@@ -126,40 +124,15 @@ def test_uniform_case_is_torchs_uniform() -> None:
         torch.testing.assert_close(getattr(ours, name), getattr(theirs, name))
 
 
-@pytest.mark.parametrize(("h_b", "zero_at", "mean", "mode"), [(0.0, 3.0, 5 / 3, 1.0), (1.0, 1.0, 7 / 3, 3.0)])
-def test_triangular_ends(h_b: float, zero_at: float, mean: float, mode: float) -> None:
-    triangle = Linear(1.0, 3.0, h_b)
-    assert triangle.log_prob(torch.tensor(zero_at)) == -math.inf
-    assert triangle.log_prob(triangle.mode).item() == pytest.approx(0)  # height 2/(b-a) = 1 at the other end
-    assert triangle.mean.item() == pytest.approx(mean)
-    assert triangle.variance.item() == pytest.approx(4 / 18)
-    assert triangle.mode.item() == mode
-    assert triangle.icdf(torch.tensor([0.0, 1.0])).tolist() == [1.0, 3.0]
-    draws = triangle.sample((10_000,), generator=torch.Generator().manual_seed(0))
-    assert bool(torch.isfinite(draws).all())
-    assert bool(triangle.support.check(draws).all())
-
-
 def cdf_error(linear: Linear, u: Tensor, x: Tensor) -> float:
     """How far float32 x is from having exactly the float32 u below it, with the arithmetic between in float64."""
     exact = double((linear.a.item(), linear.b.item(), linear.h_b.item()))
     return (exact.cdf(x.double()) - u.double()).abs().max().item()
 
 
-def test_float32_draws_keep_their_digits_near_the_uniform_density() -> None:
-    """Dividing by the slope instead, as the textbook does, loses four digits: that is what the form is for."""
-    linear = Linear(0.0, 3.0, 0.3333)
-    u = torch.linspace(0, 1, 10_001)
-    assert cdf_error(linear, u, linear.icdf(u)) <= 1e-6
-    h_b = linear.h_b
-    h_a = 2 / 3 - h_b
-    slope = (h_b - h_a) / 3
-    textbook = ((h_a**2 + 2 * slope * u).sqrt() - h_a) / slope
-    assert cdf_error(linear, u, textbook.clamp(0, 3)) > 1e-4
-
-
 @given(st.floats(0, 1, width=32))
 @settings(max_examples=40, deadline=None)
+@example(0.49995)  # nearly uniform, where dividing by the slope, as the textbook does, loses four digits
 def test_float32_draws_keep_their_digits_at_every_slope(share: float) -> None:
     linear = Linear(0.0, 3.0, share * 2 / 3)
     u = torch.linspace(0, 1, 1001)
@@ -173,97 +146,14 @@ def test_draws_follow_the_density(density: Density) -> None:
     assert kstest(draws.numpy(), lambda x: naive_cdf(x, *density)).pvalue > 1e-3
 
 
-def test_sampling_is_by_the_given_generator_alone() -> None:
-    linear = Linear(0.0, 3.0, 0.1)
-    state = torch.get_rng_state()
-    first = linear.sample((5,), generator=torch.Generator().manual_seed(1))
-    again = linear.sample((5,), generator=torch.Generator().manual_seed(1))
-    other = linear.sample((5,), generator=torch.Generator().manual_seed(2))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-    assert torch.equal(torch.get_rng_state(), state)
-
-
-def inputs(h_b: float = 0.2) -> tuple[Tensor, ...]:
-    return tuple(torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (0.5, 3.5, h_b))
-
-
-@pytest.mark.parametrize("h_b", [0.05, 1 / 3, 0.6])
-def test_gradients_and_second_gradients(h_b: float) -> None:
-    u = torch.tensor([0.1, 0.5, 0.9], dtype=torch.float64, requires_grad=True)
-    x = torch.tensor([0.8, 2.0, 3.3], dtype=torch.float64, requires_grad=True)
-    functions: list[tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = [
-        (lambda a, b, h, u: Linear(a, b, h).icdf(u), (*inputs(h_b), u)),
-        (lambda a, b, h, x: Linear(a, b, h).cdf(x), (*inputs(h_b), x)),
-        (lambda a, b, h, x: Linear(a, b, h).log_prob(x), (*inputs(h_b), x)),
-        (lambda a, b, h: Linear(a, b, h).mean, inputs(h_b)),
-        (lambda a, b, h: Linear(a, b, h).variance, inputs(h_b)),
-    ]
-    for function, arguments in functions:
-        assert gradcheck(function, arguments)
-        assert gradgradcheck(function, arguments)
-
-
-def test_rsample_is_differentiable_and_sample_is_not() -> None:
-    def draw(a: Tensor, b: Tensor, h_b: Tensor) -> Tensor:
-        return Linear(a, b, h_b).rsample((20,), generator=torch.Generator().manual_seed(3))
-
-    assert gradcheck(draw, inputs())
-    # Moving the density moves the draws by −(∂F/∂h_b)/p, the implicit-function theorem's answer.
-    a, b, h_b = inputs()
-    x = draw(a, b, h_b)
-    (got,) = torch.autograd.grad(x.sum(), h_b)
-    still = x.detach()
-    linear = Linear(a, b, h_b)
-    density = linear.log_prob(still).exp().detach()
-    slopes = torch.stack([torch.autograd.grad(F, h_b, retain_graph=True)[0] for F in linear.cdf(still)])
-    torch.testing.assert_close(got, -(slopes / density).sum())
-    assert not linear.sample((3,)).requires_grad
-
-
-def test_batches_are_their_members_side_by_side() -> None:
-    a, b, h_b = torch.tensor([[0.0], [1.0]]), torch.tensor([2.0, 3.0, 4.0]), torch.tensor(0.3)
-    batch = Linear(a, b, h_b)
-    assert batch.batch_shape == (2, 3)
-    assert batch.event_shape == ()
-    assert batch.sample((4, 5)).shape == (4, 5, 2, 3)
-    x = torch.rand(7, 1, 1) + 1  # in [1, 2], inside every member
-    for i in range(2):
-        for j in range(3):
-            one = Linear(a[i, 0], b[j], h_b)
-            assert one.batch_shape == ()
-            for name in ("mean", "variance", "mode"):
-                torch.testing.assert_close(getattr(batch, name)[i, j], getattr(one, name))
-            for method in ("log_prob", "cdf"):
-                torch.testing.assert_close(getattr(batch, method)(x)[:, i, j], getattr(one, method)(x[:, 0, 0]))
-            torch.testing.assert_close(batch.icdf(x - 1)[:, i, j], one.icdf(x[:, 0, 0] - 1))
-    joint = Independent(batch, 1)
-    torch.testing.assert_close(joint.log_prob(x.expand(7, 2, 3)), batch.log_prob(x).sum(-1))
-
-
-@pytest.mark.parametrize("distribution", [Linear(0.0, 2.0, 0.3), Constant(0.5)])
-def test_expand(distribution: Linear | Constant) -> None:
-    wide = distribution.expand((3, 2))
-    assert type(wide) is type(distribution)
-    assert wide.batch_shape == (3, 2)
-    assert wide.sample((5,)).shape == (5, 3, 2)
-    torch.testing.assert_close(wide.mean, distribution.mean.expand(3, 2))
-    torch.testing.assert_close(wide.variance, distribution.variance.expand(3, 2))
-    x = torch.full((3, 2), 0.5)
-    torch.testing.assert_close(wide.log_prob(x), distribution.log_prob(x))
-    assert distribution.expand(torch.Size([0])).sample().shape == (0,)
-
-
-def test_values_outside_the_support() -> None:
-    outside = torch.tensor([-0.5, 2.5])
+@pytest.mark.parametrize(("h_b", "zero_at"), [(0.0, 3.0), (1.0, 1.0)])
+def test_triangular_ends(h_b: float, zero_at: float) -> None:
+    triangle = Linear(1.0, 3.0, h_b)
+    assert triangle.log_prob(torch.tensor(zero_at)) == -math.inf
+    assert triangle.log_prob(torch.tensor(4 - zero_at)).item() == pytest.approx(0)  # height 2/(b-a) = 1 at the other
+    assert triangle.icdf(torch.tensor([0.0, 1.0])).tolist() == [1.0, 3.0]
     with pytest.raises(ValueError, match="within the support"):
-        Linear(0.0, 2.0, 0.3).log_prob(outside)
-    with pytest.raises(ValueError, match="not broadcastable"):
-        Linear(torch.zeros(2), torch.ones(2), 1.0).log_prob(torch.zeros(3))
-    lenient = Linear(0.0, 2.0, 0.3, validate_args=False)
-    assert lenient.log_prob(outside).tolist() == [-math.inf, -math.inf]
-    assert lenient.cdf(outside).tolist() == [0.0, 1.0]
-    assert lenient.expand((2,)).cdf(outside).tolist() == [0.0, 1.0]
+        triangle.log_prob(torch.tensor([0.5, 2.0]))
 
 
 def test_dtype_follows_the_arguments() -> None:
@@ -306,40 +196,21 @@ def test_numbers_that_are_no_density_are_refused(
         Linear(*density)
     assert raised.value.argument == argument
     assert problem in raised.value.problem
-    Linear(*density, validate_args=False)  # torch's own way to skip the checks
 
 
 def test_constant() -> None:
-    constant = Constant(torch.tensor([1.0, 2.0]))
-    assert constant.batch_shape == (2,)
-    assert constant.sample((3,)).tolist() == [[1.0, 2.0]] * 3
-    assert constant.mean.tolist() == constant.mode.tolist() == [1.0, 2.0]
-    assert constant.variance.tolist() == [0.0, 0.0]
-    assert constant.cdf(torch.tensor(1.5)).tolist() == [1.0, 0.0]
-    assert constant.cdf(constant.value).tolist() == [1.0, 1.0]
-    assert constant.icdf(torch.tensor([[0.0], [0.7]])).tolist() == [[1.0, 2.0]] * 2
-    assert constant.log_prob(torch.tensor([1.0, 2.0])).tolist() == [0.0, 0.0]
-    assert Constant(1.0, validate_args=False).log_prob(torch.tensor([1.0, 2.0])).tolist() == [0.0, -math.inf]
-    with pytest.raises(ValueError, match="within the support"):
-        constant.log_prob(torch.tensor([1.0, 1.0]))
-    with pytest.raises(ValueError, match=r"value must be finite; got \[1.0, nan\]"):
-        Constant(torch.tensor([1.0, math.nan]))
-
-
-def test_constant_samples_are_their_own_and_rsamples_carry_gradients() -> None:
-    value = torch.tensor(2.0, requires_grad=True)
-    constant = Constant(value)
-    assert torch.autograd.grad(constant.rsample((4,)).sum(), value)[0] == 4
-    draws = constant.sample((4,), generator=torch.Generator().manual_seed(0))
+    constant = Constant(2)
+    assert (repr(constant), repr(Linear(0, 0.3, 0))) == ("Constant(2)", "Linear(0, 0.3, 0)")
+    assert (constant.mean, constant.variance) == (2, 0)
+    assert constant.cdf(torch.tensor([1.5, 2.0])).tolist() == [0.0, 1.0]
+    assert constant.icdf(torch.tensor([0.0, 0.7])).tolist() == [2.0, 2.0]
+    assert constant.log_prob(torch.tensor(2.0)) == 0
+    draws = constant.sample((3,))
     draws[0] = 7.0  # an in-place change reaches neither its neighbours nor the distribution
-    assert draws.tolist() == [7.0, 2.0, 2.0, 2.0]
-    assert value.item() == 2.0
-
-
-def test_repr_says_how_to_build_it_again() -> None:
-    assert repr(Linear(0, 0.3, 0)) == "Linear(0, 0.3, 0)"
-    assert repr(Constant(0.1)) == "Constant(0.1)"
-    assert repr(Constant(torch.tensor([0.1, 2.0]))) == "Constant([0.1, 2])"
+    assert draws.tolist() == [7.0, 2.0, 2.0]
+    assert constant.mean == 2
+    with pytest.raises(InputError, match="value must be finite; got nan"):
+        Constant(math.nan)
 
 
 class LogUniform(Distribution):
@@ -408,7 +279,7 @@ def test_a_users_distribution_is_a_coordinate() -> None:
     first, again = (space.sample((5000,), generator=seeded(3)) for _ in range(2))
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.equal(first.values, again.values)
-    assert bool(space.contains(first).all())
+    assert bool(((first["tau"] >= 0.01) & (first["tau"] <= 10)).all())
     position = (first["tau"].double().log() - math.log(0.01)) / math.log(1000)
     assert kstest(position.numpy(), "uniform").pvalue > 1e-3
     assert space.encode(first).abs().max() <= 1

@@ -44,7 +44,7 @@ def make_results() -> MakeResults:
                     for k in seeds:
                         run = {"key": f"{name}-{beta:g}-{m}-{setting}-{k}", "data": name, "beta": beta}
                         run |= {"preset": preset, "method": m, "setting": setting, "seed": k, "epochs": epochs}
-                        rows += [run | _lam(lams.at(i).as_dict()) for i in range(len(lams))]
+                        rows += [run | _lam(lams[i].as_dict()) for i in range(len(lams))]
         frame = pd.DataFrame(rows)
         figures = {}
         for metric in PAPER_METRICS:

@@ -39,8 +39,8 @@ def test_evaluation_grids() -> None:
         assert {len(method("focal+lct").evaluation(s)) for s in method("focal+lct").spaces()} == {16}
         assert {len(method("vs+sam").evaluation(s)) for s in method("vs+sam").spaces()} == {1}
     lams = method("vs+lct").evaluation(method("vs+lct").spaces()[0])
-    assert lams.at(0).as_dict() == {"gamma": 0.0, "tau": 0.0}
-    assert lams.at(19).as_dict() == {"gamma": 0.3, "tau": 4.0}
+    assert lams[0].as_dict() == {"gamma": 0.0, "tau": 0.0}
+    assert lams[19].as_dict() == {"gamma": 0.3, "tau": 4.0}
 
 
 def test_titles() -> None:
@@ -75,7 +75,7 @@ def test_what_is_solved() -> None:
             warnings.simplefilter("error")
             assert len(m.evaluation(space)) == (11 if m.loss == "vs" else 55)
     ridge = method("ridge")
-    lams = [ridge.evaluation(space).at(0).as_dict() for space in ridge.spaces()]
+    lams = [ridge.evaluation(space)[0].as_dict() for space in ridge.spaces()]
     assert len(lams) == 8
     assert {(lam["ridge"], lam["balanced"]) for lam in lams} == {(c, b) for c in (-4, -3, -2, -1) for b in (0, 1)}
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import lightning_fabric  # noqa: F401  # which fit imports: before the forks, not in each of them
 import numpy as np
 import torch
 from torch import Tensor, nn

@@ -42,35 +42,12 @@ def test_round_trip(tmp_path):
     assert [file.name for file in (tmp_path / "new" / "run").iterdir()] == ["checkpoint.pt"]
 
 
-def test_none_where_there_is_none(tmp_path):
-    assert Checkpoint.load(tmp_path, {}, CPU) is None
-    assert Checkpoint.load(tmp_path / "absent", {}, CPU) is None
-    assert Checkpoint.identity_in(tmp_path) is None
-
-
-def test_identity_can_be_read_alone(tmp_path):
-    make({"seed": 7}).save(tmp_path)
-    assert Checkpoint.identity_in(tmp_path) == {"seed": 7}
-    (tmp_path / "checkpoint.pt").write_bytes(b"")
-    assert Checkpoint.identity_in(tmp_path) is None
-
-
 @pytest.mark.parametrize("kept", [0, 10, 1000, -1])
 def test_truncated(tmp_path, kept):
     make({}).save(tmp_path)
     path = tmp_path / "checkpoint.pt"
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(CheckpointError, match=r"checkpoint\.pt is damaged.*Delete .*checkpoint\*\.pt"):
-        Checkpoint.load(tmp_path, {}, CPU)
-
-
-def test_damaged(tmp_path):
-    make({}).save(tmp_path)
-    path = tmp_path / "checkpoint.pt"
-    data = bytearray(path.read_bytes())
-    data[: len(data) // 2] = b"?" * (len(data) // 2)
-    path.write_bytes(data)
-    with pytest.raises(CheckpointError, match="damaged"):
         Checkpoint.load(tmp_path, {}, CPU)
 
 
@@ -167,18 +144,18 @@ def test_what_a_killed_write_left_is_written_over(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.pt"]
 
 
-def test_remove(tmp_path):
-    make({}).save(tmp_path)
+def test_whether_anything_was_kept(tmp_path):
+    """What a face may say after Ctrl-C: only what is on disk."""
+    (tmp_path / ".checkpoint.pt-1.tmp").write_bytes(b"half of one")
+    for folder in (tmp_path / "nowhere", tmp_path):
+        assert not Checkpoint.exists(folder)
+        assert Checkpoint.load(folder, {}, CPU) is None
+        assert Checkpoint.identity_in(folder) is None
+    make({"seed": 7}).save(tmp_path)
+    assert Checkpoint.exists(tmp_path)
+    assert Checkpoint.identity_in(tmp_path) == {"seed": 7}
+    (tmp_path / "checkpoint.pt").write_bytes(b"")
+    assert Checkpoint.identity_in(tmp_path) is None
     Checkpoint.remove(tmp_path)
     Checkpoint.remove(tmp_path)  # nothing to remove is no error
     assert not list(tmp_path.iterdir())
-
-
-def test_whether_anything_was_kept(tmp_path):
-    """What a face may say after Ctrl-C: only what is on disk."""
-    assert not Checkpoint.exists(tmp_path / "nowhere")
-    assert not Checkpoint.exists(tmp_path)
-    (tmp_path / ".checkpoint.pt-1.tmp").write_bytes(b"half of one")
-    assert not Checkpoint.exists(tmp_path)
-    torch.save({}, tmp_path / "checkpoint.pt")
-    assert Checkpoint.exists(tmp_path)

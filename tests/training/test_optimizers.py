@@ -16,15 +16,13 @@ from lossdial.spaces import Constant, Linear, Space
 from lossdial.training import (
     SAM,
     Augment,
-    Muon,
     OptimizerConfig,
     Recipe,
-    Together,
     Triangle,
     fit,
     make_fabric,
-    orthogonalized,
 )
+from lossdial.training.optimizers import Muon, Together, orthogonalized
 
 CONFIGS = [
     OptimizerConfig("sgd", lr=0.1, momentum=0.9, weight_decay=1e-3),
@@ -76,13 +74,6 @@ def test_zero_radius_is_the_base_optimiser_bit_for_bit(config):
         train(model, optimizer, batches(10))
         runs.append((model.state_dict(), optimizer.state_dict(), torch.get_rng_state()))
     assert same(list(runs[0]), list(runs[1]))
-
-
-def test_a_radius_changes_the_weights():
-    plain, sharp = network(), network()
-    train(plain, CONFIGS[0].build(plain), batches(2))
-    train(sharp, SAM(CONFIGS[0].build(sharp), 0.1, sharp), batches(2))
-    assert not same(plain.state_dict(), sharp.state_dict())
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
@@ -191,18 +182,6 @@ def test_a_schedule_reaches_the_base(reloaded):
     before = [p.clone() for p in model.parameters()]
     train(model, sam, batches(1))
     assert same(before, list(model.parameters()))
-
-
-def test_a_new_group_of_parameters_reaches_the_base():
-    sam = SAM(torch.optim.SGD(network().parameters(), 0.4), 0.1)
-    extra = nn.Parameter(torch.ones(1))
-    sam.add_param_group({"params": [extra], "lr": 0.5})
-
-    def closure():
-        extra.grad = torch.ones(1)
-
-    sam.step(closure)
-    assert extra.item() == 0.5
 
 
 def test_a_closure_that_fails_leaves_the_weights_where_they_were():
@@ -326,7 +305,7 @@ def test_training_moves_everything_and_lowers_the_loss() -> None:
     assert result.history[-1]["loss"] < result.history[0]["loss"]
     still = [name for name, p in model.named_parameters() if name in first and torch.equal(p, first[name])]
     assert still == []
-    for p in (m.weight for m in model.backbone.modules() if type(m).__name__ == "_Convolution"):
+    for p in (m.weight for m in model.backbone.modules() if isinstance(m, nn.Conv2d)):
         # held at √24 before the step, which moves it by lr times about as much
         assert float(p.detach().norm()) == pytest.approx(24**0.5, rel=0.3)
 
@@ -388,8 +367,3 @@ def test_a_network_without_filters_is_told_in_a_line() -> None:
     with pytest.raises(InputError, match="this network has none to train") as caught:
         OptimizerConfig("muon").build(model)
     assert "\n" not in str(caught.value)
-
-
-def test_weight_decay_is_refused() -> None:
-    with pytest.raises(InputError, match="weight_decay must be 0 with 'muon'"):
-        OptimizerConfig("muon", weight_decay=1e-4)

@@ -253,7 +253,7 @@ def model_to_json(model: ConditionalClassifier) -> dict[str, Any]:
     return {
         "space": model.space.to_json(),
         "network": recipe() if callable(recipe) else own,
-        "head": model.head.recipe(),
+        "head": model.head.config.to_json(),
         "n_features": model.n_features,
     }
 

@@ -79,7 +79,7 @@ class Predictor:
     @torch.no_grad()
     def fold(self, lam: Mapping[str, float] | Lam) -> Folded:
         """The head at one λ, to be used many times."""
-        codes = self.space.encode(self.lam(lam).at(None)).double()
+        codes = self.space.encode(self.lam(lam)[None]).double()
         return Folded(codes, self._head.fold(codes) if self._head.foldable else None)
 
     def margins(self, features: Tensor, lam: Mapping[str, float] | Lam | Folded) -> NDArray[np.float32]:
@@ -87,7 +87,7 @@ class Predictor:
         if isinstance(lam, Folded):
             with torch.no_grad():
                 return self._head.margins(features.double(), lam.codes, lam.folded)[:, 0].float().numpy()
-        return self.scores(features, self.lam(lam).at(None)).columns(0, 1)[:, 0]
+        return self.scores(features, self.lam(lam)[None]).columns(0, 1)[:, 0]
 
     def scores(self, features: Tensor, lams: Lam | None = None) -> ModelScores:
         """z₊ − z₋ of features (n, c) at m values of λ, computed when they are needed; on an even grid by default."""
@@ -176,7 +176,7 @@ class ModelScores:
 
     @torch.no_grad()
     def columns(self, start: int, stop: int) -> NDArray[np.float32]:
-        codes = self.space.encode(self.at.at(slice(start, stop))).double()
+        codes = self.space.encode(self.at[start:stop]).double()
         out = np.empty((len(codes), len(self.features)), dtype=np.float32)  # each λ in one piece, as sorting wants it
         for rows, part in self._parts():
             out[:, rows] = self.head.margins(part, codes).T.float().numpy()

@@ -5,33 +5,17 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.distributions import constraints
 from torch.nn.functional import cross_entropy, logsigmoid, softplus
 
 from lossdial.base.errors import InputError, warn
 from lossdial.base.registry import Registry
 from lossdial.spaces import Lam, Linear, Space
-
-__all__ = [
-    "ConditionalLoss",
-    "FocalLoss",
-    "MultiClassVSLoss",
-    "Reduction",
-    "VSLoss",
-    "focal_loss",
-    "imbalance",
-    "loss_from_recipe",
-    "multi_class_vs_loss",
-    "vs_loss",
-]
-
-Reduction = Literal["mean", "sum", "none"]
 
 
 def imbalance(y: NDArray[Any], weight: NDArray[Any] | None = None) -> float:
@@ -62,27 +46,24 @@ def imbalance(y: NDArray[Any], weight: NDArray[Any] | None = None) -> float:
     return negative / positive
 
 
-class ConditionalLoss(nn.Module, ABC):
-    """A loss of logits (n, 2), labels (n,) in {0, 1} and λ: one for the batch, shape (), or one per sample, (n,).
+Interval = tuple[float, float]
 
-    Parameters
-    ----------
-    reduction
-        What is made of the samples' losses: ``"mean"``, ``"sum"`` or ``"none"``.
+_UNIT: Final[Interval] = (0.0, 1.0)
+_NOT_NEGATIVE: Final[Interval] = (0.0, math.inf)
+
+
+class ConditionalLoss(nn.Module, ABC):
+    """The mean loss of logits (n, 2), labels (n,) in {0, 1} and λ, one for the batch, (), or one per sample, (n,).
+
+    :meth:`per_sample` gives the loss of each sample instead.
     """
 
-    #: the hyperparameters by name, and where each may lie
-    lam_constraints: ClassVar[Mapping[str, constraints.Constraint]]
+    #: the hyperparameters by name, and the interval in which each may lie
+    lam_constraints: ClassVar[Mapping[str, Interval]]
     #: the λ at which the loss is cross entropy, up to a factor
     neutral: ClassVar[Mapping[str, float]]
     #: that factor: a ridge is multiplied by it, so that it means the same for every loss; None: no ridge in its λ
     ridge_factor: ClassVar[float | None] = None
-
-    def __init__(self, reduction: Reduction = "mean") -> None:
-        super().__init__()
-        if reduction not in ("mean", "sum", "none"):
-            raise InputError("reduction", "must be 'mean', 'sum' or 'none'", got=reduction)
-        self.reduction = reduction
 
     @abstractmethod
     def per_sample(self, logits: Tensor, y: Tensor, lam: Lam) -> Tensor:
@@ -97,10 +78,7 @@ class ConditionalLoss(nn.Module, ABC):
         """The loss by name, with its constants, as :func:`loss_from_recipe` reads it."""
 
     def forward(self, logits: Tensor, y: Tensor, lam: Lam) -> Tensor:
-        losses = self.per_sample(logits, y, lam)
-        if self.reduction == "mean":
-            return losses.mean()
-        return losses.sum() if self.reduction == "sum" else losses
+        return self.per_sample(logits, y, lam).mean()
 
     def check_space(self, space: Space) -> None:
         """Refuse a space with names other than this loss's own, or that reaches outside the legal range.
@@ -118,24 +96,17 @@ class ConditionalLoss(nn.Module, ABC):
                 remedy = f"Add {{{name}=Constant({self.neutral[name]:g})}}."
                 raise InputError("space", f"must fit the loss: {kind} needs {name!r} in its λ", remedy=remedy)
             low, high = space.bounds(name)
-            if not bool(constraint.check(torch.tensor([low, high])).all()):
-                problem = f"must be {describe(constraint)}; the space draws it from [{low:g}, {high:g}]"
+            if not constraint[0] <= low <= high <= constraint[1]:
+                problem = f"must be {_describe(constraint)}; the space draws it from [{low:g}, {high:g}]"
                 raise InputError(name, problem)
 
 
-def limits(constraint: constraints.Constraint) -> tuple[float, float]:
-    """The interval that a constraint stands for."""
-    low, high = getattr(constraint, "lower_bound", -math.inf), getattr(constraint, "upper_bound", math.inf)
-    return float(low), float(high)
-
-
-def describe(constraint: constraints.Constraint) -> str:
-    """``in [0, 1]`` or ``finite and at least 0``."""
-    low, high = limits(constraint)
+def _describe(interval: Interval) -> str:
+    low, high = interval
     return f"in [{low:g}, {high:g}]" if math.isfinite(high) else f"finite and at least {low:g}"
 
 
-def check_value(name: str, value: float | Tensor, constraint: constraints.Constraint, n: int) -> None:
+def _check_value(name: str, value: float | Tensor, interval: Interval, n: int) -> None:
     """Refuse a hyperparameter out of range, or of a shape that is neither one value nor one for each of n samples.
 
     A value on an accelerator is not read, because that would stall it.
@@ -148,13 +119,12 @@ def check_value(name: str, value: float | Tensor, constraint: constraints.Constr
         ends = [end.item() for end in value.aminmax()] if value.dim() else [value.item()]
     else:
         ends = [float(value)]
-    low, high = limits(constraint)
     for end in ends:
-        if not (math.isfinite(end) and low <= end <= high):
-            raise InputError(name, f"must be {describe(constraint)}", got=end)
+        if not (math.isfinite(end) and interval[0] <= end <= interval[1]):
+            raise InputError(name, f"must be {_describe(interval)}", got=end)
 
 
-def check_batch(logits: Tensor, y: Tensor, n_classes: int) -> None:
+def _check_batch(logits: Tensor, y: Tensor, n_classes: int) -> None:
     """Refuse shapes that would not broadcast to one loss per sample, and labels that are no class.
 
     Labels on an accelerator are not read, because that would stall it.
@@ -200,9 +170,9 @@ def focal_loss(logits: Tensor, y: Tensor, alpha: float | Tensor, phi: float | Te
     >>> 2 * focal_loss(logits, y, alpha=0.5, phi=0.0)  # half the cross entropy
     tensor([0.1269, 0.3133])
     """
-    check_batch(logits, y, 2)
-    check_value("alpha", alpha, constraints.unit_interval, len(y))
-    check_value("phi", phi, constraints.nonnegative, len(y))
+    _check_batch(logits, y, 2)
+    _check_value("alpha", alpha, _UNIT, len(y))
+    _check_value("phi", phi, _NOT_NEGATIVE, len(y))
     positive = y.to(logits.dtype)
     margin = (logits[:, 1] - logits[:, 0]) * (2 * positive - 1)  # (n,)
     weight = positive * alpha + (1 - positive) * (1 - alpha)
@@ -218,9 +188,9 @@ class FocalLoss(ConditionalLoss):
     Space(alpha=Linear(0.1, 0.9, 1.25), phi=Linear(0, 3, 0.333333))
     """
 
-    lam_constraints: ClassVar[Mapping[str, constraints.Constraint]] = {
-        "alpha": constraints.unit_interval,
-        "phi": constraints.nonnegative,
+    lam_constraints: ClassVar[Mapping[str, Interval]] = {
+        "alpha": _UNIT,
+        "phi": _NOT_NEGATIVE,
     }
     neutral: ClassVar[Mapping[str, float]] = {"alpha": 0.5, "phi": 0.0}
     ridge_factor: ClassVar[float | None] = 0.5
@@ -265,10 +235,10 @@ def vs_loss(logits: Tensor, y: Tensor, beta: float, gamma: float | Tensor, tau: 
     >>> vs_loss(logits, y, beta=100.0, gamma=0.0, tau=0.0)  # cross entropy
     tensor([0.1269, 0.3133])
     """
-    check_batch(logits, y, 2)
+    _check_batch(logits, y, 2)
     _check_beta(beta)
-    check_value("gamma", gamma, constraints.nonnegative, len(y))
-    check_value("tau", tau, constraints.nonnegative, len(y))
+    _check_value("gamma", gamma, _NOT_NEGATIVE, len(y))
+    _check_value("tau", tau, _NOT_NEGATIVE, len(y))
     log_beta = math.log(beta)
     delta = math.exp(-abs(log_beta)) ** gamma  # the smaller class's factor
     z_minus, z_plus = logits[:, 0], logits[:, 1]
@@ -310,9 +280,9 @@ def multi_class_vs_loss(
     tensor([0.4076])
     """
     _check_counts(counts)
-    check_batch(logits, y, len(counts))
-    check_value("gamma", gamma, constraints.nonnegative, len(y))
-    check_value("tau", tau, constraints.nonnegative, len(y))
+    _check_batch(logits, y, len(counts))
+    _check_value("gamma", gamma, _NOT_NEGATIVE, len(y))
+    _check_value("tau", tau, _NOT_NEGATIVE, len(y))
     counts = counts.to(logits)
     gamma = torch.as_tensor(gamma, dtype=logits.dtype, device=logits.device).unsqueeze(-1)  # (1,) or (n, 1)
     tau = torch.as_tensor(tau, dtype=logits.dtype, device=logits.device).unsqueeze(-1)
@@ -328,9 +298,9 @@ def _check_counts(counts: Tensor) -> None:
 class _VectorScaling(ConditionalLoss):
     """What the two forms of the VS loss share: λ = (γ, τ)."""
 
-    lam_constraints: ClassVar[Mapping[str, constraints.Constraint]] = {
-        "gamma": constraints.nonnegative,
-        "tau": constraints.nonnegative,
+    lam_constraints: ClassVar[Mapping[str, Interval]] = {
+        "gamma": _NOT_NEGATIVE,
+        "tau": _NOT_NEGATIVE,
     }
     neutral: ClassVar[Mapping[str, float]] = {"gamma": 0.0, "tau": 0.0}
 
@@ -345,8 +315,6 @@ class VSLoss(_VectorScaling):
     ----------
     beta
         n₋/n₊ of the training data, as :func:`imbalance` gives it.
-    reduction
-        As in :class:`ConditionalLoss`.
 
     Examples
     --------
@@ -357,8 +325,8 @@ class VSLoss(_VectorScaling):
 
     ridge_factor: ClassVar[float | None] = 1.0
 
-    def __init__(self, beta: float, reduction: Reduction = "mean") -> None:
-        super().__init__(reduction)
+    def __init__(self, beta: float) -> None:
+        super().__init__()
         _check_beta(beta)
         if beta < 1:
             warn(
@@ -385,14 +353,12 @@ class MultiClassVSLoss(_VectorScaling):
     ----------
     counts
         The number of training samples of each class.
-    reduction
-        As in :class:`ConditionalLoss`.
     """
 
     counts: Tensor
 
-    def __init__(self, counts: Sequence[int] | Tensor, reduction: Reduction = "mean") -> None:
-        super().__init__(reduction)
+    def __init__(self, counts: Sequence[int] | Tensor) -> None:
+        super().__init__()
         tensor = torch.as_tensor(counts, dtype=torch.get_default_dtype())
         _check_counts(tensor)
         self.register_buffer("counts", tensor)
@@ -416,8 +382,6 @@ _LOSSES.add("multi_class_vs", MultiClassVSLoss)
 def loss_from_recipe(recipe: Mapping[str, Any]) -> ConditionalLoss:
     """The loss that a ``recipe()`` describes.
 
-    Examples
-    --------
     >>> loss_from_recipe({"name": "vs", "beta": 9.0})
     VSLoss(beta=9)
     """

@@ -7,40 +7,28 @@ from lossdial.models.backbones import (
     FixedFeatures,
     MLPConfig,
     NetworkConfig,
-    Standardize,
     build_backbone,
     register_backbone,
 )
 from lossdial.models.encoders import EfficientNetLite0, FrozenEncoder
 from lossdial.models.heads import (
-    FiLM,
     FiLMConfig,
     FiLMHead,
     Head,
     HeadConfig,
-    PathConfig,
-    PathHead,
     PlainConfig,
     PlainHead,
     PolynomialConfig,
     PolynomialHead,
     Scale,
     build_head,
-    mean_log_odds,
     register_head,
 )
-from lossdial.models.network import (
-    ConditionalClassifier,
-    Network,
-    SettingsStack,
-    build_model,
-    evaluating,
-    feature_size,
-    seeded_weights,
-)
+from lossdial.models.network import ConditionalClassifier, Network, SettingsStack, build_model, seeded_weights
+from lossdial.models.path import PathConfig, PathHead
 from lossdial.models.tables import STAGES, TREE_SCALE, TableConfig, TableFeatures
 from lossdial.models.timm_adapter import TimmBackbone
-from lossdial.models.whitened import WhitenedNet, Whitening
+from lossdial.models.whitened import WhitenedNet
 
 __all__ = [
     "MLP",
@@ -50,7 +38,6 @@ __all__ = [
     "ConditionalClassifier",
     "EfficientNetLite0",
     "FeaturesConfig",
-    "FiLM",
     "FiLMConfig",
     "FiLMHead",
     "FixedFeatures",
@@ -68,18 +55,13 @@ __all__ = [
     "PolynomialHead",
     "Scale",
     "SettingsStack",
-    "Standardize",
     "TableConfig",
     "TableFeatures",
     "TimmBackbone",
     "WhitenedNet",
-    "Whitening",
     "build_backbone",
     "build_head",
     "build_model",
-    "evaluating",
-    "feature_size",
-    "mean_log_odds",
     "register_backbone",
     "register_head",
     "seeded_weights",

@@ -15,18 +15,6 @@ from lossdial.base.codec import Config, whole
 from lossdial.base.errors import InputError
 from lossdial.base.registry import Registry
 
-__all__ = [
-    "MLP",
-    "CifarResNet",
-    "FeaturesConfig",
-    "FixedFeatures",
-    "MLPConfig",
-    "NetworkConfig",
-    "Standardize",
-    "build_backbone",
-    "register_backbone",
-]
-
 #: standard deviations from the mean, at which features are cut off: a feature that is nearly constant in training has
 #: a tiny deviation, and a row could be hundreds of them away
 FARTHEST: Final = 5.0
@@ -84,13 +72,7 @@ class NetworkConfig(Config, ABC):
 
 @dataclass(frozen=True)
 class FeaturesConfig(NetworkConfig):
-    """No network at all: the rows are features already, such as embeddings; see :class:`FixedFeatures`.
-
-    Examples
-    --------
-    >>> FeaturesConfig().build(in_features=5).n_features
-    5
-    """
+    """No network at all: the rows are features already, such as embeddings; see :class:`FixedFeatures`."""
 
     name: ClassVar[str] = "features"
     frozen: ClassVar[bool] = True
@@ -100,13 +82,7 @@ class FeaturesConfig(NetworkConfig):
 
 
 class FixedFeatures(nn.Module):
-    """Features as they are, standardised and cut off at ±5 deviations: (n, c) -> (n, c). Nothing is trained.
-
-    Parameters
-    ----------
-    in_features
-        c, the number of features.
-    """
+    """Features as they are, standardised and cut off at ±5 deviations: (n, c) -> (n, c). Nothing is trained."""
 
     #: its features of a data set never change, so that training computes them once
     frozen = True
@@ -202,17 +178,6 @@ class CifarResNet(nn.Module):
 
     (n, in_channels, h, w) -> (n, 4·width, h/4, w/4). Depth 32 with width 16 has the 64 features of the paper's FiLM.
 
-    Parameters
-    ----------
-    depth
-        The number of layers, 6k + 2.
-    width
-        The number of channels of the first stage.
-    in_channels
-        The number of channels of an image.
-
-    Examples
-    --------
     >>> CifarResNet(depth=8)(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 64, 8, 8])
     """
@@ -229,14 +194,9 @@ class CifarResNet(nn.Module):
         self.standardize = Standardize(in_channels)
         self.stem = nn.Conv2d(in_channels, width, 3, 1, 1, bias=False)
         self.bn = nn.BatchNorm2d(width)
-        blocks: list[nn.Module] = []
-        n_in = width
-        for stage in range(3):
-            n_out = width * 2**stage
-            for i in range((depth - 2) // 6):
-                blocks.append(_BasicBlock(n_in, n_out, stride=2 if stage and i == 0 else 1))
-                n_in = n_out
-        self.blocks = nn.Sequential(*blocks)
+        sizes = [width * 2**stage for stage in range(3) for _ in range((depth - 2) // 6)]
+        pairs = zip([width, *sizes], sizes, strict=False)
+        self.blocks = nn.Sequential(*(_BasicBlock(i, o, stride=1 if i == o else 2) for i, o in pairs))
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
@@ -257,15 +217,8 @@ _BACKBONES: Final[Registry[Callable[..., nn.Module]]] = Registry("backbone")
 def register_backbone(name: str, build: Callable[..., nn.Module]) -> None:
     """Make a backbone known by name, for :func:`build_backbone`.
 
-    Parameters
-    ----------
-    name
-        As its ``recipe()`` has it.
-    build
-        Makes the module from the recipe's other entries, as keyword arguments.
+    name: as its ``recipe()`` has it. build: makes the module from the recipe's other entries, as keyword arguments.
 
-    Examples
-    --------
     >>> register_backbone("identity", nn.Identity)
     >>> build_backbone({"name": "identity"})
     Identity()
@@ -276,8 +229,6 @@ def register_backbone(name: str, build: Callable[..., nn.Module]) -> None:
 def build_backbone(recipe: Mapping[str, Any]) -> nn.Module:
     """The backbone that a ``recipe()`` describes, with fresh weights.
 
-    Examples
-    --------
     >>> build_backbone({"name": "mlp", "in_features": 5, "hidden": [8]}).n_features
     8
     """

@@ -19,8 +19,6 @@ from lossdial.base.progress import ProgressBar
 from lossdial.models.backbones import FARTHEST, Standardize, build_backbone, register_backbone
 from lossdial.models.network import bounded, pooled
 
-__all__ = ["EfficientNetLite0", "FrozenEncoder"]
-
 
 class EfficientNetLite0(nn.Module):
     """EfficientNet-Lite0 with ImageNet weights from a Python package: (n, 3, h, w) -> (n, 1280, ·, ·).
@@ -142,7 +140,11 @@ class FrozenEncoder(nn.Module):
 
     def identity(self) -> dict[str, Any]:
         """What identifies this encoder: its recipe, and a checksum of its weights."""
-        return {"recipe": _recipe(self.encoder), "weights_sha256": _checksum(self.encoder)}
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.encoder.state_dict().items()):
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+        return {"recipe": _recipe(self.encoder), "weights_sha256": digest.hexdigest()}
 
     def recipe(self) -> dict[str, Any]:
         encoder = _recipe(self.encoder)
@@ -155,14 +157,6 @@ def _recipe(module: nn.Module) -> dict[str, Any]:
     recipe = getattr(module, "recipe", None)
     kind = type(module)
     return dict(recipe()) if callable(recipe) else {"name": "custom", "class": f"{kind.__module__}.{kind.__name__}"}
-
-
-def _checksum(module: nn.Module) -> str:
-    digest = hashlib.sha256()
-    for name, tensor in sorted(module.state_dict().items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-    return digest.hexdigest()
 
 
 def _lite0(size: int) -> Any:
@@ -185,13 +179,5 @@ def _optional(package: str) -> ModuleType:
         ) from error
 
 
-def _build_lite0(size: int = 112) -> EfficientNetLite0:
-    return EfficientNetLite0(size, pretrained=False)
-
-
-def _build_frozen(encoder: dict[str, Any], image_size: int | None = None) -> FrozenEncoder:
-    return FrozenEncoder(build_backbone(encoder), image_size=image_size)
-
-
-register_backbone("efficientnet_lite0", _build_lite0)
-register_backbone("frozen", _build_frozen)
+register_backbone("efficientnet_lite0", lambda size=112: EfficientNetLite0(size, pretrained=False))
+register_backbone("frozen", lambda encoder, image_size=None: FrozenEncoder(build_backbone(encoder), None, image_size))

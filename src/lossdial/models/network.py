@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,22 +15,9 @@ from lossdial.base.errors import InputError
 from lossdial.base.progress import ProgressBar
 from lossdial.base.streams import Stream, stream_seed
 from lossdial.models.backbones import MLPConfig, NetworkConfig, Standardize
-from lossdial.models.heads import Head, HeadConfig, build_head, mean_log_probability
-from lossdial.models.timm_adapter import TimmBackbone
+from lossdial.models.heads import Head, HeadConfig, build_head
+from lossdial.models.members import mean_log_probability
 from lossdial.spaces import Lam, Space
-
-__all__ = [
-    "ConditionalClassifier",
-    "Draws",
-    "Network",
-    "SettingsStack",
-    "bounded",
-    "build_model",
-    "evaluating",
-    "feature_size",
-    "pooled",
-    "seeded_weights",
-]
 
 _INPUTS: Final = 2**20  # numbers that go into a backbone at once, where no gradient is wanted
 
@@ -147,20 +133,16 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 def feature_size(backbone: nn.Module, x: Tensor) -> int:
     """How many features a backbone yields, by trying it on a sample or two."""
     with evaluating(backbone), torch.no_grad():
-        return _checked(backbone(x / 255 if x.dtype == torch.uint8 else x), x).shape[1]
+        return pooled(backbone, x / 255 if x.dtype == torch.uint8 else x).shape[1]
 
 
 def pooled(backbone: nn.Module, x: Tensor) -> Tensor:
     """A backbone's features (n, c) of x; maps (n, c, h, w) are averaged over space."""
-    out = _checked(backbone(x), x)
-    return out.flatten(2).mean(-1) if out.dim() > 2 else out
-
-
-def _checked(out: object, x: Tensor) -> Tensor:
+    out = backbone(x)
     if not isinstance(out, Tensor) or out.dim() < 2:
         what = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
         raise InputError("network", f"must map {tuple(x.shape)} to (n, c) or (n, c, h, w); it gave {what}")
-    return out
+    return out.flatten(2).mean(-1) if out.dim() > 2 else out
 
 
 class ConditionalClassifier(Network):
@@ -208,19 +190,6 @@ class ConditionalClassifier(Network):
         super().__init__(backbone, head)
         self.space = space
 
-    @classmethod
-    def from_timm(
-        cls,
-        name: str,
-        space: Space,
-        pretrained: bool = False,
-        weights: str | os.PathLike[str] | None = None,
-        in_channels: int = 3,
-    ) -> ConditionalClassifier:
-        """The paper's head on a network of timm; the arguments are those of :class:`TimmBackbone`."""
-        backbone = TimmBackbone(name, pretrained, weights, in_channels)
-        return cls(backbone, backbone.n_features, space)
-
     @property
     def members(self) -> int:
         return self.head.members
@@ -240,13 +209,10 @@ class ConditionalClassifier(Network):
         """
         n = len(features)
         if lam.shape not in ((), (1,), (n,)):
-            raise InputError(
-                "lam",
-                f"must be one for the batch, shape (), or one per sample, shape ({n},)",
-                got=tuple(lam.shape),
-                remedy="margins(features, lams) crosses every sample with every λ.",
-            )
-        code = self._code(lam, features)
+            problem = f"must be one for the batch, shape (), or one per sample, shape ({n},)"
+            remedy = "margins(features, lams) crosses every sample with every λ."
+            raise InputError("lam", problem, got=tuple(lam.shape), remedy=remedy)
+        code = self.space.encode(lam).to(features)
         code = code[0] if lam.shape == (1,) else code
         return mean_log_probability(self.head(features, code.expand(self.members, *code.shape)))
 
@@ -256,7 +222,7 @@ class ConditionalClassifier(Network):
     def fold(self, lams: Lam) -> tuple[Tensor, Tensor]:
         """Weights (k, m, n_features) and biases (k, m) of k members at each λ of (m,), k = 1 for a single head.
 
-        ``features @ W[i].T + b[i]`` is z₊ − z₋ of member i; :func:`~lossdial.models.mean_log_odds` averages members.
+        ``features @ W[i].T + b[i]`` is z₊ − z₋ of member i.
         """
         return self.head.fold(self._codes(lams, next(self.head.parameters())))
 
@@ -264,14 +230,11 @@ class ConditionalClassifier(Network):
         """z₊ − z₋ of every sample at every λ, (n, m); of an ensemble, the log-odds of its members' mean probability."""
         return self.head.margins(features, self._codes(lams, features))
 
-    def _code(self, lam: Lam, like: Tensor) -> Tensor:
-        return self.space.encode(lam).to(like)
-
     def _codes(self, lams: Lam, like: Tensor) -> Tensor:
         if len(lams.shape) != 1:
             problem = "must be an array of shape (m,), as space.grid(...) and space.sample((m,)) give"
             raise InputError("lams", problem, got=tuple(lams.shape))
-        return self._code(lams, like)
+        return self.space.encode(lams).to(like)
 
 
 class SettingsStack(Network):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,8 +13,6 @@ from torch import Tensor, nn
 
 from lossdial.base.errors import InputError, near
 from lossdial.models.backbones import Standardize, register_backbone
-
-__all__ = ["TimmBackbone"]
 
 
 class TimmBackbone(nn.Module):
@@ -67,23 +65,18 @@ class TimmBackbone(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dim() != 4 or x.shape[1] != self.in_channels:
-            raise InputError(
-                "x",
-                f"must be images of shape (n, {self.in_channels}, height, width), channels second",
-                got=tuple(x.shape),
-                remedy="TimmBackbone(..., in_channels=…) sets their number.",
-            )
+            problem = f"must be images of shape (n, {self.in_channels}, height, width), channels second"
+            remedy = "TimmBackbone(..., in_channels=…) sets their number."
+            raise InputError("x", problem, got=tuple(x.shape), remedy=remedy)
         try:
             out: Tensor = self.model(self.normalize(x))
         except (AssertionError, RuntimeError) as error:  # each network of timm has its own way to refuse a size
             if tuple(x.shape[2:]) == self._made_for or isinstance(error, torch.OutOfMemoryError):
                 raise
+            problem = f"has images of {x.shape[2]} × {x.shape[3]} px, on which {self.name} failed ({error})"
             height, width = self._made_for
-            raise InputError(
-                "x",
-                f"has images of {x.shape[2]} × {x.shape[3]} px, on which {self.name} failed ({error})",
-                remedy=f"It was made for {height} × {width} px: resize to that, or use another network.",
-            ) from error
+            remedy = f"It was made for {height} × {width} px: resize to that, or use another network."
+            raise InputError("x", problem, remedy=remedy) from error
         if out.shape[1:] != (self.n_features,):
             problem = f"{self.name!r} gives {tuple(out.shape)} and not (n, {self.n_features}) without its classifier"
             raise InputError("name", problem, remedy="It cannot be a backbone: use another network.")
@@ -94,11 +87,7 @@ class TimmBackbone(nn.Module):
         return {"name": "timm", "model": self.name, "in_channels": self.in_channels}
 
 
-def _build(model: str, in_channels: int = 3) -> TimmBackbone:
-    return TimmBackbone(model, in_channels=in_channels)
-
-
-register_backbone("timm", _build)
+register_backbone("timm", lambda model, in_channels=3: TimmBackbone(model, in_channels=in_channels))
 
 
 def _import_timm() -> ModuleType:
@@ -128,9 +117,7 @@ def _check_name(timm: ModuleType, name: str) -> None:
 
 
 def _closest(name: str, known: Sequence[str]) -> str:
-    plain = name.lower().replace("-", "_")  # ConvNeXt-Tiny
-    longer = [k for k in known if k.startswith(plain)]  # resnext50 for resnext50_32x4d
-    close = list(dict.fromkeys([*longer, *near(plain, known, 3, 0.6)]))[:3]
+    close = near(name.replace("-", "_"), known, 3, 0.6)  # ConvNeXt-Tiny
     return f"; closest are {', '.join(close)}" if close else "; timm.list_models() names them all"
 
 
@@ -153,10 +140,10 @@ def _load(timm: ModuleType, model: Any, path: Path, in_channels: int) -> None:
     except Exception as error:  # torch, pickle, zip and safetensors each raise their own
         problem = f"{path} is damaged, or neither .safetensors nor a state dict by torch.save ({error})"
         raise InputError("weights", problem) from error
-    for layer in _names(model.pretrained_cfg.get("classifier")):
+    for layer in _layers(model, "classifier"):
         for part in ("weight", "bias"):
             state.pop(f"{layer}.{part}", None)
-    for layer in _names(model.pretrained_cfg.get("first_conv")):
+    for layer in _layers(model, "first_conv"):
         first = state.get(f"{layer}.weight")
         if first is not None and first.dim() == 4 and first.shape[1] == 3 != in_channels:
             state[f"{layer}.weight"] = timm.models.adapt_input_conv(in_channels, first)
@@ -165,16 +152,17 @@ def _load(timm: ModuleType, model: Any, path: Path, in_channels: int) -> None:
     except RuntimeError as error:
         raise InputError("weights", f"{path} does not fit the network: {error}") from error
     if result.missing_keys or result.unexpected_keys:
-        keys = f"{_count(result.missing_keys)} missing and {_count(result.unexpected_keys)} unknown"
+        keys = f"{_listed(result.missing_keys)} missing and {_listed(result.unexpected_keys)} unknown"
         remedy = "Names must be those of timm's own state dict."
         raise InputError("weights", f"{path} does not fit the network: {keys}", remedy=remedy)
 
 
-def _names(entry: str | Iterable[str] | None) -> list[str]:
-    return [entry] if isinstance(entry, str) else list(entry or ())
+def _layers(model: Any, role: str) -> list[str]:
+    names = model.pretrained_cfg.get(role)
+    return [names] if isinstance(names, str) else list(names or ())
 
 
-def _count(keys: Sequence[str]) -> str:
+def _listed(keys: Sequence[str]) -> str:
     return f"{len(keys)} tensors ({', '.join(keys[:3])}{', …' if len(keys) > 3 else ''})" if keys else "none"
 
 

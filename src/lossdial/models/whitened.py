@@ -13,10 +13,8 @@ from lossdial.base.codec import whole
 from lossdial.base.errors import InputError
 from lossdial.models.backbones import Standardize, register_backbone
 
-__all__ = ["LEAST_SIZE", "WhitenedNet", "Whitening"]
-
 #: the smallest side in pixels that three halvings leave something of
-LEAST_SIZE: Final = 16
+_LEAST_SIZE: Final = 16
 _PATCH: Final = 2  # side of the patches that are whitened
 _FLOOR: Final = 5e-4  # added to every variance, so that directions of mere noise are not blown up
 _PART: Final = 512  # images whose patches are in memory at once
@@ -29,13 +27,6 @@ class Whitening(Standardize):
     square root of its eigenvalue, and each once with either sign, since what follows keeps positive values only. They
     are computed by :meth:`fit` and never trained; a bias for each is. (n, c, h, w) -> (n, 8·c, h − 1, w − 1).
 
-    Parameters
-    ----------
-    in_channels
-        c, the number of channels of an image.
-
-    Examples
-    --------
     >>> layer = Whitening(3)
     >>> layer.fit(torch.rand(50, 3, 16, 16))
     >>> layer(torch.rand(2, 3, 16, 16)).shape
@@ -54,13 +45,7 @@ class Whitening(Standardize):
 
     @torch.no_grad()
     def fit(self, x: Tensor) -> None:
-        """Compute mean, deviation and filters from training images.
-
-        Parameters
-        ----------
-        x
-            Images (n, c, h, w), uint8 or float in [0, 1].
-        """
+        """Compute mean, deviation and filters from training images (n, c, h, w), uint8 or float in [0, 1]."""
         super().fit(x)
         half = self.n_filters // 2
         products, count = torch.zeros(half, half, dtype=torch.float64), 0
@@ -81,13 +66,12 @@ class Whitening(Standardize):
         return F.conv2d(super().forward(x), self.filters, self.bias)
 
 
-class _Convolution(nn.Conv2d):
+def _convolution(n_in: int, n_out: int) -> nn.Conv2d:
     """A 3×3 convolution that starts by passing its inputs on: its first filters are one at the centre, else zero."""
-
-    def __init__(self, n_in: int, n_out: int) -> None:
-        super().__init__(n_in, n_out, 3, padding=1, bias=False)
-        with torch.no_grad():
-            nn.init.dirac_(self.weight[:n_in])
+    convolution = nn.Conv2d(n_in, n_out, 3, padding=1, bias=False)
+    with torch.no_grad():
+        nn.init.dirac_(convolution.weight[:n_in])
+    return convolution
 
 
 class _Group(nn.Module):
@@ -95,7 +79,7 @@ class _Group(nn.Module):
 
     def __init__(self, n_in: int, n_out: int) -> None:
         super().__init__()
-        self.conv1, self.conv2 = _Convolution(n_in, n_out), _Convolution(n_out, n_out)
+        self.conv1, self.conv2 = _convolution(n_in, n_out), _convolution(n_out, n_out)
         self.norm1, self.norm2 = (_norm(n_out) for _ in range(2))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -155,7 +139,13 @@ class WhitenedNet(nn.Module):
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # which torch's stubs leave out
 
     def forward(self, x: Tensor) -> Tensor:
-        self._check(x)
+        if x.dim() != 4 or x.shape[1] != self.in_channels:
+            problem = f"must be images of shape (n, {self.in_channels}, height, width), channels second"
+            remedy = "A table has no views and no pixels; build the network with in_channels=1 for grey images."
+            raise InputError("x", problem, got=tuple(x.shape), remedy=remedy)
+        if min(x.shape[2:]) < _LEAST_SIZE:
+            problem = f"must be images of at least {_LEAST_SIZE} × {_LEAST_SIZE} px"
+            raise InputError("x", problem, got=tuple(x.shape[2:]), remedy="Enlarge them, or use cifar_resnet.")
         if self.training or self.views == 1:
             return self._features(x)
         return (self._features(x) + self._features(x.flip(-1))) / 2
@@ -164,36 +154,9 @@ class WhitenedNet(nn.Module):
         h = self.groups(F.gelu(self.standardize(x.contiguous(memory_format=torch.channels_last))))
         return h.amax((2, 3))
 
-    def _check(self, x: Tensor) -> None:
-        if x.dim() != 4 or x.shape[1] != self.in_channels:
-            raise InputError(
-                "x",
-                f"must be images of shape (n, {self.in_channels}, height, width), channels second",
-                got=tuple(x.shape),
-                remedy="A table has no views and no pixels; build the network with in_channels=1 for grey images.",
-            )
-        if min(x.shape[2:]) < LEAST_SIZE:
-            raise InputError(
-                "x",
-                f"must be images of at least {LEAST_SIZE} × {LEAST_SIZE} px",
-                got=f"{x.shape[2]} × {x.shape[3]} px",
-                remedy="Enlarge them, or use the backbone cifar_resnet.",
-            )
-
     def recipe(self) -> dict[str, object]:
-        """The network as :func:`~lossdial.models.build_backbone` builds it again.
-
-        Returns
-        -------
-        dict
-            Its name and arguments, as JSON holds them.
-        """
-        return {
-            "name": "whitened",
-            "widths": list(self.widths),
-            "in_channels": self.in_channels,
-            "views": self.views,
-        }
+        sizes = {"widths": list(self.widths), "in_channels": self.in_channels}
+        return {"name": "whitened", **sizes, "views": self.views}
 
 
 register_backbone("whitened", WhitenedNet)

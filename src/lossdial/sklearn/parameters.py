@@ -22,12 +22,12 @@ from lossdial.losses import ConditionalLoss, loss_from_recipe
 from lossdial.models import FeaturesConfig, FiLMConfig, MLPConfig, PlainConfig, PolynomialConfig, TableConfig
 from lossdial.sklearn.run import Run
 from lossdial.spaces import Space
-from lossdial.training import Augment, Cosine, Exact, Flat, OptimizerConfig, Recipe, Steps, Triangle
+from lossdial.training import Augment, Cosine, Exact, OptimizerConfig, Recipe, Steps, Triangle
 
 __all__ = ["NestedParameters", "parameters_from_json", "parameters_to_json"]
 
 _KINDS: Final = (
-    *(Recipe, Exact, OptimizerConfig, Cosine, Flat, Steps, Triangle, Augment, Objective),
+    *(Recipe, Exact, OptimizerConfig, Cosine, Steps, Triangle, Augment, Objective),
     *(TableConfig, MLPConfig, FeaturesConfig, FiLMConfig, PlainConfig, PolynomialConfig),
 )
 
@@ -119,7 +119,7 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, ConditionalLoss):
         return {"loss": value.recipe()}
     if isinstance(value, Run):
-        value = replace(value, folder=None if value.folder is None else os.fspath(value.folder), logger=None)
+        value = replace(value, folder=None if value.folder is None else os.fspath(value.folder))
         return {"run": to_json(value, tagged=False)}
     if isinstance(value, (nn.Module, np.random.RandomState)):
         return {"object": type(value).__qualname__}
@@ -138,7 +138,8 @@ def parameters_from_json(data: Mapping[str, Any], objects: Mapping[str, Any]) ->
         if tag == "space":
             params[name] = Space.from_json(value[tag])
         elif tag == "run":
-            params[name] = replace(Run(**value[tag]), folder=None)  # a new training lives elsewhere
+            settings = {key: entry for key, entry in value[tag].items() if key != "logger"}  # of version 0.1
+            params[name] = replace(Run(**settings), folder=None)  # a new training lives elsewhere
         elif tag == "loss":
             params[name] = loss_from_recipe(value[tag])
         elif tag == "object":

@@ -58,11 +58,9 @@ class Run:
     accelerator
         cpu, cuda, mps or auto.
     precision
-        32-true, bf16-mixed, or another of Lightning Fabric's.
+        32-true, bf16-mixed, bf16-true or 64-true.
     evidence
         Keep scores and labels of the held-out samples with the model, so that it can be tuned without data.
-    logger
-        A logger of Lightning Fabric's, which receives the figures of each epoch.
     progress
         Show a progress bar on a terminal.
 
@@ -76,7 +74,6 @@ class Run:
     accelerator: str = "auto"
     precision: str = "32-true"
     evidence: bool = True
-    logger: Any = None
     progress: bool = True
 
     @property
@@ -238,7 +235,6 @@ class Plan:
             fabric=make_fabric(run.accelerator, run.precision),
             run_dir=run.path,
             identity=self.identity,
-            logger=run.logger,
             progress=run.progress,
         )
         return Learned(model.cpu().float(), result.history, result.seconds, result.steps)
@@ -253,7 +249,7 @@ class Plan:
             like = next(current.head.parameters())  # the device and, where precision is 'true', another dtype
             with torch.no_grad():
                 features = current.embed(x if x.dtype == torch.uint8 else x.to(like.dtype), progress=False).to(like)
-                margin = current.margins(features, neutral.at(None))[:, 0]
+                margin = current.margins(features, neutral[None])[:, 0]
             return {"auc": float(AUC(labels, margin.float().cpu().numpy()))}
 
         return validate

@@ -17,25 +17,18 @@ from torch.distributions.utils import broadcast_all
 from lossdial.base.errors import InputError, closest
 from lossdial.base.registry import Registry
 
-__all__ = [
-    "Constant",
-    "Form",
-    "Linear",
-    "bounds",
-    "check",
-    "draw",
-    "from_json",
-    "parameters",
-    "plain",
-    "register_distribution",
-    "spell",
-    "to_json",
-]
 
-_Shape = torch.Size | list[int] | tuple[int, ...]
+class _Coordinate(Distribution):
+    """What Constant and Linear share: draws by a generator, and a repr that builds them again."""
+
+    def sample(self, sample_shape: Sequence[int] = (), generator: torch.Generator | None = None) -> Tensor:
+        return draw(self, self._extended_shape(torch.Size(sample_shape)), generator)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(_show(getattr(self, name)) for name in self.arg_constraints)})"
 
 
-class Constant(Distribution):
+class Constant(_Coordinate):
     """All mass on one value: a coordinate of λ that does not vary.
 
     Parameters
@@ -50,16 +43,14 @@ class Constant(Distribution):
     """
 
     arg_constraints = {"value": constraints.real}  # noqa: RUF012 (torch.distributions declares it so)
-    has_rsample = True
 
-    def __init__(self, value: float | Tensor, validate_args: bool | None = None) -> None:
+    def __init__(self, value: float | Tensor) -> None:
         (self.value,) = _broadcast(value)
-        if validate_args is not False and not bool(torch.isfinite(self.value).all()):
-            raise InputError("value", "must be finite", got=plain(self.value))
-        super().__init__(self.value.shape, validate_args=validate_args)
+        _require_finite(value=self.value)
+        super().__init__(self.value.shape)
 
-    @constraints.dependent_property(is_discrete=False, event_dim=0)
-    def support(self) -> constraints.Constraint:
+    @property
+    def support(self) -> Any:
         return constraints.interval(self.value, self.value)
 
     @property
@@ -67,29 +58,11 @@ class Constant(Distribution):
         return self.value
 
     @property
-    def mode(self) -> Tensor:
-        return self.value
-
-    @property
     def variance(self) -> Tensor:
         return torch.zeros_like(self.value)
 
-    def expand(self, batch_shape: _Shape, _instance: Any = None) -> Constant:
-        return Constant(self.value.expand(torch.Size(batch_shape)), validate_args=self._validate_args)
-
-    def rsample(self, sample_shape: _Shape = (), generator: torch.Generator | None = None) -> Tensor:
-        """The value, (*sample_shape, *batch_shape); the generator is not used, as nothing is random."""
-        del generator
-        return self.value.expand(self._extended_shape(torch.Size(sample_shape)))
-
-    def sample(self, sample_shape: _Shape = (), generator: torch.Generator | None = None) -> Tensor:
-        with torch.no_grad():
-            return self.rsample(sample_shape, generator).clone()
-
     def log_prob(self, value: Tensor) -> Tensor:
         """0 at the value, −∞ elsewhere: a probability mass, not a density."""
-        if self._validate_args:
-            self._validate_sample(value)
         return torch.where(value == self.value, 0.0, -torch.inf).to(self.value.dtype)
 
     def cdf(self, value: Tensor) -> Tensor:
@@ -98,11 +71,8 @@ class Constant(Distribution):
     def icdf(self, value: Tensor) -> Tensor:
         return self.value.expand(torch.broadcast_shapes(value.shape, self.value.shape))
 
-    def __repr__(self) -> str:
-        return f"Constant({_show(self.value)})"
 
-
-class Linear(Distribution):
+class Linear(_Coordinate):
     r"""The density :math:`L(a, b, h_b)`: linear on [a, b], of height ``h_b`` at b.
 
     The height at a follows from unit area, :math:`h_a = 2/(b-a) - h_b`. With w = b − a, A = h_a w and B = h_b w
@@ -141,22 +111,18 @@ class Linear(Distribution):
         "b": constraints.real,
         "h_b": constraints.nonnegative,
     }
-    has_rsample = True
 
-    def __init__(
-        self, a: float | Tensor, b: float | Tensor, h_b: float | Tensor, validate_args: bool | None = None
-    ) -> None:
+    def __init__(self, a: float | Tensor, b: float | Tensor, h_b: float | Tensor) -> None:
         self.a, self.b, self.h_b = _broadcast(a, b, h_b)
-        if validate_args is not False:
-            _check_density(self.a, self.b, self.h_b)
+        _check_density(self.a, self.b, self.h_b)
         self._width = self.b - self.a
         # A height given as 2/(b-a) may overshoot by rounding; the other end is then zero, not −1e-8.
         self._B = (self.h_b * self._width).clamp(max=2.0)
         self._A = 2.0 - self._B
-        super().__init__(self.a.shape, validate_args=validate_args)
+        super().__init__(self.a.shape)
 
-    @constraints.dependent_property(is_discrete=False, event_dim=0)
-    def support(self) -> constraints.Constraint:
+    @property
+    def support(self) -> Any:
         return constraints.interval(self.a, self.b)
 
     @property
@@ -164,28 +130,8 @@ class Linear(Distribution):
         return self.a + self._width * (2 + self._B) / 6
 
     @property
-    def mode(self) -> Tensor:
-        return torch.where(self._B > self._A, self.b, self.a)
-
-    @property
     def variance(self) -> Tensor:
         return self._width**2 * (2 + self._A * self._B) / 36
-
-    def expand(self, batch_shape: _Shape, _instance: Any = None) -> Linear:
-        shape = torch.Size(batch_shape)
-        return Linear(
-            self.a.expand(shape), self.b.expand(shape), self.h_b.expand(shape), validate_args=self._validate_args
-        )
-
-    def rsample(self, sample_shape: _Shape = (), generator: torch.Generator | None = None) -> Tensor:
-        """(*sample_shape, *batch_shape), differentiable in a, b and h_b."""
-        shape = self._extended_shape(torch.Size(sample_shape))
-        u = torch.rand(shape, dtype=self.a.dtype, device=self.a.device, generator=generator)
-        return self.icdf(u)
-
-    def sample(self, sample_shape: _Shape = (), generator: torch.Generator | None = None) -> Tensor:
-        with torch.no_grad():
-            return self.rsample(sample_shape, generator)
 
     def _position(self, value: Tensor) -> Tensor:
         if self._validate_args:
@@ -207,28 +153,24 @@ class Linear(Distribution):
         root = (A**2 + u * (B**2 - A**2)).clamp_min(torch.finfo(A.dtype).tiny).sqrt()
         return torch.minimum(self.a + 2 * self._width * u / (A + root), self.b)
 
-    def __repr__(self) -> str:
-        return f"Linear({_show(self.a)}, {_show(self.b)}, {_show(self.h_b)})"
-
 
 def _check_density(a: Tensor, b: Tensor, h_b: Tensor) -> None:
-    for name, value in (("a", a), ("b", b), ("h_b", h_b)):
-        if not bool(torch.isfinite(value).all()):
-            raise InputError(name, "must be finite", got=plain(value))
+    _require_finite(a=a, b=b, h_b=h_b)
     if bool((a >= b).any()):
-        raise InputError(
-            "a", f"must be smaller than b = {_show(b)}", got=plain(a), remedy="Use Constant for a single value."
-        )
+        remedy = "Use Constant for a single value."
+        raise InputError("a", f"must be smaller than b = {_show(b)}", got=plain(a), remedy=remedy)
     peak = 2 / (b - a)
     # What rounding a and b to float32 may do to their difference: L(2.1, 2.2, 20) is a triangle, not an error.
     slack = 4 * torch.finfo(torch.float32).eps * (1 + (a.abs() + b.abs()) / (b - a))
     if bool(((h_b < 0) | (h_b > peak * (1 + slack))).any()):
-        raise InputError(
-            "h_b",
-            f"must lie in [0, 2/(b-a)] = [0, {_show(peak)}]",
-            got=plain(h_b),
-            remedy=f"Use {_show(peak / 2)} for the uniform density.",
-        )
+        problem = f"must lie in [0, 2/(b-a)] = [0, {_show(peak)}]"
+        raise InputError("h_b", problem, got=plain(h_b), remedy=f"Use {_show(peak / 2)} for the uniform density.")
+
+
+def _require_finite(**values: Tensor) -> None:
+    for name, value in values.items():
+        if not bool(torch.isfinite(value).all()):
+            raise InputError(name, "must be finite", got=plain(value))
 
 
 def _broadcast(*values: float | Tensor) -> tuple[Tensor, ...]:
@@ -239,9 +181,7 @@ def _broadcast(*values: float | Tensor) -> tuple[Tensor, ...]:
 
 
 def _show(value: Tensor) -> str:
-    if value.dim() == 0:
-        return format(value.item(), ".6g")
-    return "[" + ", ".join(_show(v) for v in value.unbind()) + "]"
+    return f"{value.item():.6g}" if value.dim() == 0 else f"[{', '.join(map(_show, value))}]"
 
 
 Form = Sequence[float] | Mapping[str, Any]
@@ -292,11 +232,9 @@ def check(name: str, distribution: object) -> None:
         raise InputError(name, f"must be a single distribution of one number; got {kind} of shape {shape}")
     low, high = bounds(distribution)
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise InputError(
-            name,
-            f"must have a bounded support, an interval [a, b]; that of {kind} is [{low:g}, {high:g}]",
-            remedy="The network reads where in the interval λ lies: truncate the density, or use Linear(a, b, h_b).",
-        )
+        problem = f"must have a bounded support, an interval [a, b]; that of {kind} is [{low:g}, {high:g}]"
+        remedy = "The network reads where in the interval λ lies: truncate the density, or use Linear(a, b, h_b)."
+        raise InputError(name, problem, remedy=remedy)
     quartiles = torch.tensor([0.25, 0.5, 0.75])
     try:
         expected = distribution.icdf(quartiles)
@@ -310,11 +248,9 @@ def check(name: str, distribution: object) -> None:
         difference = str(error)
     if difference:
         names = ", ".join(_parameter_names(distribution))
-        raise InputError(
-            name,
-            f"must be built again from what its arg_constraints name; {kind} cannot, from ({names}): {difference}",
-            remedy="Let arg_constraints name every argument of the constructor, each kept as an attribute.",
-        )
+        problem = f"must be built again from what its arg_constraints name; {kind} cannot, from ({names}): {difference}"
+        remedy = "Let arg_constraints name every argument of the constructor, each kept as an attribute."
+        raise InputError(name, problem, remedy=remedy)
 
 
 def bounds(distribution: Distribution) -> tuple[float, float]:
@@ -326,7 +262,7 @@ def bounds(distribution: Distribution) -> tuple[float, float]:
 def draw(distribution: Distribution, shape: Sequence[int], generator: torch.Generator | None) -> Tensor:
     """Independent draws of the given shape; a distribution without width takes nothing from the generator."""
     low, high = _ends(distribution)
-    if bool(low == high):
+    if bool((low == high).all()):
         return low.expand(torch.Size(shape)).clone()
     u = torch.rand(torch.Size(shape), dtype=low.dtype, device=low.device, generator=generator)
     with torch.no_grad():
@@ -361,7 +297,7 @@ def _parameter_names(distribution: Distribution) -> list[str]:
 def plain(value: Tensor) -> Any:
     """A number, or lists of them, in the fewest digits that round back: 0.3, not the 0.30000001192092896 of float32."""
     if value.dim():
-        return [plain(v) for v in value.unbind()]
+        return [plain(v) for v in value]
     return float(str(value.detach().cpu().numpy())) if value.is_floating_point() else value.item()
 
 
@@ -371,7 +307,7 @@ def _as_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def spell(distribution: Distribution) -> str:
     """How to build it again: ``Linear(0, 3, 0.33)``, ``Uniform(low=0, high=3)``."""
-    if isinstance(distribution, (Constant, Linear)):
+    if isinstance(distribution, _Coordinate):
         return repr(distribution)
     values = parameters(distribution).items()
     shown = (f"{name}={value:.6g}" if isinstance(value, (int, float)) else f"{name}={value}" for name, value in values)
@@ -384,11 +320,9 @@ def to_json(name: str, distribution: Distribution) -> Form:
     if kind in _SHORT.values():
         return list(values.values())
     if kind.__name__ not in _KINDS or _KINDS[kind.__name__] is not kind:
-        raise InputError(
-            name,
-            f"is a {kind.__name__}, which is not registered, so that what is written could not be read",
-            remedy=f"Write @register_distribution above its class, or call register_distribution({kind.__name__}).",
-        )
+        problem = f"is a {kind.__name__}, which is not registered, so that what is written could not be read"
+        remedy = f"Write @register_distribution above its class, or call register_distribution({kind.__name__})."
+        raise InputError(name, problem, remedy=remedy)
     return {"kind": kind.__name__, **values}
 
 
@@ -396,12 +330,9 @@ def from_json(name: str, form: Form) -> Distribution:
     """What :func:`to_json` wrote, or a short form as typed on a command line."""
     if not isinstance(form, Mapping):
         if not isinstance(form, Sequence) or isinstance(form, str) or len(form) not in _SHORT:
-            raise InputError(
-                name,
-                "needs one number (a constant) or three (a, b, h_b of a Linear)",
-                got=form,
-                remedy="Any other is an object with the name of its class as kind, and its arguments.",
-            )
+            problem = "needs one number (a constant) or three (a, b, h_b of a Linear)"
+            remedy = "Any other is an object with the name of its class as kind, and its arguments."
+            raise InputError(name, problem, got=form, remedy=remedy)
         return _SHORT[len(form)](*form)
     kind = form.get("kind")
     if kind not in _KINDS:

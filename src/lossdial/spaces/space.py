@@ -15,8 +15,6 @@ from torch.distributions import Distribution
 from lossdial.base.errors import InputError, warn
 from lossdial.spaces import distributions as kinds
 
-__all__ = ["Lam", "Space"]
-
 _TOLERANCE: Final = 1e-6  # a float32 endpoint such as 0.3 is inside its own range
 
 
@@ -58,20 +56,18 @@ class Lam:
     def __getitem__(self, key: str) -> Tensor: ...
 
     @overload
-    def __getitem__(self, key: int | slice | Tensor) -> Lam: ...
+    def __getitem__(self, key: int | slice | Tensor | None) -> Lam: ...
 
-    def __getitem__(self, key: str | int | slice | Tensor) -> Tensor | Lam:
-        """The values of one name, ``lam["tau"]``; or the λ at an index, a slice or indices, ``lam[3]``."""
+    def __getitem__(self, key: str | int | slice | Tensor | None) -> Tensor | Lam:
+        """The values of a name, ``lam["tau"]``; or the λ at an index, a slice or indices; ``lam[None]`` is (1, …)."""
         if not isinstance(key, str):
-            len(self)  # raises: one λ has no index
-            return self.at(key)
+            if key is not None:
+                len(self)  # raises: one λ has no index
+            return Lam(self.names, self.values[key])
         try:
             return self.values[..., self.names.index(key)]
         except ValueError:
             raise KeyError(f"λ has no {key!r}; it has {', '.join(self.names)}.") from None
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.names
 
     def __len__(self) -> int:
         if self.shape == ():
@@ -81,11 +77,7 @@ class Lam:
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Lam]:
-        return (self.at(i) for i in range(len(self)))
-
-    def at(self, index: int | slice | Tensor | None) -> Lam:
-        """The λ at ``index`` of the first axis; a slice or indices give an array of them, None a first axis of one."""
-        return Lam(self.names, self.values[index])
+        return (self[i] for i in range(len(self)))
 
     def to(self, *args: Any) -> Lam:
         """As ``Tensor.to``: another device or dtype."""
@@ -94,7 +86,7 @@ class Lam:
     def as_dict(self) -> dict[str, float]:
         """``{"gamma": 0.1, "tau": 2.0}`` of one λ, in the fewest digits that give the same λ back."""
         if self.shape != ():
-            raise InputError("", f"as_dict() is for one λ; this is an array of shape {tuple(self.shape)}. Use at(i)")
+            raise InputError("", f"as_dict() is for one λ; this is an array of shape {tuple(self.shape)}")
         return dict(zip(self.names, kinds.plain(self.values), strict=True))
 
     def __repr__(self) -> str:
@@ -186,23 +178,18 @@ class Space:
 
     def point(self, **values: float) -> Lam:
         """One λ; constants may be left out. A value outside the trained range is allowed, with a warning."""
-        lam = self._product({name: [value] for name, value in values.items()}).at(0)
-        self.warn_outside(lam)
-        return lam
+        return self.grid(**{name: [value] for name, value in values.items()})[0]
 
     def grid(self, **values: Sequence[float]) -> Lam:
         """Every combination of the values of each name, the last name fastest: λ of shape (m,)."""
-        lam = self._product(values)
-        self.warn_outside(lam)
-        return lam
-
-    def _product(self, values: Mapping[str, Sequence[float]]) -> Lam:
         self._check_known(values)
         missing = [name for name in self.free if name not in values]
         if missing:
             raise InputError("lam", f"needs a value for {', '.join(missing)}; got {', '.join(values) or 'none'}")
         axes = [_axis(name, values.get(name, [self.bounds(name)[0]])) for name in self.names]
-        return Lam(self.names, torch.tensor(list(itertools.product(*axes)), dtype=torch.get_default_dtype()))
+        lam = Lam(self.names, torch.tensor(list(itertools.product(*axes)), dtype=torch.get_default_dtype()))
+        self._warn_outside(lam)
+        return lam
 
     def _check_known(self, values: Iterable[str]) -> None:
         unknown = [name for name in values if name not in self.names]
@@ -227,36 +214,23 @@ class Space:
         complete = [values.get(n, (lo + hi) / 2) for n, lo, hi in zip(self.names, low, high, strict=True)]
         return Lam(self.names, torch.tensor(complete).clamp(self._low, self._high))
 
-    def contains(self, lam: Lam) -> Tensor:
-        """Whether each λ lies in the trained range: bool of λ's shape."""
-        return (self._overshoot(lam) <= _TOLERANCE * (1 + self._high.abs())).all(-1)
-
-    def warn_outside(self, lam: Lam) -> None:
-        """Warn, with the distance, where λ lies outside the trained range."""
-        if bool(self.contains(lam).all()):
-            return
-        overshoot = self._overshoot(lam).reshape(-1, len(self.names)).max(0).values.tolist()
+    def _warn_outside(self, lam: Lam) -> None:
+        """Warn, with the distance, where one of (m,) λ lies outside the trained range."""
+        overshoot = torch.maximum(self._low - lam.values, lam.values - self._high).max(0).values.tolist()
         parts = [
             f"{name} by {over:.3g} (trained on [{low:.3g}, {high:.3g}])"
-            for name, over in zip(self.names, overshoot, strict=True)
-            for low, high in [self.bounds(name)]
+            for over, (name, (low, high)) in zip(overshoot, self._bounds.items(), strict=True)
             if over > _TOLERANCE * (1 + abs(high))
         ]
-        warn(f"λ lies outside the trained range: {'; '.join(parts)}. The network extrapolates there; check the result.")
-
-    def _overshoot(self, lam: Lam) -> Tensor:
-        self._check_names(lam)
-        values = lam.values.cpu()
-        return torch.maximum(self._low - values, values - self._high).clamp_min(0)
-
-    def _check_names(self, lam: Lam) -> None:
-        if lam.names != self.names:
-            problem = f"has the names ({', '.join(lam.names)}), this space ({', '.join(self.names)})"
-            raise InputError("lam", problem, remedy="Draw or build λ with this space.")
+        if parts:
+            text = f"λ lies outside the trained range: {'; '.join(parts)}"
+            warn(f"{text}. The network extrapolates there; check the result.")
 
     def encode(self, lam: Lam) -> Tensor:
         """What the network reads: the varying coordinates, each range mapped to [−1, 1]; shape (*shape, dim)."""
-        self._check_names(lam)
+        if lam.names != self.names:
+            problem = f"has the names ({', '.join(lam.names)}), this space ({', '.join(self.names)})"
+            raise InputError("lam", problem, remedy="Draw or build λ with this space.")
         values = lam.values[..., self._free_index]
         return (values - self._middle.to(values)) / self._half_width.to(values)
 
@@ -279,10 +253,10 @@ class Space:
         return cls(**{name: kinds.from_json(name, form) for name, form in data.items()})
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Space) and self._parts() == other._parts()
-
-    def _parts(self) -> list[tuple[str, type[Distribution], dict[str, Any]]]:
-        return [(name, type(d), kinds.parameters(d)) for name, d in self._distributions.items()]
+        if not isinstance(other, Space) or self.names != other.names:
+            return False
+        pairs = zip(self._distributions.values(), other._distributions.values(), strict=True)
+        return all(type(d) is type(e) and kinds.parameters(d) == kinds.parameters(e) for d, e in pairs)
 
     def __hash__(self) -> int:
         return hash(repr(self))

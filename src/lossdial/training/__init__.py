@@ -1,12 +1,12 @@
 """arrays -> weights: one fit(), SAM, schedules, checkpoints that resume exactly."""
 
-from lossdial.training.batches import ArrayBatches, Augment, Batch
+from lossdial.training.batches import ArrayBatches, Augment
 from lossdial.training.checkpoint import Checkpoint, CheckpointError
 from lossdial.training.environment import make_fabric
 from lossdial.training.exact import Exact, ExactFit, exact_space, fit_exact, refit_head
 from lossdial.training.loop import FitResult, fit
-from lossdial.training.optimizers import SAM, Muon, Together, orthogonalized
-from lossdial.training.recipe import Cosine, Flat, LamPer, OptimizerConfig, Recipe, Schedule, Steps, Triangle
+from lossdial.training.optimizers import SAM
+from lossdial.training.recipe import Cosine, LamPer, OptimizerConfig, Recipe, Schedule, Steps, Triangle
 from lossdial.training.step import DivergedError, standing_lam
 from lossdial.training.tables import learn_table
 
@@ -14,7 +14,6 @@ __all__ = [
     "SAM",
     "ArrayBatches",
     "Augment",
-    "Batch",
     "Checkpoint",
     "CheckpointError",
     "Cosine",
@@ -22,21 +21,17 @@ __all__ = [
     "Exact",
     "ExactFit",
     "FitResult",
-    "Flat",
     "LamPer",
-    "Muon",
     "OptimizerConfig",
     "Recipe",
     "Schedule",
     "Steps",
-    "Together",
     "Triangle",
     "exact_space",
     "fit",
     "fit_exact",
     "learn_table",
     "make_fabric",
-    "orthogonalized",
     "refit_head",
     "standing_lam",
 ]

@@ -19,14 +19,6 @@ from lossdial.base.streams import Stream, stream, stream_seed
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-__all__ = [
-    "ArrayBatches",
-    "Augment",
-    "Batch",
-    "Source",
-    "warn_of_empty_batches",
-]
-
 
 @dataclass(frozen=True)
 class Augment:

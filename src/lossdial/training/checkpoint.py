@@ -20,8 +20,6 @@ from torch import Tensor
 from lossdial.base.errors import warn
 from lossdial.base.files import file_sha256, replacing, sweep
 
-__all__ = ["Checkpoint", "CheckpointError"]
-
 _FORMAT: Final = 3
 _NAME: Final = "checkpoint.pt"
 _BEFORE: Final = "checkpoint-before.pt"
@@ -108,24 +106,21 @@ class Checkpoint:
 
 def _newest(run_dir: Path, device: torch.device, remedy: str, warn_of_damage: bool = True) -> Checkpoint | None:
     """The checkpoint of a folder; the one before where it is damaged, or was being renamed when the run was killed."""
-    try:
-        checkpoint, damage = _read(run_dir / _NAME, device, remedy), None
-    except CheckpointError as error:
-        checkpoint, damage = None, error
-    if checkpoint is not None:
-        return checkpoint
-    try:
-        checkpoint = _read(run_dir / _BEFORE, device, remedy)
-    except CheckpointError as error:
-        damage = damage or error
-    if checkpoint is None and damage is not None:
+    damage = None
+    for name in (_NAME, _BEFORE):
+        try:
+            checkpoint = _read(run_dir / name, device, remedy)
+        except CheckpointError as error:
+            damage = damage or error
+            continue
+        if checkpoint is not None:
+            if damage is not None and warn_of_damage:
+                place = f"the checkpoint before it, at epoch {checkpoint.epoch + 1}"
+                warn(f"{run_dir / _NAME} is damaged: this training goes on from {place}.")
+            return checkpoint
+    if damage is not None:
         raise damage
-    if checkpoint is not None and damage is not None and warn_of_damage:
-        warn(
-            f"{run_dir / _NAME} is damaged: this training goes on from the checkpoint before it, at epoch "
-            f"{checkpoint.epoch + 1}."
-        )
-    return checkpoint
+    return None
 
 
 def _keep(path: Path) -> None:

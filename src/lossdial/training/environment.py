@@ -23,30 +23,9 @@ from lossdial.training.batches import ArrayBatches
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-__all__ = [
-    "Interrupt",
-    "forked_random",
-    "get_random",
-    "interrupt_later",
-    "make_fabric",
-    "one_thread",
-    "only_passes_on",
-    "seed_random",
-    "set_random",
-    "threads_for",
-]
-
 _SMALL_STEP: Final = 2**24  # multiplications: about a millisecond on one core
-_PRECISIONS: Final = {
-    "32-true": "32-true",
-    "32": "32-true",
-    "bf16-mixed": "bf16-mixed",
-    "bf16": "bf16-mixed",
-    "bf16-true": "bf16-true",
-    "64-true": "64-true",
-    "64": "64-true",
-}
-_HALF: Final = ("16", "16-mixed", "16-true")
+_PRECISIONS: Final = ("32-true", "bf16-mixed", "bf16-true", "64-true")
+_NO_FLOAT16: Final = "cannot be float16, whose scaling of the loss does not work with step(closure)"
 
 
 class Interrupt:
@@ -85,8 +64,8 @@ def interrupt_later(possible: bool) -> Iterator[Interrupt]:
     stop.now()
 
 
-def make_fabric(accelerator: str = "auto", precision: str | int = "32-true") -> Fabric:
-    """One device at one precision.
+def make_fabric(accelerator: str = "auto", precision: str = "32-true") -> Fabric:
+    """One device at one precision, as Lightning's Fabric.
 
     Parameters
     ----------
@@ -95,11 +74,6 @@ def make_fabric(accelerator: str = "auto", precision: str | int = "32-true") -> 
     precision
         32-true, bf16-mixed, bf16-true or 64-true. float16 is refused: it needs a scaler of the loss, which an optimiser
         that calls a closure (SAM) cannot have.
-
-    Returns
-    -------
-    Fabric
-        Of Lightning.
 
     Raises
     ------
@@ -112,29 +86,23 @@ def make_fabric(accelerator: str = "auto", precision: str | int = "32-true") -> 
     device(type='cpu')
     """
     from lightning_fabric import Fabric  # here, for it costs as much as torch itself
-    from lightning_fabric.accelerators import ACCELERATOR_REGISTRY
 
-    name = str(precision)
-    if name in _HALF:
-        problem = "cannot be float16, whose scaling of the loss does not work with steps that evaluate it twice"
+    if precision in ("16-mixed", "16-true"):  # Fabric on a CPU would run it as bfloat16 with a warning
         remedy = "Use 'bf16-mixed' for half the memory, or '32-true'."
-        raise InputError("precision", problem, got=precision, remedy=remedy)
-    if name not in _PRECISIONS:
-        raise InputError("precision", f"{precision!r} is unknown; {closest(name, _PRECISIONS)}")
-    known = {"auto", "gpu", *ACCELERATOR_REGISTRY.available_accelerators()}
-    if accelerator not in known:
-        raise InputError("accelerator", f"{accelerator!r} is unknown; {closest(accelerator, sorted(known))}")
-    if accelerator not in ("auto", "cpu") and not _available(accelerator):
-        problem = f"{accelerator!r} is not available: torch finds no such device"
-        raise InputError("accelerator", problem, remedy="Use 'cpu', or 'auto'.")
-    return Fabric(accelerator=accelerator, devices=1, precision=cast(Any, _PRECISIONS[name]))
+        raise InputError("precision", _NO_FLOAT16, got=precision, remedy=remedy)
+    if precision not in _PRECISIONS:
+        raise InputError("precision", f"{precision!r} is unknown; {closest(precision, _PRECISIONS)}")
+    try:
+        return Fabric(accelerator=accelerator, devices=1, precision=cast(Any, precision))
+    except (ImportError, RuntimeError, ValueError) as error:
+        problem = f"{accelerator!r} cannot be used here: {error}"
+        raise InputError("accelerator", problem, remedy="Use 'cpu', or 'auto'.") from error
 
 
-def _available(accelerator: str) -> bool:
-    from lightning_fabric.accelerators import ACCELERATOR_REGISTRY
-
-    kinds = ("cuda", "mps") if accelerator == "gpu" else (accelerator,)
-    return any(ACCELERATOR_REGISTRY[kind]["accelerator"].is_available() for kind in kinds)
+def require_no_scaler(fabric: Fabric) -> None:
+    """Refuse a Fabric at float16, made elsewhere."""
+    if fabric.strategy.precision.precision == "16-mixed":
+        raise InputError("precision", _NO_FLOAT16, remedy="Use {precision='bf16-mixed'} or '32-true'.")
 
 
 def only_passes_on(fabric: Fabric) -> bool:
@@ -188,25 +156,14 @@ def forked_random(device: torch.device) -> Iterator[None]:
 def threads_for(model: Network, batches: ArrayBatches | DataLoader[Any]) -> Iterator[None]:
     """One thread for a network whose step is less work than it takes several threads to meet.
 
-    The update of a large head does not count: it waits for memory, which several threads hardly speed up, and on a busy
-    machine their own waiting costs many times what they gain.
+    On a busy machine waiting threads spin, and a step of a small MLP becomes ten times slower, not faster. The update
+    of a large head does not count: it waits for memory, which several threads hardly speed up.
     """
     trained = sum(p.numel() for p in model.backbone.parameters() if p.requires_grad)
     work = trained + 2 * model.n_features * model.head.members  # per row of a table; images do more
     table = isinstance(batches, ArrayBatches) and batches.x.dim() == 2
-    size = batches.batch_size if isinstance(batches, ArrayBatches) else 0
-    with one_thread(table and size * work < _SMALL_STEP):
-        yield
-
-
-@contextmanager
-def one_thread(only: bool) -> Iterator[None]:
-    """One thread if ``only``, or as many as before.
-
-    On a busy machine waiting threads spin, and a step of a small MLP becomes ten times slower, not faster.
-    """
     before = torch.get_num_threads()
-    torch.set_num_threads(1 if only else before)
+    torch.set_num_threads(1 if table and (batches.batch_size or 0) * work < _SMALL_STEP else before)
     try:
         yield
     finally:

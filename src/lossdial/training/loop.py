@@ -15,7 +15,6 @@ from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader
 
-from lossdial.base.errors import InputError
 from lossdial.base.progress import ProgressBar
 from lossdial.base.streams import Stream, stream, stream_seed
 from lossdial.losses import ConditionalLoss
@@ -26,13 +25,10 @@ from lossdial.training import environment
 from lossdial.training.batches import ArrayBatches, Source, warn_of_empty_batches
 from lossdial.training.checkpoint import Checkpoint, CheckpointError
 from lossdial.training.recipe import Recipe
-from lossdial.training.step import DivergedError, Forward, Place, Ridge, Step
+from lossdial.training.step import DivergedError, Forward, Ridge, Step
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
-    from lightning_fabric.loggers.logger import Logger
-
-__all__ = ["FitResult", "Validate", "fit"]
 
 #: called with the model after each epoch; gives the figures to log, such as {"auc": 0.93}
 Validate = Callable[[Any], Mapping[str, float]]
@@ -62,7 +58,6 @@ def fit(
     run_dir: Path | None = None,
     identity: Mapping[str, Any] | None = None,
     checkpoint_seconds: float = 30.0,
-    logger: Logger | None = None,
     progress: bool = True,
 ) -> FitResult:
     """Train a model in place over the λ of its space: a classifier, an ensemble, or a stack of settings.
@@ -101,8 +96,6 @@ def fit(
         Settings that a checkpoint must share to be resumed; those of recipe, loss, space and seed unless given.
     checkpoint_seconds
         How often to save; 0 saves after every step.
-    logger
-        Of Lightning, for the figures of each epoch.
     progress
         Show a bar on a terminal.
 
@@ -133,11 +126,7 @@ def fit(
     ridge = Ridge.of(model, loss, batches)
     warn_of_empty_batches(batches)
     fabric = fabric or environment.make_fabric("cpu")
-    if fabric.strategy.precision.precision == "16-mixed":
-        remedy = "Use {precision='bf16-mixed'} or '32-true'."
-        raise InputError(
-            "precision", "cannot be float16, whose scaling does not work with step(closure)", remedy=remedy
-        )
+    environment.require_no_scaler(fabric)
     optimizer = optimizer or recipe.optimizer.build(model)
     for group in optimizer.param_groups:
         group.setdefault("initial_lr", group["lr"])
@@ -172,7 +161,6 @@ def fit(
             run_dir=run_dir,
             identity=_identity(model, loss, recipe, seed) if identity is None else dict(identity),
             checkpoint_seconds=checkpoint_seconds,
-            logger=logger,
             bar=ProgressBar("training", recipe.epochs * len(batches), progress and fabric.is_global_zero),
         ).train()
 
@@ -192,7 +180,6 @@ class _Run:
     run_dir: Path | None
     identity: dict[str, Any]
     checkpoint_seconds: float
-    logger: Logger | None
     bar: ProgressBar
     history: list[dict[str, float]] = field(default_factory=list)
     loss_sum: float = 0.0  # over the current epoch
@@ -232,13 +219,13 @@ class _Run:
             for group in self.step.optimizer.param_groups:
                 group["lr"] = group["initial_lr"] * rate
             lam, code = self._of_batch(draws, i, len(batch.y))
+            place = f"step {epoch * count + i + 1} (epoch {epoch + 1}, batch {i + 1})"
             try:
-                self.loss_sum += self.step(batch, lam, code, self.source.size(i), Place(epoch, i, count))
+                self.loss_sum += self.step(batch, lam, code, self.source.size(i), place)
             except DivergedError as error:
                 kept = self.run_dir is not None and Checkpoint.exists(self.run_dir)
-                raise DivergedError(
-                    f"{error}{f' Checkpoints so far are kept in {self.run_dir}.' if kept else ''}"
-                ) from None
+                text = f" Checkpoints so far are kept in {self.run_dir}." if kept else ""
+                raise DivergedError(f"{error}{text}") from None
             if self.ema is not None:
                 self.ema.update_parameters(self.model)
             self.bar.advance(epoch * count + i + 1, {"loss": self.loss_sum / (i + 1)} | shown)
@@ -256,7 +243,7 @@ class _Run:
 
     def _of_batch(self, draws: Draws, i: int, n: int) -> tuple[Lam, Tensor]:
         """λ and code of every member for a batch, or for this process's samples of it."""
-        lam, code = draws.lams.at(i), draws.codes[i]
+        lam, code = draws.lams[i], draws.codes[i]
         if self.recipe.lam_per == "batch":
             return lam, code
         mine = slice(self.fabric.global_rank, n * self.fabric.world_size, self.fabric.world_size)
@@ -275,8 +262,6 @@ class _Run:
         row["seconds"] = round(self._seconds(), 3)
         self.history.append(row)
         self.loss_sum = 0.0
-        if self.logger is not None:
-            self.logger.log_metrics({k: v for k, v in row.items() if k not in {"epoch", "step"}}, int(row["step"]))
         if self.run_dir is not None and self.fabric.is_global_zero:
             self.run_dir.mkdir(parents=True, exist_ok=True)
             with (self.run_dir / "log.jsonl").open("a") as file:
@@ -315,12 +300,12 @@ class _Run:
 
     def _resume(self) -> tuple[int, int, dict[str, Any] | None]:
         """Where to resume: epoch, batch, and the random state there."""
-        checkpoint = (
-            Checkpoint.load(self.run_dir, self.identity, self.fabric.device) if self.run_dir is not None else None
-        )
-        if self.run_dir is not None and self.fabric.is_global_zero and (self.run_dir / "log.jsonl").exists():
+        if self.run_dir is None:
+            return 0, 0, None
+        checkpoint, log = Checkpoint.load(self.run_dir, self.identity, self.fabric.device), self.run_dir / "log.jsonl"
+        if self.fabric.is_global_zero and log.exists():
             rows = checkpoint.history if checkpoint is not None else []  # rows after the checkpoint will come again
-            (self.run_dir / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+            log.write_text("".join(json.dumps(row) + "\n" for row in rows))
         if checkpoint is None:
             return 0, 0, None
         try:

@@ -19,8 +19,6 @@ from lossdial.base.errors import InputError
 from lossdial.models import Network
 from lossdial.training.step import ParameterGroups
 
-__all__ = ["SAM", "Muon", "Together", "build_muon", "orthogonalized"]
-
 
 class SAM(Optimizer):
     r"""Steps with the gradient at the worst point of a ball around the weights.
@@ -72,7 +70,7 @@ class SAM(Optimizer):
         if closure is None:
             remedy = "SAM evaluates the loss twice: call step(closure), the closure doing zero_grad and backward."
             raise InputError("closure", "is needed", remedy=remedy)
-        replay = _RandomState(self._parameters())
+        replay = _replay(p for group in self.param_groups for p in group["params"])
         with torch.enable_grad():
             loss = closure()
         moved = self._parts.climb(self.rho)
@@ -86,9 +84,6 @@ class SAM(Optimizer):
         self.base.step()
         return loss
 
-    def _parameters(self) -> list[Tensor]:
-        return [p for group in self.param_groups for p in group["params"]]
-
     def state_dict(self) -> dict[str, Any]:
         return self.base.state_dict()
 
@@ -97,17 +92,17 @@ class SAM(Optimizer):
         self.param_groups = self.base.param_groups
 
 
-class _RandomState:
-    """The global random state now; call it to go back."""
+def _replay(parameters: Iterable[Tensor]) -> Callable[[], None]:
+    """Remember torch's random state now; call the result to go back."""
+    cpu = torch.get_rng_state()
+    cuda = {p.device: torch.cuda.get_rng_state(p.device) for p in parameters if p.is_cuda}
 
-    def __init__(self, parameters: list[Tensor]) -> None:
-        self._cpu = torch.get_rng_state()
-        self._cuda = {p.device: torch.cuda.get_rng_state(p.device) for p in parameters if p.is_cuda}
-
-    def __call__(self) -> None:
-        torch.set_rng_state(self._cpu)
-        for device, state in self._cuda.items():
+    def go_back() -> None:
+        torch.set_rng_state(cpu)
+        for device, state in cuda.items():
             torch.cuda.set_rng_state(state, device)
+
+    return go_back
 
 
 @contextmanager
@@ -139,23 +134,11 @@ _CONDITIONING_RATE: Final = 0.002  # of Adam, whose steps do not depend on the s
 
 
 def orthogonalized(matrix: Tensor, steps: int = _STEPS) -> Tensor:
-    """Bring the singular values of a matrix close to one and keep its singular vectors, by Newton-Schulz iteration.
+    """U Vᵀ, nearly, of a matrix U S Vᵀ, by Newton-Schulz iteration.
 
-    Parameters
-    ----------
-    matrix
-        (n, m).
-    steps
-        Iterations. Three bring singular values of at least a tenth of the matrix's Frobenius norm to between 0.68 and
-        1.14; five, those of at least a hundredth.
+    Three steps bring singular values of at least a tenth of the matrix's Frobenius norm to between 0.68 and 1.14; five,
+    those of at least a hundredth.
 
-    Returns
-    -------
-    Tensor
-        (n, m), close to U Vᵀ where ``matrix`` is U S Vᵀ.
-
-    Examples
-    --------
     >>> values = torch.linalg.svdvals(orthogonalized(torch.diag(torch.tensor([3.0, 2.0, 1.0])), steps=5))
     >>> bool((values > 0.6).all()) and bool((values < 1.3).all())
     True
@@ -169,46 +152,28 @@ def orthogonalized(matrix: Tensor, steps: int = _STEPS) -> Tensor:
     return x if matrix.shape[0] <= matrix.shape[1] else x.T
 
 
+def _evaluated(closure: Callable[[], Any] | None) -> Any:
+    """The loss of a closure that computes it and its gradient; None where the gradient is there."""
+    if closure is None:
+        return None
+    with torch.enable_grad():
+        return closure()
+
+
 class Muon(Optimizer):
     """Moves each filter tensor by its momentum, made orthogonal, and holds its norm at √(number of filters).
 
-    Parameters
-    ----------
-    filters
-        Convolution weights (out, in, height, width); each counts as a matrix with one row for each filter.
-    lr
-        The length of a step, in units in which a filter's norm is one.
-    momentum
-        Of the running sum of gradients, which is applied in Nesterov's way.
-
-    Examples
-    --------
-    >>> layer = nn.Conv2d(3, 8, 3)
-    >>> optimizer = Muon([layer.weight], lr=0.24)
-    >>> layer(torch.randn(2, 3, 8, 8)).square().mean().backward()
-    >>> optimizer.step()
+    filters: convolution weights (out, in, height, width); each counts as a matrix with one row for each filter.
+    lr: the length of a step, in units in which a filter's norm is one.
+    momentum: of the running sum of gradients, which is applied in Nesterov's way.
     """
 
-    def __init__(self, filters: Iterable[nn.Parameter], lr: float = 0.24, momentum: float = _MOMENTUM) -> None:
+    def __init__(self, filters: Iterable[nn.Parameter], lr: float, momentum: float = _MOMENTUM) -> None:
         super().__init__(filters, {"lr": lr, "momentum": momentum})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Take one step.
-
-        Parameters
-        ----------
-        closure
-            Computes the loss and its gradient; None where the gradient is there.
-
-        Returns
-        -------
-        The closure's loss, or None.
-        """
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = _evaluated(closure)
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
@@ -228,15 +193,10 @@ class Muon(Optimizer):
 
 
 class Together(Optimizer):
-    """Several optimisers, each with parameters of its own, as one: one step, one list of groups, one state.
+    """Several optimisers, each with parameters of its own, as one: one step, one list of groups and one state.
 
-    Parameters
-    ----------
-    parts
-        The optimisers; a schedule reaches all of them through ``param_groups``.
+    A schedule reaches all of them through ``param_groups``.
 
-    Examples
-    --------
     >>> a, b = (nn.Parameter(torch.ones(1)) for _ in range(2))
     >>> both = Together([torch.optim.SGD([a], 0.1), torch.optim.Adam([b], 0.2)])
     >>> [group["lr"] for group in both.param_groups]
@@ -253,51 +213,22 @@ class Together(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Evaluate the closure once, then take a step with every part.
-
-        Parameters
-        ----------
-        closure
-            Computes the loss and its gradient; None where the gradient is there.
-
-        Returns
-        -------
-        The closure's loss, or None.
-        """
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = _evaluated(closure)
         for part in self.parts:
             part.step()
         return loss
 
     def state_dict(self) -> dict[str, Any]:
-        """The states of all parts, in their order."""
         return {"parts": [part.state_dict() for part in self.parts]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take the states that :meth:`state_dict` gave."""
         for part, state in zip(self.parts, state_dict["parts"], strict=True):
             part.load_state_dict(state)
         self._join()  # a part that loads has new groups
 
 
 def build_muon(model: nn.Module, lr: float) -> Together:
-    """Muon for a model's filters, Adam for what a head is told λ by, and SGD for the rest.
-
-    Parameters
-    ----------
-    model
-        A network with convolutions.
-    lr
-        The filters' rate. The head's linear maps have 0.0088 of it, biases 0.057. Adam's rate is 0.002.
-
-    Returns
-    -------
-    Together
-        One optimiser over every parameter that asks for a gradient.
-    """
+    """Muon for a model's filters at ``lr``, Adam for the layers that read λ, and SGD for the rest, as one optimiser."""
     told = {id(p) for p in model.head.conditioning()} if isinstance(model, Network) else set()
     kernels = {id(m.weight) for m in model.modules() if isinstance(m, nn.Conv2d)}
     parts: dict[str, list[nn.Parameter]] = {"filters": [], "weights": [], "biases": [], "conditioning": []}

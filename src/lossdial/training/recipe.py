@@ -15,23 +15,6 @@ from lossdial.models import EfficientNetLite0, FrozenEncoder, TimmBackbone, buil
 from lossdial.training.batches import ArrayBatches, Augment
 from lossdial.training.optimizers import SAM, build_muon
 
-__all__ = [
-    "CIFAR_AUGMENT",
-    "FROZEN",
-    "IMAGES",
-    "RESNEXT",
-    "Cosine",
-    "Flat",
-    "LamPer",
-    "OptimizerConfig",
-    "Preset",
-    "Recipe",
-    "Schedule",
-    "Steps",
-    "Triangle",
-    "small_resnet",
-]
-
 LamPer = Literal["batch", "sample"]
 
 
@@ -43,7 +26,7 @@ class OptimizerConfig:
     ----------
     name
         The update rule. ``muon`` moves filters by orthogonalised momentum, biases and the head by SGD, and FiLM's own
-        layers by Adam; see :func:`~lossdial.training.muon.build_muon`.
+        layers by Adam.
     lr
         The learning rate that the schedule scales; of ``muon``, the filters', of which those of SGD are fixed
         shares.
@@ -76,11 +59,10 @@ class OptimizerConfig:
         if not parameters:
             problem = "has nothing to train: no parameter of it asks for a gradient"
             raise InputError("model", problem, remedy="A path is solved, not trained; use fit_exact() or refit_head().")
-        base = build_muon(model, self.lr) if self.name == "muon" else self.build_base(parameters)
+        base = build_muon(model, self.lr) if self.name == "muon" else self._base(parameters)
         return base if self.sam_rho is None else SAM(base, self.sam_rho, model)
 
-    def build_base(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-        """The same without SAM."""
+    def _base(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
         # Fused: one kernel for all parameters. On a small network the loop over them is a third of a step.
         if self.name == "sgd":
             return torch.optim.SGD(parameters, self.lr, self.momentum, weight_decay=self.weight_decay, fused=True)
@@ -113,22 +95,8 @@ class Schedule(ABC):
 
 
 @dataclass(frozen=True)
-class Flat(Schedule):
-    """The same learning rate throughout.
-
-    Examples
-    --------
-    >>> Flat(warmup=2)(1.0, 10)
-    0.5
-    """
-
-    def _factor(self, epoch: float, epochs: int) -> float:  # noqa: ARG002 (one signature for every schedule)
-        return 1.0
-
-
-@dataclass(frozen=True)
 class Steps(Schedule):
-    """Multiplied by ``factor`` at each milestone.
+    """Multiplied by ``factor`` at each milestone; without milestones, the same rate throughout.
 
     Parameters
     ----------
@@ -163,16 +131,15 @@ class Cosine(Schedule):
 
     Examples
     --------
-    >>> round(Cosine()(5, 10), 3)
-    0.5
+    >>> round(Cosine()(5, 10), 3), round(Cosine(warmup=10)(5, 10), 3)
+    (0.5, 0.25)
     """
 
     floor: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.floor <= 1:
-            raise InputError("floor", "must lie in [0, 1], a share of the learning rate", got=self.floor)
+        _check_floor(self.floor)
 
     def _factor(self, epoch: float, epochs: int) -> float:
         return self.floor + (1 - self.floor) * (1 + math.cos(math.pi * min(1.0, epoch / epochs))) / 2
@@ -203,13 +170,17 @@ class Triangle(Schedule):
         super().__post_init__()
         if not 0 < self.peak < 1:
             raise InputError("peak", "must lie between 0 and 1, a share of the run", got=self.peak)
-        if not 0 <= self.floor <= 1:
-            raise InputError("floor", "must lie in [0, 1], a share of the learning rate", got=self.floor)
+        _check_floor(self.floor)
 
     def _factor(self, epoch: float, epochs: int) -> float:
         done = min(1.0, epoch / epochs)
         height = done / self.peak if done < self.peak else (1 - done) / (1 - self.peak)
         return self.floor + (1 - self.floor) * height
+
+
+def _check_floor(floor: float) -> None:
+    if not 0 <= floor <= 1:
+        raise InputError("floor", "must lie in [0, 1], a share of the learning rate", got=floor)
 
 
 @dataclass(frozen=True)
@@ -225,7 +196,7 @@ class Recipe:
     optimizer
         Which optimiser, its learning rate, SAM.
     schedule
-        How the learning rate changes over the run: Flat, Steps or Cosine, each with an optional warm-up.
+        How the learning rate changes over the run: Steps, Cosine or Triangle, each with an optional warm-up.
     clip_norm
         The largest norm of the gradient that is applied; the paper uses 0.5. None: no clipping.
     ema_decay
@@ -251,10 +222,9 @@ class Recipe:
     positives: float | None = None
 
     def __post_init__(self) -> None:
-        if self.epochs < 1:
-            raise InputError("epochs", "must be at least 1", got=self.epochs)
-        if self.batch_size < 1:
-            raise InputError("batch_size", "must be at least 1", got=self.batch_size)
+        for name in ("epochs", "batch_size"):
+            if getattr(self, name) < 1:
+                raise InputError(name, "must be at least 1", got=getattr(self, name))
         if self.clip_norm is not None and not self.clip_norm > 0:
             raise InputError("clip_norm", "must be greater than 0", got=self.clip_norm, remedy="None: no clipping.")
         if self.ema_decay is not None and not 0 < self.ema_decay < 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sized
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -22,16 +22,7 @@ from lossdial.models import ConditionalClassifier, Head, Network, SettingsStack
 from lossdial.spaces import Lam
 from lossdial.training.batches import ArrayBatches, Batch
 
-__all__ = [
-    "DivergedError",
-    "Forward",
-    "ParameterGroups",
-    "Place",
-    "Ridge",
-    "Step",
-    "member_losses",
-    "standing_lam",
-]
+_RIDGES: Final = 25  # that an untuned model is tried at
 
 
 class ParameterGroups:
@@ -102,24 +93,11 @@ class DivergedError(RuntimeError):
     """The loss is no longer a number; the message names step, λ and learning rate."""
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a run stands: batch ``batch`` of ``of`` in an epoch, all counted from 0."""
-
-    epoch: int
-    batch: int
-    of: int
-
-    def __str__(self) -> str:
-        step = self.epoch * self.of + self.batch + 1
-        return f"step {step} (epoch {self.epoch + 1}, batch {self.batch + 1})"
-
-
 def member_losses(loss: ConditionalLoss, logits: Tensor, y: Tensor, lam: Lam) -> Tensor:
     """The loss (k, n) of every sample to every member: logits (k, n, 2), y (n,), λ of shape (k,) or (k, n)."""
     k, n, _ = logits.shape
     if k == 1:
-        return loss.per_sample(logits.squeeze(0), y, lam.at(0)).unsqueeze(0)
+        return loss.per_sample(logits.squeeze(0), y, lam[0]).unsqueeze(0)
     values = lam.values if len(lam.shape) == 2 else lam.values[:, None].expand(k, n, -1)
     each = Lam(lam.names, values.reshape(k * n, -1))
     return loss.per_sample(logits.reshape(k * n, 2), y.repeat(k), each).view(k, n)
@@ -156,12 +134,9 @@ class Ridge:
         if not any("ridge" in space.names for space in model.spaces):
             return None
         if not model.head.foldable:
-            problem = (
-                f"has a ridge, a penalty on the weights of a head that folds at each λ; {model.head.config} does not"
-            )
-            remedy = (
-                "Use PolynomialConfig() or FiLMConfig(widths=()), or take ridge out of the space and set weight_decay."
-            )
+            kind = type(model.head).__name__
+            problem = f"has a ridge, a penalty on the weights of a head that folds at each λ; this {kind} does not"
+            remedy = "Use PolynomialConfig() or FiLMConfig(), or take ridge out of the space and set weight_decay."
             raise InputError("space", problem, remedy=remedy)
         if loss.ridge_factor is None:
             raise InputError("space", f"has a ridge, for which {type(loss).__name__} has no ridge_factor; leave it out")
@@ -174,9 +149,9 @@ class Ridge:
 
     def __call__(self, head: Head, lam: Lam, code: Tensor) -> Tensor:
         """To be added to the members' mean losses (k,), at one λ each or one per sample."""
-        norms = head.squared_norms(code)  # (k,) or (k, n)
-        share = norms * (self.factor / self.total) / 10 ** lam["ridge"].to(norms)
-        return share.mean(1) if share.dim() == 2 else share
+        each = code if code.dim() == 3 else code[:, None]  # (k, n or 1, d)
+        norms = head.logit_weights(each).square().sum((2, 3))
+        return (norms * (self.factor / self.total) / 10 ** lam["ridge"].to(norms).view_as(norms)).mean(1)
 
 
 @dataclass
@@ -200,8 +175,11 @@ class Step:
     def __post_init__(self) -> None:
         self._parts = ParameterGroups.of(self.model)
 
-    def __call__(self, batch: Batch, lam: Lam, code: Tensor, size: int | None, place: Place) -> float:
-        """Move the weights and return the mean loss before; ``size``: samples of the batch over all processes."""
+    def __call__(self, batch: Batch, lam: Lam, code: Tensor, size: int | None, place: str) -> float:
+        """Move the weights and return the mean loss before.
+
+        size: samples of the batch over all processes. place: where the run stands, for the message of a divergence.
+        """
 
         def closure() -> float:
             self.optimizer.zero_grad()
@@ -222,12 +200,15 @@ class Step:
 
         return float(self.optimizer.step(closure))
 
-    def _check(self, means: list[float], lam: Lam, place: Place) -> float:
+    def _check(self, means: list[float], lam: Lam, place: str) -> float:
         """The mean over the members that have not diverged; in a stack, those that diverge now are noted."""
         for i, value in enumerate(means):
             if math.isfinite(value) or i in self.diverged:
                 continue
-            text = self._describe(value, lam.at(i), place)
+            own = lam[i]
+            shown = f"λ = {own}" if own.shape == () else "a λ for each sample"
+            rate = self.optimizer.param_groups[0]["lr"]
+            text = f"the loss became {value} at {place} with {shown} and learning rate {rate:.3g}"
             if not isinstance(self.model, SettingsStack):
                 remedy = "Lower the learning rate, set clip_norm (the paper uses 0.5), or look for extreme values"
                 raise DivergedError(f"{text}. {remedy} in the data.")
@@ -237,11 +218,6 @@ class Step:
             raise DivergedError(f"all settings have diverged; the first: {next(iter(self.diverged.values()))}.")
         return sum(alive) / len(alive)
 
-    def _describe(self, value: float, lam: Lam, place: Place) -> str:
-        shown = f"λ = {lam}" if lam.shape == () else "a λ for each sample"
-        rate = self.optimizer.param_groups[0]["lr"]
-        return f"the loss became {value} at {place} with {shown} and learning rate {rate:.3g}"
-
 
 def standing_lam(
     model: ConditionalClassifier,
@@ -249,7 +225,6 @@ def standing_lam(
     features: Tensor,
     y: ArrayLike | Tensor,
     sample_weight: ArrayLike | Tensor | None = None,
-    values: int = 25,
 ) -> Lam:
     """The λ of a model that is not tuned: cross entropy, and the ridge of the least log loss on held-out data.
 
@@ -265,8 +240,6 @@ def standing_lam(
         Their labels, 0 or 1.
     sample_weight
         How much each counts.
-    values
-        The number of ridges that are tried.
 
     Returns
     -------
@@ -277,13 +250,13 @@ def standing_lam(
     point = space.nearest(loss.neutral)
     if "ridge" not in space.free:
         return point
-    ridges = np.linspace(*space.bounds("ridge"), values).round(7)
-    lams = Lam(space.names, point.values.repeat(values, 1))
+    ridges = np.linspace(*space.bounds("ridge"), _RIDGES).round(7)
+    lams = Lam(space.names, point.values.repeat(_RIDGES, 1))
     lams.values[:, space.names.index("ridge")] = torch.from_numpy(ridges).to(lams.values)
     with torch.no_grad():
-        margins = model.margins(features, lams.to(features.device)).double()  # (n, values)
+        margins = model.margins(features, lams.to(features.device)).double()  # (n, _RIDGES)
     sign = 1 - 2 * torch.as_tensor(np.asarray(y) if not isinstance(y, Tensor) else y).to(margins)
     losses = softplus(margins * sign[:, None])
     if sample_weight is not None:
         losses = losses * torch.as_tensor(np.asarray(sample_weight)).to(margins)[:, None]
-    return lams.at(int(losses.sum(0).argmin()))
+    return lams[int(losses.sum(0).argmin())]

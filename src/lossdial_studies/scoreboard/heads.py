@@ -64,7 +64,7 @@ def _stack(cell: Cell, seed: int, loss: ConditionalLoss, spaces: Sequence[Space]
         features = members[0].embed(torch.from_numpy(part.x), progress=False)
         with torch.no_grad():
             columns = [
-                member.margins(features, space.nearest({}).at(None)).numpy().reshape(len(part.y))
+                member.margins(features, space.nearest({})[None]).numpy().reshape(len(part.y))
                 for member, space in zip(members, spaces, strict=True)
             ]
         return np.stack(columns, axis=1)

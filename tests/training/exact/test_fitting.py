@@ -98,9 +98,9 @@ def test_vs_with_a_ridge_is_a_ridge(make, beta: float) -> None:
             direct = direct - np.linalg.pinv(hessian, rcond=1e-12) @ value_and_gradient(direct)[1]
         w, b = direct[:6].reshape(2, 3), direct[6:]
         expected = made.x @ (w[1] - w[0]) + (b[1] - b[0])
-        np.testing.assert_allclose(model.margins(x, lam.at(None))[:, 0], expected, rtol=0, atol=1e-8)
+        np.testing.assert_allclose(model.margins(x, lam[None])[:, 0], expected, rtol=0, atol=1e-8)
         logits = model.logits(x, lam).detach().numpy()
-        weights, biases = model.head._logits(space.encode(lam.at(None)))
+        weights, biases = model.head._logits(space.encode(lam[None]))
         np.testing.assert_allclose(weights[0, 0], w, rtol=0, atol=1e-8)
         reached = objective(loss, made, lam, torch.from_numpy(logits), weights[0, 0]).item()
         assert reached == pytest.approx(value_and_gradient(direct)[0], rel=1e-12)
@@ -280,7 +280,7 @@ def test_a_path_is_rebuilt_from_recipe_and_state(make) -> None:
     x, y, _ = make()
     space = Space(alpha=Linear(0.1, 0.9, 1.25), phi=Linear(0, 2, 0.5), ridge=RIDGE)
     head = fit_exact(x.astype(np.float32), y, FocalLoss(), space).head
-    again = build_head(head.recipe(), x.shape[1], space.dim)
+    again = build_head(head.config.to_json(), x.shape[1], space.dim)
     again.load_state_dict(head.state_dict())
     codes = torch.rand(5, 3) * 2 - 1
     for ours, theirs in zip(again.fold(codes), head.fold(codes), strict=True):

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from lossdial.models import ConditionalClassifier, Head, PathConfig, PathHead, build_head
-from lossdial.models.heads.path import between
+from lossdial.models.path import between
 from lossdial.spaces import Linear, Space
 
 FOCAL = PathConfig(

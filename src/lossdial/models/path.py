@@ -11,9 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from lossdial.base.errors import InputError
-from lossdial.models.heads.base import Head, HeadConfig, register_head
-
-__all__ = ["PathConfig", "PathHead", "between"]
+from lossdial.models.heads import Head, HeadConfig, register_head
 
 _DEGREE = 3
 
@@ -92,12 +90,8 @@ class PathHead(Head):
 
     def __init__(self, config: PathConfig, n_features: int, dim: int) -> None:
         if dim != config.dim:
-            raise InputError(
-                "dim",
-                f"must be {config.dim}, the number of varying coordinates of λ that the path was solved for",
-                got=dim,
-                remedy="Use it with the space that it was fitted for.",
-            )
+            problem = f"must be {config.dim}, the number of varying coordinates of λ that the path was solved for"
+            raise InputError("dim", problem, got=dim, remedy="Use it with the space that it was fitted for.")
         super().__init__(config, n_features, dim)
         shape = (config.members, *config.shape)
         # Parameters, so that they go where the model goes and into its state; no gradient ever reaches them.
@@ -105,16 +99,11 @@ class PathHead(Head):
         self.biases = nn.Parameter(torch.zeros(*shape), requires_grad=False)
 
     def forward(self, features: Tensor, code: Tensor) -> Tensor:
-        if code.dim() == 2:  # one λ for each member
-            folded = [self._logits(one[None]) for one in code]
-            parts = [
-                torch.stack([b[i, 0, side] + features @ w[i, 0, side] for side in (0, 1)], -1)
-                for i, (w, b) in enumerate(folded)
-            ]
-        else:
-            folded = [self._logits(codes) for codes in code]
-            parts = [torch.einsum("nc,nsc->ns", features, w[i]) + b[i] for i, (w, b) in enumerate(folded)]
-        return torch.stack(parts)
+        each = code if code.dim() == 3 else code[:, None]  # (k, n or 1, d)
+        folded = [self._logits(codes) for codes in each]
+        if code.dim() == 2:
+            return torch.stack([features @ w[i, 0].T + b[i, 0] for i, (w, b) in enumerate(folded)])
+        return torch.stack([torch.einsum("nc,nsc->ns", features, w[i]) + b[i] for i, (w, b) in enumerate(folded)])
 
     def fold(self, codes: Tensor) -> tuple[Tensor, Tensor]:
         weights, biases, shares = self._solution(codes)
