@@ -43,7 +43,7 @@ def test_a_referral_band_says_what_python_s_says(client: Client, fitted: LCTClas
     assert decided["lower"] == fitted.points["triage"].lower
     assert [point["name"] for point in client.get("/points").json["points"] if "lower" in point] == ["triage"]
     assert "leave threshold out" in client.post("/predict?point=triage&threshold=0", {"rows": rows}).error
-    assert client.post("/outcomes", {"point": "triage", "scores": [1], "outcomes": [1]}).status == 400
+    assert client.post("/outcomes", {"point": "triage", "scores": [1], "outcomes": [1]}).status == 409
 
 
 def test_what_a_page_saves_and_what_is_listed_can_be_posted(serving: Serving, fitted: LCTClassifier) -> None:

@@ -29,7 +29,7 @@ def test_the_server_monitors_as_python_does(serving: Serving, fitted: LCTClassif
         monitor = monitor.see(posted["scores"], [o == "ill & <b>" for o in posted["outcomes"]])
     assert found["said"] == str(monitor).splitlines()
     assert found["holds"]
-    assert client.get("/outcomes").json == {"sure": {k: v for k, v in found.items() if k != "point"}}
+    assert client.get("/outcomes").json == {"sure": found}
 
 
 def test_a_certificate_that_no_longer_holds_is_said(serving: Serving) -> None:

@@ -15,7 +15,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from lossdial.bundle.predictor import Predictor
 from lossdial.serve.choices import Choice
 from lossdial.serve.guard import Limits, Refused
 from lossdial.serve.rows import Encoded, Inputs
@@ -39,7 +38,6 @@ class Decided:
 
 @dataclass(eq=False)
 class _Job:
-    predictor: Predictor
     choice: Choice
     inputs: Inputs
     future: asyncio.Future[Decided]
@@ -61,20 +59,14 @@ class Batcher:
         self._slow: list[_Job] = []
         self._task: asyncio.Task[None] | None = None
         self.rows = 0  # that wait now
-        self.closing = False
 
-    async def decide(self, predictor: Predictor, choice: Choice, inputs: Inputs) -> Decided:
+    async def decide(self, choice: Choice, inputs: Inputs) -> Decided:
         """What the point says of the rows; refused with 503 where too many wait already."""
-        if self.closing:
-            raise Refused(503, "the server is shutting down.", {"Retry-After": "5"})
-        if self.rows and self.rows + inputs.n > self._limits.queue:
-            raise Refused(
-                503,
-                f"{self.rows:,} rows are waiting already, of at most {self._limits.queue:,}; try again in a moment.",
-                {"Retry-After": "1"},
-            )
+        most = self._limits.queue
+        if self.rows and self.rows + inputs.n > most:
+            raise Refused(503, f"{self.rows:,} rows are waiting already, of at most {most:,}; try again in a moment.")
         loop = asyncio.get_running_loop()
-        job = _Job(predictor, choice, inputs, loop.create_future())
+        job = _Job(choice, inputs, loop.create_future())
         if inputs.quick:
             job.encoded = inputs.encode()  # so that a mistake in the rows is an error of this request alone
         self.rows += inputs.n
@@ -91,7 +83,7 @@ class Batcher:
                 return await job.future
         except TimeoutError:
             text = f"there was no answer within {self._limits.seconds:g} s; send fewer at once, or try again later."
-            raise Refused(503, text, {"Retry-After": "5"}) from None
+            raise Refused(503, text) from None
         finally:
             self.rows -= inputs.n
 
@@ -141,7 +133,7 @@ def _next_batch(jobs: Sequence[_Job]) -> list[_Job]:
 
 
 def _score(jobs: Sequence[_Job]) -> None:
-    """Encode what is not encoded yet, then pass together the jobs of one network; an error stays with its job."""
+    """Encode what is not encoded yet, then pass together the jobs of one choice; an error stays with its job."""
     groups: dict[int, list[_Job]] = {}
     for job in jobs:
         if job.future.cancelled():  # nobody waits for it any more
@@ -150,37 +142,24 @@ def _score(jobs: Sequence[_Job]) -> None:
             job.encoded = job.encoded or job.inputs.encode()
         except Exception as error:
             job.outcome = error
-            continue
-        groups.setdefault(id(job.predictor), []).append(job)
+        else:
+            groups.setdefault(id(job.choice), []).append(job)
     for group in groups.values():
         try:
-            _decide(group)
+            _decide(group[0].choice, group, [job.encoded for job in group if job.encoded])
         except Exception as error:
             for job in group:
                 job.outcome = error
 
 
-def _decide(jobs: Sequence[_Job]) -> None:
-    """Embed the rows of all jobs at once, then decide those of each point."""
-    matrices = [job.encoded.matrix for job in jobs if job.encoded is not None]
-    features = jobs[0].predictor.embed(matrices[0] if len(matrices) == 1 else np.concatenate(matrices))
-    stops = np.cumsum([len(matrix) for matrix in matrices]).tolist()
-    by_point: dict[int, list[tuple[_Job, slice]]] = {}
-    for job, matrix, stop in zip(jobs, matrices, stops, strict=True):
-        by_point.setdefault(id(job.choice), []).append((job, slice(stop - len(matrix), stop)))
-    for members in by_point.values():
-        rows = np.concatenate([np.arange(place.start, place.stop) for _, place in members])
-        decided = _at_point(members[0][0], features if len(rows) == len(features) else features[rows])
-        start = 0
-        for job, place in members:
-            own = slice(start, start + place.stop - place.start)
-            start = own.stop
-            notes = (*job.choice.notes, *(job.encoded.notes if job.encoded else ()))
-            job.outcome = Decided(decided.score[own], decided.probability[own], decided.decision[own], notes)
-
-
-def _at_point(job: _Job, features: Any) -> Decided:
-    predictor, choice = job.predictor, job.choice
-    decided = predictor.decide(features, choice.point, folded=choice.folded)
+def _decide(choice: Choice, jobs: Sequence[_Job], encoded: Sequence[Encoded]) -> None:
+    """Decide the rows of all jobs at once."""
+    matrices = [matrix for matrix, _ in encoded]
+    features = choice.predictor.embed(matrices[0] if len(jobs) == 1 else np.concatenate(matrices))
+    decided = choice.predictor.decide(features, choice.point, folded=choice.folded)
     decision = decided.positive if decided.action is None else decided.action
-    return Decided(decided.margin, decided.probability, decision, ())
+    start = 0
+    for job, (matrix, notes) in zip(jobs, encoded, strict=True):
+        own = slice(start, start := start + len(matrix))
+        answers = decided.margin[own], decided.probability[own], decision[own]
+        job.outcome = Decided(*answers, (*choice.notes, *notes))

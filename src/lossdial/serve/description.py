@@ -1,59 +1,44 @@
-"""The API described: FastAPI's OpenAPI with the columns of the model that is served, and a page of it for people."""
+"""The API as OpenAPI with the columns, points and ranges of λ of the model that is served, and a page of it for people.
+
+/predict reads its body by the Content-Type, and its query by hand, for speed; so FastAPI knows neither.
+"""
 
 from __future__ import annotations
 
 import html
 import json
-from copy import deepcopy
 from typing import Any
 
 from lossdial.data.encoder.columns import CategoryColumn, DateColumn
 from lossdial.data.schema import ArraySchema, ImageSchema, TableSchema
-from lossdial.serve.guard import Limits
 from lossdial.serve.live import Live, Served
-from lossdial.serve.questions import Predict, PredictQuery
+from lossdial.serve.questions import Predict, Setting
 
 Json = dict[str, Any]
 
 
-def predict_parameters() -> Json:
-    """What FastAPI cannot tell: /predict reads its body by the Content-Type, and its query by hand, for speed."""
-    body = Predict.model_json_schema()
-    query = PredictQuery.model_json_schema()["properties"]
-    return {
-        "parameters": [{"name": name, "in": "query", "schema": schema} for name, schema in query.items()],
-        "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
-    }
-
-
-def described_api(generated: Json, live: Live, limits: Limits) -> Json:
-    """FastAPI's description, with the points, columns and ranges of λ that are served now."""
-    described, served = deepcopy(generated), live.now
-    own = [*served.bundle.points]
-    predict = described["paths"]["/predict"]["post"]
-    for parameter in predict["parameters"]:
-        if parameter["name"] == "point":
-            parameter["schema"]["anyOf"] = [{"enum": own}]
-        elif parameter["name"] == "lam":
-            parameter["schema"]["anyOf"] = [{"type": "string"}]
-    content = predict["requestBody"]["content"]
-    question = content["application/json"]["schema"]["properties"]
-    question["point"] = {"enum": own}
-    question["lam"] = _lam(served)
-    several = {"type": "array", "minItems": 1, "maxItems": limits.rows}
+def describe(described: Json, live: Live) -> Json:
+    """FastAPI's description, filled up with the points, columns and ranges of λ that are served now."""
+    served = live.now
+    own = {"enum": [*served.bundle.points]}
+    query = Setting.model_json_schema()["properties"]
+    query["point"], query["lam"]["anyOf"] = own, [{"type": "string"}]
+    question = Predict.model_json_schema()
+    question["properties"] |= {"point": own, "lam": _lam(served)}
     schema = served.bundle.predictor.schema
+    file = {"schema": {"type": "string", "format": "binary"}}
+    form = {"schema": {"type": "object", "properties": {"file": file["schema"]}}}
     if isinstance(schema, ImageSchema):
-        del question["rows"]
-        question["images"] = {**several, "items": {"type": "string", "contentEncoding": "base64"}}
-        file = {"type": "string", "format": "binary"}
-        content["multipart/form-data"] = {"schema": {"type": "object", "properties": {"file": file}}}
-        content["image/png"] = {"schema": file}
+        content: Json = {"multipart/form-data": form, "image/png": file}
     else:
-        del question["images"]
-        question["rows"] = {**several, "items": _row(schema)}
-        content["text/csv"] = {"schema": {"type": "string"}}
+        question["properties"]["rows"] |= {"items": _row(schema), "maxItems": live.limits.rows}
+        content = {"application/json": {"schema": question}, "text/csv": {"schema": {"type": "string"}}}
+    described["paths"]["/predict"]["post"] |= {
+        "parameters": [{"name": name, "in": "query", "schema": each} for name, each in query.items()],
+        "requestBody": {"required": True, "content": content},
+    }
     models = described["components"]["schemas"]
-    models["Decide"]["properties"]["point"] = {"enum": [*own, *live.others]}
+    models["Decide"]["properties"]["point"] = {"enum": [*live.points]}
     models["Outcomes"]["properties"]["outcomes"]["items"] = {"enum": [*served.labels, 0, 1]}
     return described
 

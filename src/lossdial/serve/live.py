@@ -8,18 +8,20 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from lossdial.base.labels import plain
 from lossdial.bundle import Bundle, BundleError, Taken
 from lossdial.bundle.format import commit_of
 from lossdial.dial import OperatingPoint
 from lossdial.explorer import Page
-from lossdial.serve.choices import Choice, ServedSetting, choose
+from lossdial.serve.choices import Choice, choose
 from lossdial.serve.guard import Limits, Refused
+from lossdial.serve.questions import Setting
 from lossdial.serve.rows import RowReader
 
 _LOG: Final = logging.getLogger("uvicorn.error")
-_SETTINGS: Final = 256  # given by hand, remembered
+_REMEMBERED: Final = 256  # settings by hand
 PageOf = Callable[[Bundle], Page]
 
 
@@ -28,19 +30,21 @@ class Served:
 
     def __init__(self, bundle: Bundle, limits: Limits) -> None:
         self.bundle, self.reader = bundle, RowReader(bundle.predictor, bundle.training.target, limits)
-        #: as JSON has them, the negative first
-        self.labels = tuple(label.item() if hasattr(label, "item") else label for label in bundle.predictor.classes)
-        self._choices: OrderedDict[ServedSetting, Choice] = OrderedDict()
+        self.labels = tuple(plain(label) for label in bundle.predictor.classes)  # as JSON has them, the negative first
+        self._choices: OrderedDict[tuple[Any, ...], Choice] = OrderedDict()
         self._page, self._page_lock = b"", threading.Lock()
         for name in bundle.points:
-            self.choose(ServedSetting(point=name))
+            self.choose(Setting(point=name))
 
-    def choose(self, setting: ServedSetting) -> Choice:
+    def choose(self, asked: Setting) -> Choice:
         """The choice of a setting. Equal settings give the same object, so that requests can share a pass."""
-        choice = self._choices.get(setting)
+        lam = None if asked.lam is None else tuple(sorted(asked.lam.items()))
+        point = asked.point or ("default" if lam is None else None)
+        key = point, lam, asked.threshold, asked.prevalence
+        choice = self._choices.get(key)
         if choice is None:
-            choice = self._choices[setting] = choose(self.bundle, setting)
-            if len(self._choices) > _SETTINGS + len(self.bundle.points):
+            choice = self._choices[key] = choose(self.bundle, asked)
+            if len(self._choices) > _REMEMBERED + len(self.bundle.points):
                 self._choices.popitem(last=False)
         return choice
 
@@ -54,7 +58,7 @@ class Served:
 class Live:
     """The present state of a folder, and the points of another model that are served beside it.
 
-    score_is: for points whose file says so, whether their scores are a "probability" or a "margin".
+    `score_is` tells, for points whose file says so, whether their scores are a "probability" or a "margin".
     """
 
     def __init__(
@@ -67,13 +71,18 @@ class Live:
         self.run, self.limits = run, limits
         self.others, self.score_is = dict(others or {}), dict(score_is or {})
         self._commit = commit_of(run)
-        self.now = self._served(Bundle.load(run))
-        #: why the folder now holds something else than what is served; empty where it does not
-        self.trouble = ""
+        self.now = self._read()
+        self.trouble = ""  # why the folder holds something else than what is served
         self.reloads = 0
         self._saving = threading.Lock()
 
-    def _served(self, bundle: Bundle) -> Served:
+    @property
+    def points(self) -> dict[str, OperatingPoint]:
+        """The points of both models."""
+        return {**self.now.bundle.points, **self.others}
+
+    def _read(self) -> Served:
+        bundle = Bundle.load(self.run)
         both = sorted(bundle.points.keys() & self.others.keys())
         if both:
             raise BundleError(
@@ -82,21 +91,20 @@ class Live:
             )
         return Served(bundle, self.limits)
 
-    def reload(self) -> bool:
-        """Serve what changed on disk; whether anything did. What cannot be read changes nothing."""
+    def reload(self) -> None:
+        """Serve what changed on disk. What cannot be read changes nothing."""
         commit = commit_of(self.run)
         if commit == self._commit:
-            return False
+            return
         try:
-            served = self._served(Bundle.load(self.run))
+            served = self._read()
         except Exception as error:  # of whatever kind: the next good bundle must be found
             if not self.trouble:
                 _LOG.warning("the model on disk changed and cannot be read: %s", error, exc_info=error)
             self.trouble = str(error) or type(error).__name__
-            return False
+            return
         self.now, self._commit, self.trouble = served, commit, ""
         self.reloads += 1
-        return True
 
     async def reload_often(self, seconds: float = 1.0) -> None:
         """Reload every so many seconds, for as long as the server runs."""
@@ -115,10 +123,8 @@ class Live:
                     raise Refused(409, f"{point.name!r} is a point of another model here; choose another name.")
             taken = self.now.bundle.take_up(points)
             if taken.replaced and not overwrite:
-                raise Refused(
-                    409,
-                    f"there is another point {taken.replaced[0]!r} already; choose another name, or say replace=true.",
-                )
+                remedy = "choose another name, or say replace=true"
+                raise Refused(409, f"there is another point {taken.replaced[0]!r} already; {remedy}.")
             if taken.new or taken.replaced:
                 taken.bundle.save(self.run)
                 self.reload()

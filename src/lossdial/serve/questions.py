@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.types import FailFast
 
-from lossdial.base.errors import closest
+from lossdial.base.errors import closest, shown
 
-#: the largest score, threshold or cost that is accepted: beyond it arithmetic overflows
-LARGEST: Final = 1e9
+_LARGEST: Final = 1e9  # score or cost: beyond it arithmetic overflows
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=1 / LARGEST, le=1 - 1 / LARGEST, description="strictly between 0 and 1")]
-Cost = Annotated[float, Field(ge=1 / LARGEST, le=LARGEST)]
+Share = Annotated[float, Field(ge=1 / _LARGEST, le=1 - 1 / _LARGEST, description="strictly between 0 and 1")]
+Cost = Annotated[float, Field(ge=1 / _LARGEST, le=_LARGEST)]
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
 Scores = Annotated[
-    list[Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]], Field(min_length=1), FailFast()
+    list[Annotated[float, Field(ge=-_LARGEST, le=_LARGEST, allow_inf_nan=False)]], Field(min_length=1), FailFast()
 ]
 
 
@@ -31,10 +29,9 @@ class _Question(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _known(cls, content: Any) -> Any:
-        if isinstance(content, dict):
-            for name in content:
-                if name not in cls.model_fields:
-                    raise ValueError(f"{name!r:.60} is unknown; {closest(name[:60], cls.model_fields)}")
+        for name in content if isinstance(content, dict) else ():
+            if name not in cls.model_fields:
+                raise ValueError(f"{name!r:.60} is unknown; {closest(name[:60], cls.model_fields)}")
         return content
 
 
@@ -42,7 +39,7 @@ def _lam_of_text(lam: Any) -> Any:
     """λ written as gamma=0.1,tau=2, as a query has it."""
     if not isinstance(lam, str):
         return lam
-    pairs = [part.partition("=") for part in lam[:2_000].split(",")]
+    pairs = [pair.partition("=") for pair in lam[:2_000].split(",")]
     try:
         values = {name.strip(): float(value) for name, _, value in pairs}
     except ValueError:
@@ -52,43 +49,33 @@ def _lam_of_text(lam: Any) -> Any:
     return values
 
 
-class PredictQuery(_Question):
-    """The point, or λ and threshold by hand, that decide; and the prevalence that probabilities are stated for."""
-
-    model_config = ConfigDict(strict=False)
+class PointSetting(_Question):
+    """The point that decides, and what is set beside it."""
 
     point: Name | None = Field(default=None, description="The operating point; default unless given.")
+    threshold: Finite | None = Field(default=None, description="A score by hand. The answer is then not certified.")
+    prevalence: Share | None = Field(default=None, description="The share of positives for which probabilities hold.")
+
+
+class Setting(PointSetting):
+    """The same; or λ by hand in place of a point."""
+
     lam: Annotated[dict[str, Finite], Field(max_length=100), BeforeValidator(_lam_of_text)] | None = Field(
         default=None, description="λ by hand, in a query as gamma=0.1,tau=2. The answer is then not certified."
     )
-    threshold: Finite | None = Field(default=None, description="A score by hand. The answer is then not certified.")
-    prevalence: Share | None = Field(
-        default=None, description="The share of positives that probabilities are stated for."
-    )
-
-    @property
-    def lam_items(self) -> tuple[tuple[str, float], ...] | None:
-        """λ as a value that can be compared and hashed."""
-        return None if self.lam is None else tuple(sorted(self.lam.items()))
 
 
-class Predict(PredictQuery):
-    """Rows, or images in base64; and what decides them."""
+class Predict(Setting):
+    """Rows, and what decides them."""
 
-    model_config = ConfigDict(strict=True)
-
-    rows: list[Any] | None = Field(default=None, min_length=1)
-    images: list[Any] | None = Field(default=None, min_length=1)
+    rows: list[Any] = Field(min_length=1)
 
 
-class Decide(_Question):
+class Decide(PointSetting):
     """Scores of this model or another, and the point that decides."""
 
     scores: Scores
-    point: Name | None = None
     scores_are: Literal["margins", "probabilities"] | None = None
-    threshold: Finite | None = None
-    prevalence: Share | None = None
 
 
 class Adapt(_Question):
@@ -110,6 +97,14 @@ class SavePoints(_Question):
     title: Any = None
     evidence: Any = None
     others: Any = None
+
+
+class Replace(_Question):
+    """The query of POST /points."""
+
+    model_config = ConfigDict(strict=False)
+
+    replace: bool = False
 
 
 class Outcomes(_Question):
@@ -134,11 +129,9 @@ class _Choice(BaseModel):
     prevalence: float | None
     certified: bool
     certificate: str
-    threshold: float | str | None = Field(default=None, description="A score; 'inf' accepts nothing.")
-    model_probability: float | None = Field(default=None, description="The threshold before calibration.")
-    threshold_probability: float | None = Field(
-        default=None, description="The threshold as the calibrated probability."
-    )
+    threshold: float | str = Field(description="A score; 'inf' accepts nothing.")
+    model_probability: float = Field(description="The threshold before calibration.")
+    threshold_probability: float = Field(description="The threshold as the calibrated probability.")
     lower: float | str | None = Field(default=None, description="Of a referral band: clear at most this score.")
 
 
@@ -162,7 +155,7 @@ class Adapted(BaseModel):
     """An answer of /adapt."""
 
     saved: bool
-    certified: bool
+    certified: bool = False
     point: dict[str, Any]
 
 
@@ -179,7 +172,7 @@ class Saved(BaseModel):
 
     saved: list[str]
     there_already: list[str]
-    certified: bool
+    certified: bool = False
 
 
 class BoundState(BaseModel):
@@ -195,18 +188,13 @@ class BoundState(BaseModel):
 
 
 class MonitorState(BaseModel):
-    """Whether a certificate still holds."""
+    """Whether the certificate of a point still holds."""
 
+    point: str
     holds: bool
     broken: list[str]
     bounds: dict[str, BoundState]
     said: list[str]
-
-
-class MonitorOfPoint(MonitorState):
-    """The same, and the point that it is of."""
-
-    point: str
 
 
 class Ready(BaseModel):
@@ -217,48 +205,15 @@ class Ready(BaseModel):
     note: str
 
 
-def shown(value: Any) -> str:
-    """A value of JSON in a message, at most 60 characters."""
-    if isinstance(value, dict):
-        return f"an object of {len(value)}"
-    if isinstance(value, list):
-        return f"a list of {len(value)}"
-    text = json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
-    return text if len(text) <= 60 else text[:60] + "…"
-
-
 def explained(errors: Iterable[Any]) -> str:
     """The first error of pydantic's, in a line: where, what it must be, and what came."""
     error = next(iter(errors))
-    where = _path(error["loc"])
     if error["type"] == "value_error":
         return str(error["ctx"]["error"])
-    if error["type"] == "missing":
-        return f"{where!r} is missing." if where else "the body is missing; send a JSON object."
-    problem = _PROBLEMS.get(error["type"], error["msg"].replace("Input should", "must", 1))
-    return f"{where or 'the body'} {problem}; got {shown(error['input'])}."
-
-
-#: what a value must be, by pydantic's kinds of errors; others have its own words
-_PROBLEMS: Final = {
-    "bool_type": "must be true or false",
-    "dict_type": "must be an object of names and numbers",
-    "finite_number": "must be a finite number",
-    "float_parsing": "must be a finite number",
-    "float_type": "must be a finite number",
-    "list_type": "must be a list",
-    "model_attributes_type": "must be a JSON object",
-    "model_type": "must be a JSON object",
-    "string_pattern_mismatch": "must be text of 1 to 200 characters",
-    "string_too_long": "must be text of 1 to 200 characters",
-    "string_too_short": "must be text of 1 to 200 characters",
-    "string_type": "must be text of 1 to 200 characters",
-    "too_long": "is too long",
-    "too_short": "must not be empty",
-}
-
-
-def _path(location: tuple[int | str, ...]) -> str:
-    """rows[0].age of ('body', 'rows', 0, 'age')."""
-    parts = location[1:] if location and location[0] in ("body", "query") else location
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part:.60}" for part in parts).lstrip(".")
+    place = [part for part in error["loc"] if part not in ("body", "query")]
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part:.60}" for part in place).lstrip(".")
+    if error["type"] == "missing" and where:
+        return f"{where!r} is missing."
+    problem = "must be a JSON object" if error["type"].startswith("model_") else error["msg"]
+    problem = (problem[:1].lower() + problem[1:]).replace("input should", "must", 1)
+    return f"{where or 'the body'}: {problem}; got {shown(error['input'])}."
