@@ -13,8 +13,9 @@ from lossdial.dial import Dial
 from lossdial.dial.points import Estimate
 from lossdial.dial.uncertainty.intervals import rounded
 from lossdial.explorer import Unlabelled, explore
-from lossdial.explorer.figures import Setting, Sizes, adding_up, figures, people, printed
 from lossdial.explorer.page import joined_modules
+from lossdial.explorer.people import adding_up
+from tests.explorer.figures import Setting, Sizes, figures, people_at, printed
 
 
 def dial_of(
@@ -100,7 +101,7 @@ class Opened:
         for name, figure in found.items():
             assert self.figure(name).strip() == printed(figure), name
         digits = 2 if setting.prevalence < 0.01 or setting.prevalence > 0.99 else 1
-        parts = people(*counts_at(dial, column, threshold), sizes_of(dial), setting.prevalence)
+        parts = people_at(*counts_at(dial, column, threshold), sizes_of(dial), setting.prevalence)
         counts, digits = adding_up(parts, digits)
         said = {kind: f"{count / 10**digits:.{digits}f}" for kind, count in counts.items()}
         for kind, text in said.items():

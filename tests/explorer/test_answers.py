@@ -12,7 +12,7 @@ import pytest
 from lossdial.dial import Dial, Objective
 from lossdial.dial.choice.selection import select
 from lossdial.explorer import read_points
-from lossdial.explorer.figures import printed
+from tests.explorer.figures import printed
 
 Open = Callable[..., Any]
 

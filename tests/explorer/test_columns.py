@@ -7,7 +7,7 @@ import pytest
 from lossdial.dial.certificates.bounds import needed, rank_for, upper_share
 from lossdial.dial.certificates.choice import choosing_and_certifying
 from lossdial.dial.surface import Samples
-from lossdial.explorer.columns import split
+from lossdial.explorer.payload import split
 
 
 def samples(n: int = 1000, **options: Any) -> Samples:

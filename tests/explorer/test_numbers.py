@@ -8,7 +8,8 @@ import numpy as np
 from lossdial.dial import Dial, Objective
 from lossdial.dial.choice.selection import select
 from lossdial.dial.uncertainty.intervals import rounded
-from lossdial.explorer.figures import Setting, Sizes, adding_up, figures, people
+from lossdial.explorer.people import adding_up
+from tests.explorer.figures import Setting, Sizes, figures, people_at
 
 Open = Callable[..., Any]
 
@@ -56,10 +57,10 @@ def test_counts_of_people_add_up_and_round_nobody_away(javascript: Callable[...,
     rng = np.random.default_rng(0)
     sizes = Sizes(1000, 10**6, 1000, 10**6)
     asked = [
-        people(float(rng.integers(0, 1001)), float(rng.integers(0, 10**6)), sizes, 10.0 ** rng.uniform(-5, -0.1))
+        people_at(float(rng.integers(0, 1001)), float(rng.integers(0, 10**6)), sizes, 10.0 ** rng.uniform(-5, -0.1))
         for _ in range(500)
     ]
-    asked += [people(tp, fp, sizes, 0.002) for tp in (0, 1, 500, 873, 1000) for fp in (0, 3, 10**6)]
+    asked += [people_at(tp, fp, sizes, 0.002) for tp in (0, 1, 500, 873, 1000) for fp in (0, 3, 10**6)]
     call = "given.map((parts) => { const { text, ...counts } = addingUp(parts, 0); return [counts, text(1)] })"
     for parts, (counts, unit) in zip(asked, javascript("figures", call, asked), strict=True):
         expected, digits = adding_up(parts)

@@ -11,7 +11,8 @@ from lossdial.dial.metrics.registry import as_metric, best, expected_cost
 from lossdial.dial.points import spell_threshold
 from lossdial.dial.uncertainty.intervals import noise_over_lam, rounded
 from lossdial.explorer import Unlabelled
-from lossdial.explorer.figures import Sizes, referred, wilson
+from tests.explorer.conftest import counts_at, sizes_of
+from tests.explorer.figures import referred, wilson
 
 Open = Callable[..., Any]
 
@@ -182,21 +183,13 @@ def test_a_referral_band_is_shown_by_class(opened: Open, make_dial: Callable[...
         for side, value in {**expected, "all": sum(expected.values())}.items():
             shown = page.locator(f'[data-referral="{kind} {side}"]').text_content()
             assert float(shown) == pytest.approx(value, abs=0.51 * 10**-digits), (kind, side)
-    exact = referred(counts(dial, column, band.lower), counts(dial, column, band.threshold), sizes(dial), prevalence)
+    exact = referred(
+        *(counts_at(dial, column, cut) for cut in (band.lower, band.threshold)), sizes_of(dial), prevalence
+    )
     for kind, (positive, negative) in exact.items():
         for side, value in (("positive", positive), ("negative", negative), ("all", positive + negative)):
             assert page.locator(f'[data-referral="{kind} {side}"]').text_content() == rounded(value, digits, np.inf)
     assert found.errors == []
-
-
-def counts(dial: Dial, column: int, threshold: float) -> tuple[float, float]:
-    accepted = dial.surface.score(column).astype(np.float64) > threshold
-    tp, fp = (float(np.count_nonzero(accepted & (dial.surface.y == k))) for k in (1, 0))
-    return tp, fp
-
-
-def sizes(dial: Dial) -> Sizes:
-    return Sizes(*dial.surface.samples.totals, *dial.surface.samples.effective)
 
 
 def test_an_end_that_nothing_certifies_is_shown_as_none(opened: Open, make_dial: Callable[..., Dial]) -> None:

@@ -202,7 +202,7 @@ def test_no_name_is_declared_twice() -> None:
 
 
 def test_every_module_is_in_the_page_and_none_is_long() -> None:
-    script = page_module.script()
+    script = page_module.script_and_style()[0]
     for name in MODULES:
         source = page_module._text(f"js/{name}")
         assert source.count("\n") <= 300, name
@@ -218,5 +218,5 @@ NETWORK = "fetch( XMLHttpRequest WebSocket http:// https://"
 
 @pytest.mark.parametrize("word", f"{MARKUP} {NETWORK}".split())
 def test_the_page_neither_writes_markup_nor_asks_a_network(word: str) -> None:
-    script = page_module.script().replace('"http://www.w3.org/2000/svg"', "")  # a name, not an address
-    assert word not in script + page_module.style() + page_module._text("page.html")
+    script = page_module.script_and_style()[0].replace('"http://www.w3.org/2000/svg"', "")  # a name, not an address
+    assert word not in script + page_module.script_and_style()[1] + page_module._text("page.html")

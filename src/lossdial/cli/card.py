@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from lossdial.base.files import file_sha256, write
 from lossdial.base.report import Block, Items, Pictures, Report, Section, Sheet, Text, png_of
 from lossdial.dial.uncertainty.intervals import rounded
-from lossdial.explorer.figures import Sizes, adding_up, people
+from lossdial.explorer.people import adding_up, people
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -255,7 +255,7 @@ def _limits(card: Card) -> Iterator[str]:
 def _people(figures: Mapping[str, Estimate], prevalence: float, positive: str) -> str:
     """The figures as counts of cases, of as many thousands as it takes for no count to be rounded to 0."""
     rates = figures["recall"].value, 1 - figures["specificity"].value
-    counts, digits = adding_up(people(*rates, Sizes(1, 1, 1, 1), prevalence))
+    counts, digits = adding_up(people(*rates, prevalence))
     caught, missed, false_alarms = (counts[kind] for kind in ("caught", "missed", "false_alarms"))
     of_these = f"at a share of {100 * prevalence:.3g} % there are {caught + missed:,} {positive}"
     return (

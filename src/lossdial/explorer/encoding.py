@@ -15,12 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from lossdial.dial.checks import FloatArray
 
-UintArray = NDArray[np.unsignedinteger[Any]]
 Steps = Literal["none", "rising", "falling"]
 """Whether an array is written as its values or as the steps between them, modulo its width."""
 
 
-def ordered(values: FloatArray) -> UintArray:
+def ordered(values: FloatArray) -> NDArray[np.unsignedinteger[Any]]:
     """Floats as unsigned integers of their width in the same order.
 
     >>> ordered(np.float32([-1.0, 0.0, 2.0])).tolist()
@@ -39,20 +38,15 @@ class Streams:
     parts: list[bytes] = field(default_factory=list)
     index: list[dict[str, Any]] = field(default_factory=list)
 
-    def counts(self, name: str, values: ArrayLike, steps: Steps = "none") -> None:
-        """Add integers from 0 up."""
-        codes = np.asarray(values).ravel().astype(np.uint64)
-        width = max(1, (int(codes.max(initial=0)).bit_length() + 7) // 8)
-        self._add(name, codes, "count", width, steps)
-
-    def floats(self, name: str, values: ArrayLike, steps: Steps = "none") -> None:
-        """Add floats, float32 as such and others as float64."""
+    def add(self, name: str, values: ArrayLike, steps: Steps = "none") -> None:
+        """Add whole numbers from 0 up, or floats: float32 as such and others as float64."""
         array = np.asarray(values).ravel()
-        array = array if array.dtype == np.float32 else array.astype(np.float64)
-        codes = ordered(array)
-        self._add(name, codes, array.dtype.name, codes.dtype.itemsize, steps)
-
-    def _add(self, name: str, codes: UintArray, kind: str, width: int, steps: Steps) -> None:
+        if array.dtype.kind in "iu":
+            codes, kind = array.astype(np.uint64), "count"
+            width = max(1, (int(codes.max(initial=0)).bit_length() + 7) // 8)
+        else:
+            array = array if array.dtype == np.float32 else array.astype(np.float64)
+            codes, kind, width = ordered(array), array.dtype.name, array.dtype.itemsize
         if steps != "none":
             before = np.concatenate([codes[:1] * 0, codes[:-1]])
             codes = codes - before if steps == "rising" else before - codes

@@ -1,17 +1,17 @@
-"""What the page prints about a threshold, with intervals in closed form.
+"""What the page prints about a threshold, with intervals in closed form: the reference for `static/js/figures.js`.
 
-The same formulas stand in `static/js/figures.js`, operation by operation: only + - * / and the square root are used,
-which IEEE 754 rounds alike everywhere, so the page's figures are these to the last bit, and `fixed` prints them alike.
+The formulas are the page's, operation by operation: only + - * / and the square root are used, which IEEE 754 rounds
+alike everywhere, so the page's figures are these to the last bit.
 
 A rate (recall, FPR) has Wilson's 95 % interval. A sum of two rates has MOVER's (Zou & Donner 2008), a ratio of two
 MOVER-R's (Donner & Zou 2012); precision, NPV and F1 are monotone functions of such a ratio.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lossdial.dial.points import Estimate
+from lossdial.explorer.people import people
 
 Z = 1.959963984540054
 """The 97.5 % quantile of the normal law."""
@@ -44,11 +44,7 @@ class Setting:
 
 
 def wilson(rate: float, n: float) -> Estimate:
-    """A rate seen on n rows with Wilson's 95 % interval.
-
-    >>> print(wilson(0.9, 50))
-    0.900 [0.786, 0.957]
-    """
+    """A rate seen on n rows with Wilson's 95 % interval."""
     zz = Z * Z
     scale = 1 + zz / n
     centre = (rate + zz / (2 * n)) / scale
@@ -173,35 +169,9 @@ def figures(tp: float, fp: float, sizes: Sizes, setting: Setting) -> dict[str, E
     }
 
 
-def people(tp: float, fp: float, sizes: Sizes, prevalence: float) -> dict[str, float]:
-    """Caught, missed, false alarms and rightly left alone, of 1,000 people."""
-    tpr, fpr = tp / sizes.positive, fp / sizes.negative
-    sick, well = 1000 * prevalence, 1000 * (1 - prevalence)
-    return {"caught": sick * tpr, "missed": sick * (1 - tpr), "false_alarms": well * fpr, "passed": well * (1 - fpr)}
-
-
-def adding_up(thousand: Mapping[str, float], digits: int = 0) -> tuple[dict[str, int], int]:
-    """The thousand of `people` as whole numbers of 10^-digits of one that add up, class by class; and digits.
-
-    There are as many digits as were asked for, or more where a part that is not zero is less than one of those units.
-
-    >>> adding_up(people(873, 90_000, Sizes(1000, 10_000_000, 1000, 1e7), 0.002))
-    ({'caught': 17, 'missed': 3, 'false_alarms': 90, 'passed': 9890}, 1)
-    """
-    while True:
-        scale = 10**digits
-        sums = (
-            thousand["caught"],
-            thousand["caught"] + thousand["missed"],
-            thousand["caught"] + thousand["false_alarms"],
-        )
-        caught, positive, alarms = (math.floor(value * scale + 0.5) for value in sums)
-        wrong = alarms - caught  # so that all alarms are the number that the page shows beside
-        passed = 1000 * scale - positive - wrong
-        counts = {"caught": caught, "missed": positive - caught, "false_alarms": wrong, "passed": passed}
-        if digits >= 6 or all(min(part * scale, counts[kind]) >= 1 for kind, part in thousand.items() if part > 1e-9):
-            return counts, digits
-        digits += 1
+def people_at(tp: float, fp: float, sizes: Sizes, prevalence: float) -> dict[str, float]:
+    """Of 1,000 people."""
+    return people(tp / sizes.positive, fp / sizes.negative, prevalence)
 
 
 def referred(
@@ -209,7 +179,7 @@ def referred(
 ) -> dict[str, tuple[float, float]]:
     """Positives and negatives cleared, referred and acted upon, of 1,000: `low` and `high` are the weights (tp, fp)
     above either end of a referral band."""
-    below, above = people(*low, sizes, prevalence), people(*high, sizes, prevalence)
+    below, above = people_at(*low, sizes, prevalence), people_at(*high, sizes, prevalence)
     return {
         "clear": (below["missed"], below["passed"]),
         "refer": (below["caught"] - above["caught"], below["false_alarms"] - above["false_alarms"]),
