@@ -32,6 +32,7 @@ def scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
 def test_scores_are_read_as_the_file_of_the_point_says(serving: Serving, scored: pd.DataFrame) -> None:
     others, score_is = other_points(["trees.json"])
     client = serving(others=others, score_is=score_is)
+    assert [p["name"] for p in client.get("/points").json["others"]] == ["trees"]
     cut = json.loads(Path("trees.json").read_text())["score"]["threshold"]
     found = client.post("/decide", {"scores": scored.p.tolist(), "point": "trees"}).json
     assert found["decision"] == (scored.p > cut).tolist()

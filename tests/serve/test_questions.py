@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import random
 import threading
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from lossdial.data.encoder.table import TableCoder
 from tests.serve.conftest import HTML, Client, as_json, inputs
@@ -137,10 +134,12 @@ LONG = "x" * 3_000_000
         ("/predict", {"rows": [ROW | {LONG: 1}]}, 400),
         ("/predict", {"rows": [ROW], "point": LONG}, 400),
         ("/decide", {"scores": [LONG]}, 400),
+        ("/predict", f"{','.join(ROW)},{LONG}\n54,Ulm,1,2024-03-05,0.1,1\n", 200),  # a CSV with a column not used
+        ("/predict", b"a," * 900_000 + b"b\n1\n", 413),
     ],
 )
 def test_what_is_large_is_answered_in_little(client: Client, path: str, body: Any, status: int) -> None:
-    answer = client.post(path, body)
+    answer = client.post(path, body, Content_Type="application/json" if isinstance(body, dict) else "text/csv")
     assert (answer.status, len(answer.body) < 3_000) == (status, True)
 
 
@@ -154,14 +153,6 @@ def test_large_bodies_are_encoded_off_the_event_loop(client: Client, monkeypatch
     monkeypatch.setattr(TableCoder, "encode_rows", encoded)
     assert client.post("/predict", {"rows": [ROW | {"town": "x" * 100_000}]}).status == 200
     assert threads == ["scoring"]
-
-
-def test_a_csv_with_long_names_is_answered_in_little(client: Client) -> None:
-    names = ",".join(ROW)
-    cells = "54,Ulm,1,2024-03-05,0.1"
-    answer = client.post("/predict", f"{names},{LONG}\n{cells},1\n", Content_Type="text/csv")
-    assert (answer.status, len(answer.body) < 3_000) == (200, True)
-    assert answer.json["notes"][0].startswith("not used: 'xxx")
 
 
 EXAMPLES = 40  # for each address
@@ -194,31 +185,3 @@ def test_schemathesis_finds_no_server_error(client: Client) -> None:
     assert len(statuses) > 200
     assert {200, 400} <= set(statuses)
     assert client.get("/health").status == 200
-
-
-ANYTHING = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8)),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=8), inner, max_size=3)),
-    max_leaves=6,
-)
-KEYS = ("rows", "images", "point", "lam", "threshold", "prevalence", "scores", "outcomes", "format", "points", "name")
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    path=st.sampled_from(["/predict", "/decide", "/adapt", "/points", "/outcomes"]),
-    body=st.one_of(ANYTHING, st.dictionaries(st.sampled_from(KEYS), ANYTHING, max_size=4)),
-    cut=st.integers(0, 2),
-    seed=st.integers(0, 10**6),
-)
-def test_anything_at_all_is_answered(client: Client, path: str, body: object, cut: int, seed: int) -> None:
-    rng = random.Random(seed)
-    if rng.random() < 0.5:  # a good row with one thing wrong
-        row = dict(as_json(inputs(1, seed % 7))[0])
-        row[rng.choice([*row, "new"])] = body
-        body = {"rows": [row]}
-    data = json.dumps(body)
-    answer = client.post(path, data[: len(data) - cut])
-    assert answer.status < 500, answer.body
-    if answer.status >= 400:
-        assert answer.error
