@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lossdial.explorer.encoding import Streams, ordered
+from lossdial.explorer.payload import Streams, ordered
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

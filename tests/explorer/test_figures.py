@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 from lossdial.dial.metrics import registry
 from lossdial.dial.metrics.ranking import Counts
 from lossdial.dial.points import Estimate
-from tests.explorer.figures import NONE, Setting, Sizes, figures, people_at, printed, ratio_high, ratio_low, wilson
+from tests.explorer.figures import NONE, Setting, Sizes, figures, printed, ratio_high, ratio_low, wilson
 
 SIZES = Sizes(60, 340, 60, 340)
 
@@ -83,9 +83,3 @@ def test_intervals_cover(tpr: float, fpr: float, share: float) -> None:
         for name, figure in figures(float(tp), float(fp), sizes, setting).items():
             covered[name] += figure.low <= true[name].value <= figure.high
     assert {name: hits / 2000 for name, hits in covered.items() if hits < 0.93 * 2000} == {}
-
-
-def test_people_are_a_thousand() -> None:
-    found = people_at(50, 30, SIZES, 0.02)
-    assert sum(found.values()) == pytest.approx(1000)
-    assert found["caught"] + found["missed"] == pytest.approx(20)

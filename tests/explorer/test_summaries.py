@@ -14,7 +14,6 @@ from lossdial.explorer.summaries import (
     quantile_cuts,
     reliability,
     split_counts,
-    use_short,
     witnesses,
 )
 
@@ -31,52 +30,23 @@ def scored(request: pytest.FixtureRequest) -> tuple[np.ndarray, np.ndarray]:
     return labels, np.round(rng.normal(size=300) + labels, 1).astype(request.param)
 
 
-def test_thresholds_are_those_that_tuning_takes(scored: tuple[np.ndarray, np.ndarray]) -> None:
+def test_cuts_are_those_of_tuning_and_count_what_is_above(scored: tuple[np.ndarray, np.ndarray]) -> None:
     labels, score = scored
-    found = cuts(labels, score)
-    accepted = np.unique(score[labels])
-    assert found["thresholds"].tolist() == [threshold_below(score, float(a)) for a in accepted]
-    assert found["thresholds"].dtype == score.dtype
-
-
-def test_counts_are_those_above(scored: tuple[np.ndarray, np.ndarray]) -> None:
-    labels, score = scored
-    rng = np.random.default_rng(2)
-    weight = rng.integers(1, 5, score.size).astype(float)
+    weight = np.random.default_rng(2).integers(1, 5, score.size).astype(float)
+    choosing = np.arange(score.size) % 2 == 0
     plain, weighted = cuts(labels, score), cuts(labels, score, weight)
+    parts, index = split_counts(labels, score, choosing, ~choosing), np.array([0, 5, 17, 250])
+    rank = places(labels, score, index)
+    assert plain["thresholds"].tolist() == [threshold_below(score, float(a)) for a in np.unique(score[labels])]
+    assert plain["thresholds"].dtype == score.dtype
     for k, threshold in enumerate(plain["thresholds"]):
         above = score > threshold
-        assert plain["tp"][k] == np.count_nonzero(above & labels)
-        assert plain["fp"][k] == np.count_nonzero(above & ~labels)
-        assert weighted["tp"][k] == weight[above & labels].sum()
-        assert weighted["fp"][k] == weight[above & ~labels].sum()
-
-
-def test_parts_and_places_count_the_same_cuts(scored: tuple[np.ndarray, np.ndarray]) -> None:
-    labels, score = scored
-    choosing = np.arange(score.size) % 2 == 0
-    found, shares = cuts(labels, score), split_counts(labels, score, choosing, ~choosing)
-    index = np.array([0, 5, 17, 250])
-    rank = places(labels, score, index)
-    for k, threshold in enumerate(found["thresholds"]):
-        above = score > threshold
-        assert shares["chosen_tp"][k] == np.count_nonzero(above & labels & choosing)
-        assert shares["chosen_fp"][k] == np.count_nonzero(above & ~labels & choosing)
-        assert shares["certifying_tp"][k] == np.count_nonzero(above & labels & ~choosing)
+        for column, side in (("tp", labels), ("fp", ~labels)):
+            assert plain[column][k] == np.count_nonzero(above & side)
+            assert weighted[column][k] == weight[above & side].sum()
+            assert parts[f"chosen_{column}"][k] == np.count_nonzero(above & side & choosing)
+        assert parts["certifying_tp"][k] == np.count_nonzero(above & labels & ~choosing)
         np.testing.assert_array_equal(rank > k, above[index])
-
-
-def test_short_thresholds_accept_the_same() -> None:
-    rng = np.random.default_rng(0)
-    labels = rng.random(500) < 0.3
-    score = rng.normal(size=500)
-    score[0] = np.nextafter(score[labels][0], -np.inf)  # so near that no float32 lies between
-    full, short = cuts(labels, score), cuts(labels, score, short=True)
-    assert np.count_nonzero(short["thresholds"] == short["thresholds"].astype(np.float32)) > 100
-    for a, b in zip(full["thresholds"], short["thresholds"], strict=True):
-        np.testing.assert_array_equal(score > a, score > b)
-    assert use_short(np.dtype(np.float64), 10**6)
-    assert not use_short(np.dtype(np.float32), 10**6)
 
 
 def test_fewer_stops_are_as_exact() -> None:

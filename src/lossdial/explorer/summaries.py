@@ -17,7 +17,6 @@ from lossdial.dial.metrics.registry import sigmoid
 from lossdial.dial.surface import Samples
 
 _MOST = 1_500_000  # cuts of a page
-_MANY = 200_000  # thresholds: beyond them float64 ones are rounded to float32 wherever that accepts the same samples
 _WITNESSES = 400  # samples of either class that are followed from λ to λ, at most
 _PLACES = 400_000  # of them, in a page
 HISTOGRAM_BINS = 40
@@ -28,9 +27,7 @@ GRID = np.round(np.arange(-70, 71) / 10, 1)
 Arrays = dict[str, NDArray[Any]]
 
 
-def cuts(
-    labels: BoolArray, score: FloatArray, weight: FloatArray | None = None, short: bool = False, most: int = _MOST
-) -> Arrays:
+def cuts(labels: BoolArray, score: FloatArray, weight: FloatArray | None = None, most: int = _MOST) -> Arrays:
     """The cuts of scores (n,), one per distinct score of a positive, at most so many; and what scores above each.
 
     >>> few = cuts(np.array([False, True, False, True]), np.float32([0.0, 1.0, 2.0, 4.0]))
@@ -39,7 +36,7 @@ def cuts(
     """
     accepted = _accepted(labels, score, most)
     tp, fp = (above(score[side], accepted, None if weight is None else weight[side]) for side in (labels, ~labels))
-    thresholds = _midway(np.sort(score), accepted, short)
+    thresholds = _midway(np.sort(score), accepted)
     return {"lengths": np.array([accepted.size]), "thresholds": thresholds, "tp": tp, "fp": fp}
 
 
@@ -71,7 +68,7 @@ def quantile_cuts(score: FloatArray, most: int = 400) -> Arrays:
     ascending = np.sort(score)
     place = np.unique(np.linspace(0, score.size - 1, min(score.size, most)).astype(np.intp))
     accepted = np.unique(ascending[place])
-    thresholds = _midway(ascending, accepted, short=False)
+    thresholds = _midway(ascending, accepted)
     return {"lengths": np.array([accepted.size]), "thresholds": thresholds, "fp": above(score, accepted)}
 
 
@@ -83,11 +80,6 @@ def places(labels: BoolArray, score: FloatArray, index: NDArray[np.intp], most: 
 def most_cuts(n_lams: int) -> int:
     """How many cuts each of so many λ may have in one page."""
     return max(200, _MOST // n_lams)
-
-
-def use_short(scores_dtype: np.dtype[np.floating[Any]], entries: int) -> bool:
-    """Whether a surface has so many float64 thresholds that a page could not hold them all in full."""
-    return scores_dtype == np.float64 and entries > _MANY
 
 
 def histogram(score: FloatArray, labels: BoolArray, weight: FloatArray | None = None) -> Arrays:
@@ -179,7 +171,7 @@ def _accepted(labels: BoolArray, score: FloatArray, most: int) -> FloatArray:
     return every[np.round(np.linspace(0, every.size - 1, most)).astype(np.intp)]
 
 
-def _midway(ascending: FloatArray, accepted: FloatArray, short: bool) -> FloatArray:
+def _midway(ascending: FloatArray, accepted: FloatArray) -> FloatArray:
     """`threshold_below` for many accepted scores (k,) at once, given all scores (n,) in ascending order."""
     kind = ascending.dtype.type
     place = np.searchsorted(ascending, accepted, side="left")
@@ -187,9 +179,6 @@ def _midway(ascending: FloatArray, accepted: FloatArray, short: bool) -> FloatAr
     bottom = ascending[np.maximum(place - 1, 0)].astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         middle = (bottom + (accepted.astype(np.float64) - bottom) / 2).astype(kind)
-        if short:
-            brief = middle.astype(np.float32).astype(kind)
-            middle = np.where((bottom <= brief) & (brief < accepted), brief, middle)
         fits = ~lowest & (bottom <= middle) & (middle < accepted)
         return np.where(fits, middle, np.nextafter(accepted, kind(-np.inf))).astype(kind)
 

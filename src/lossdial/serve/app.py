@@ -26,13 +26,10 @@ from lossdial.dial.certificates.evidence import NotCertified
 from lossdial.dial.checks import TooFewPositives
 from lossdial.explorer import POINTS_FORMAT, points_from
 from lossdial.serve import questions
-from lossdial.serve.batches import Batcher, Decided
-from lossdial.serve.choices import Choice, decided_by, in_margins, lam_of, named
-from lossdial.serve.description import describe, docs_page
 from lossdial.serve.guard import Guard, Limits, Refused, error_response, shortened
-from lossdial.serve.live import Live, PageOf, Served
+from lossdial.serve.live import Choice, Live, PageOf, Served, decided_by, in_margins, lam_of, named
 from lossdial.serve.observation import Metrics, Monitors, outcomes_of, state_of
-from lossdial.serve.rows import Inputs, form_files
+from lossdial.serve.rows import Batcher, Decided, Inputs, form_files
 
 _LARGE: Final = 2**16  # bytes of a body whose rows are not encoded on the event loop
 _ENCODE: Final = json.JSONEncoder(allow_nan=False).encode
@@ -91,7 +88,7 @@ class Service:
         for kind in (HTTPException, RequestValidationError, ValueError, Exception):
             app.add_exception_handler(kind, failed)
         generated = app.openapi
-        app.openapi = lambda: describe(generated(), self.live)  # type: ignore[method-assign]
+        app.openapi = lambda: questions.describe(generated(), self.live)  # type: ignore[method-assign]
         return Guard(app, self.limits, self.token, frozenset(methods), self.metrics.answered)
 
     @asynccontextmanager
@@ -220,7 +217,7 @@ class Service:
 
     async def docs(self) -> Response:
         policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-        return HTMLResponse(docs_page(self._fastapi.openapi()), headers={"Content-Security-Policy": policy})
+        return HTMLResponse(questions.docs_page(self._fastapi.openapi()), headers={"Content-Security-Policy": policy})
 
     def _scores(self, scores: Sequence[float]) -> NDArray[np.float64]:
         self.limits.require_few(len(scores), "scores")

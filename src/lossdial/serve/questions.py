@@ -1,14 +1,23 @@
-"""The questions that can be asked and the answers to them, as pydantic models; and their mistakes as one line."""
+"""The questions that can be asked and the answers, as pydantic models and as OpenAPI; and mistakes as one line."""
 
 from __future__ import annotations
 
+import html
+import json
 from collections.abc import Iterable
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.types import FailFast
 
 from lossdial.base.errors import closest, shown
+from lossdial.data.encoder.columns import CategoryColumn, DateColumn
+from lossdial.data.schema import ArraySchema, ImageSchema, TableSchema
+
+if TYPE_CHECKING:
+    from lossdial.serve.live import Live, Served
+
+Json = dict[str, Any]
 
 _LARGEST: Final = 1e9  # score or cost: beyond it arithmetic overflows
 
@@ -217,3 +226,83 @@ def explained(errors: Iterable[Any]) -> str:
     problem = "must be a JSON object" if error["type"].startswith("model_") else error["msg"]
     problem = (problem[:1].lower() + problem[1:]).replace("input should", "must", 1)
     return f"{where or 'the body'}: {problem}; got {shown(error['input'])}."
+
+
+def describe(described: Json, live: Live) -> Json:
+    """FastAPI's description, filled up with the points, columns and ranges of λ that are served now.
+
+    /predict reads its body by the Content-Type, and its query by hand, for speed; so FastAPI knows neither.
+    """
+    served = live.now
+    own = {"enum": [*served.bundle.points]}
+    query = Setting.model_json_schema()["properties"]
+    query["point"], query["lam"]["anyOf"] = own, [{"type": "string"}]
+    question = Predict.model_json_schema()
+    question["properties"] |= {"point": own, "lam": _lam(served)}
+    schema = served.bundle.predictor.schema
+    file = {"schema": {"type": "string", "format": "binary"}}
+    form = {"schema": {"type": "object", "properties": {"file": file["schema"]}}}
+    if isinstance(schema, ImageSchema):
+        content: Json = {"multipart/form-data": form, "image/png": file}
+    else:
+        question["properties"]["rows"] |= {"items": _row(schema), "maxItems": live.limits.rows}
+        content = {"application/json": {"schema": question}, "text/csv": {"schema": {"type": "string"}}}
+    described["paths"]["/predict"]["post"] |= {
+        "parameters": [{"name": name, "in": "query", "schema": each} for name, each in query.items()],
+        "requestBody": {"required": True, "content": content},
+    }
+    models = described["components"]["schemas"]
+    models["Decide"]["properties"]["point"] = {"enum": [*live.points]}
+    models["Outcomes"]["properties"]["outcomes"]["items"] = {"enum": [*served.labels, 0, 1]}
+    return described
+
+
+def _lam(served: Served) -> Json:
+    space = served.bundle.predictor.space
+    ranges = {name: space.bounds(name) for name in space.names}
+    return {
+        "type": "object",
+        "properties": {name: {"type": "number", "minimum": a, "maximum": b} for name, (a, b) in ranges.items()},
+        "required": list(space.free),
+        "additionalProperties": False,
+    }
+
+
+def _row(schema: Any) -> Json:
+    if isinstance(schema, TableSchema):
+        columns = {column.name: _cell(column) for column in schema.encoder.columns_}
+        return {"type": "object", "properties": columns, "required": list(columns)}
+    if isinstance(schema, ArraySchema):
+        width = schema.shape[0]
+        return {"type": "array", "items": {"type": "number"}, "minItems": width, "maxItems": width}
+    return {"type": "object"}
+
+
+def _cell(column: Any) -> Json:
+    if isinstance(column, CategoryColumn):
+        return {"type": ["string", "number", "boolean", "null"], "examples": list(column.categories[:3])}
+    if isinstance(column, DateColumn):
+        return {"type": ["string", "null"], "description": f"a date, as in training ({column.format})"}
+    return {"type": ["number", "string", "boolean", "null"], "examples": [column.median]}
+
+
+def docs_page(described: Json) -> str:
+    """The description as a page that loads nothing from elsewhere."""
+    models, lines = described["components"]["schemas"], []
+    for path, methods in described["paths"].items():
+        for method, entry in methods.items():
+            lines.append(f"<h2><code>{method.upper()} {path}</code></h2><p>{entry['summary']}</p>")
+            for parameter in entry.get("parameters", []):
+                text = html.escape(parameter["schema"].get("description", ""))
+                lines.append(f"<p><code>?{parameter['name']}=</code> {text}</p>")
+            for kind, body in entry.get("requestBody", {}).get("content", {}).items():
+                schema = models.get(body["schema"].get("$ref", "").rpartition("/")[2], body["schema"])
+                text = html.escape(json.dumps(schema, indent=1, ensure_ascii=False))
+                lines.append(f"<details><summary>{kind}</summary><pre>{text}</pre></details>")
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>lossdial: API</title>'
+        '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">'
+        "<style>body { font: 16px/1.5 system-ui; max-width: 60rem; margin: auto } pre { overflow: auto }</style></head>"
+        '<body><main><h1>lossdial: API</h1><p>The same as <a href="openapi.json">OpenAPI</a>. Every error is '
+        f'<code>{{"error": "…"}}</code>.</p>{"".join(lines)}</main></body></html>'
+    )

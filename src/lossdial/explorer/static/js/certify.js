@@ -72,11 +72,9 @@ function choose(model, floor, prevalence) {
   return bestLam(model, gains, balances);
 }
 
-// One float below the order statistic that a cut accepts, where Python puts it; the page's own threshold, which accepts the
-// same rows, where a page is too large to hold them.
+// One float below the order statistic that a cut accepts, where Python puts it.
 function nextTo(model, column, cut) {
   const { certified: thresholds, certifying_tp: accepted } = model.streams;
-  if (!thresholds) return model.threshold(column, cut);
   let place = 0;
   for (let j = 0; j <= column; j++) {
     const [start, end] = [model.offsets[j], model.offsets[j + 1]];
