@@ -13,8 +13,8 @@ from onnx import helper
 
 from lossdial.data.encoder.table import TableCoder
 from lossdial.data.schema import TableSchema
-from lossdial.export.operators import encode, graph_columns
 from lossdial.export.nodes import ML_OPSET, OPSET, GraphNodes
+from lossdial.export.operators import encode, graph_columns
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

@@ -87,12 +87,3 @@ def test_what_an_outcome_may_be_is_said_once(serving: Serving, fitted: LCTClassi
     assert found["bounds"]["recall"]["outcomes"] == 2
     told = client.post("/outcomes", {"point": "trees", "scores": [1, 1], "outcomes": [0, 2]}).error
     assert told == "outcomes[1] must be 0 or 1; got 2."
-
-
-def test_sorted_outcomes_are_no_change(serving: Serving) -> None:
-    posted = cases(2000, 5.0, 3)
-    order = np.argsort(posted["scores"])
-    in_order = {key: [values[i] for i in order] for key, values in posted.items()}
-    found = [serving().post("/outcomes", {"point": "sure", **body}).json for body in (posted, in_order)]
-    assert found[0] == found[1]
-    assert found[0]["holds"]

@@ -89,8 +89,8 @@ def histogram(score: FloatArray, labels: BoolArray, weight: FloatArray | None = 
     high = max(float(np.quantile(side, 0.996)) for side in sides)
     margin = (high - low) / 20 or 0.5
     low, high = low - margin, high + margin
-    place = (score.astype(np.float64) - low) / (high - low) * HISTOGRAM_BINS
-    place = place.clip(0, HISTOGRAM_BINS - 1).astype(np.intp)
+    bins = (score.astype(np.float64) - low) / (high - low) * HISTOGRAM_BINS
+    place = bins.clip(0, HISTOGRAM_BINS - 1).astype(np.intp)
     positive, negative = (_sums(place, weight, HISTOGRAM_BINS, side) for side in (labels, ~labels))
     return {
         "histogram ends": np.array([low, high]),
