@@ -80,9 +80,17 @@ METRICS = ("auc", "average_precision", "max_f1", "max_balanced_accuracy", "brier
 """Figures over λ that depend on no control of the page."""
 _RESAMPLES = 200
 _FLOOR, _CONFIDENCE = 0.95, 0.95  # of the certificate for which samples are set aside
-_STEPS: Mapping[str, Steps] = {"thresholds": "rising", "certified": "rising"} | dict.fromkeys(
-    ("tp", "fp", "chosen_tp", "chosen_fp", "certifying_tp", "grid positive", "grid negative"), "falling"
-)
+_STEPS: Mapping[str, Steps] = {
+    "thresholds": "rising",
+    "certified": "rising",
+    "tp": "falling",
+    "fp": "falling",
+    "chosen_tp": "falling",
+    "chosen_fp": "falling",
+    "certifying_tp": "falling",
+    "grid positive": "falling",
+    "grid negative": "falling",
+}
 
 
 @dataclass(frozen=True, eq=False)

@@ -112,11 +112,18 @@ def network_graph(model: ConditionalClassifier, example: Tensor) -> onnx.ModelPr
     example: one sample or more, as the schema encodes them.
     """
     rows = example[:1].expand(_ROWS, *example.shape[1:]).contiguous()
-    arguments, names = (rows, torch.zeros(model.space.dim)), {"input_names": ["x", "code"], "output_names": ["score"]}
+    arguments = rows, torch.zeros(model.space.dim)
     with evaluating(model), torch.no_grad(), _quietly():
         try:
             traced = _traced(_Margin(model).eval(), arguments)
-            program = torch.onnx.export(traced, dynamo=True, verbose=False, opset_version=OPSET, **names)
+            program = torch.onnx.export(
+                traced,
+                dynamo=True,
+                verbose=False,
+                opset_version=OPSET,
+                input_names=["x", "code"],
+                output_names=["score"],
+            )
         except Exception as error:  # of many kinds, some of them private
             raise _refusal(error, type(model.backbone).__name__) from error
     if program is None:

@@ -80,7 +80,7 @@ class Service:
         methods: dict[str, list[str]] = {"/openapi.json": ["GET"]}
         for route in app.routes:
             if isinstance(route, APIRoute):
-                methods.setdefault(route.path, []).extend(route.methods)
+                methods.setdefault(route.path, []).extend(route.methods or ())
 
         async def failed(request: Request, error: Exception) -> Response:
             return _refusal(error, request, methods)
@@ -124,13 +124,13 @@ class Service:
         return reader.images(await form_files(request.headers, body, self.limits.rows) if form else [body]), setting
 
     def decide(self, question: questions.Decide) -> questions.Decision:
-        bundle, live, name = self.live.now.bundle, self.live, question.point or "default"
-        point, scores, threshold = named(live.points, name), self._scores(question.scores), question.threshold
+        served, name, threshold = self.live.now, question.point or "default", question.threshold
+        point, scores = named(served.points, name), self._scores(question.scores)
         counts = point.n_positive, point.n_negative
-        if name not in live.others:
+        if name in served.bundle.points:
             if question.scores_are == "probabilities":
                 raise Refused(400, f"point {name!r} decides on scores; post the score that /predict answers.")
-            share = bundle.own_share(point)
+            share = served.bundle.own_share(point)
         elif question.prevalence is not None and min(counts) == 0 and point.prevalence is None:
             raise Refused(409, f"point {name!r} does not tell the prevalence of its data; leave prevalence out.")
         else:
@@ -138,7 +138,8 @@ class Service:
         if self._are_probabilities(name, question.scores_are):
             scores = in_margins(scores)
             if threshold is not None:
-                question = question.model_copy(update={"threshold": float(in_margins(np.array([threshold]))[0])})
+                (margin,) = in_margins(np.array([threshold]), "threshold").tolist()
+                question = question.model_copy(update={"threshold": margin})
         point, answer = decided_by(point, question, share)
         decision = point.predict(scores) if point.lower is None else point.actions(scores)
         return questions.Decision(decision=decision.tolist(), probability=point.probability(scores).tolist(), **answer)
@@ -185,16 +186,16 @@ class Service:
     # --- outcomes
 
     def see(self, question: questions.Outcomes) -> questions.MonitorState:
-        name, scores = question.point, self._scores(question.scores)
-        point = named(self.live.points, name)
-        labels = (0, 1) if name in self.live.others else self.live.now.labels
+        served, name, scores = self.live.now, question.point, self._scores(question.scores)
+        point = named(served.points, name)
+        labels = served.labels if name in served.bundle.points else (0, 1)
         outcomes = outcomes_of(question.outcomes, labels, len(scores))
         if self._are_probabilities(name, None):
             scores = in_margins(scores)
         return state_of(name, self.monitors.see(name, point, scores, outcomes))
 
     def monitored(self) -> dict[str, questions.MonitorState]:
-        return {name: state_of(name, monitor) for name, monitor in self.monitors.all(self.live.points).items()}
+        return {name: state_of(name, monitor) for name, monitor in self.monitors.all(self.live.now.points).items()}
 
     # --- the server itself
 

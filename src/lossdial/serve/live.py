@@ -135,7 +135,8 @@ PageOf = Callable[[Bundle], Page]
 class Served:
     """One state of the bundle, and what was made of it. A request keeps the state that it began with."""
 
-    def __init__(self, bundle: Bundle, limits: Limits) -> None:
+    def __init__(self, bundle: Bundle, limits: Limits, others: Mapping[str, OperatingPoint]) -> None:
+        self.points = {**bundle.points, **others}
         self.bundle, self.reader = bundle, RowReader(bundle.predictor, bundle.training.target, limits)
         self.labels = tuple(plain(label) for label in bundle.predictor.classes)  # as JSON has them, the negative first
         self._choices: OrderedDict[tuple[Any, ...], Choice] = OrderedDict()
@@ -183,11 +184,6 @@ class Live:
         self.reloads = 0
         self._saving = threading.Lock()
 
-    @property
-    def points(self) -> dict[str, OperatingPoint]:
-        """The points of both models."""
-        return {**self.now.bundle.points, **self.others}
-
     def _read(self) -> Served:
         bundle = Bundle.load(self.run)
         both = sorted(bundle.points.keys() & self.others.keys())
@@ -196,7 +192,7 @@ class Live:
                 f"the point {both[0]!r} is both of {self.run} and of another model; rename one of them, the other "
                 "model's by `lossdial tune --scores … --name NAME`."
             )
-        return Served(bundle, self.limits)
+        return Served(bundle, self.limits, self.others)
 
     def reload(self) -> None:
         """Serve what changed on disk. What cannot be read changes nothing."""

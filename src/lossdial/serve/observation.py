@@ -149,7 +149,7 @@ class Metrics:
         self._taken.set(live.reloads)
         self._stale.set(bool(live.trouble))
         self._broken.clear()
-        for name, monitor in monitors.all(live.points).items():
+        for name, monitor in monitors.all(live.now.points).items():
             for bound, test in monitor.tests.items():
                 self._broken.labels(name, bound).set(test.broken)
         return generate_latest(self._registry)

@@ -252,7 +252,7 @@ def describe(described: Json, live: Live) -> Json:
         "requestBody": {"required": True, "content": content},
     }
     models = described["components"]["schemas"]
-    models["Decide"]["properties"]["point"] = {"enum": [*live.points]}
+    models["Decide"]["properties"]["point"] = {"enum": [*served.points]}
     models["Outcomes"]["properties"]["outcomes"]["items"] = {"enum": [*served.labels, 0, 1]}
     return described
 
