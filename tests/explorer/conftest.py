@@ -17,6 +17,8 @@ from lossdial.explorer.page import joined_modules
 from lossdial.explorer.people import adding_up
 from tests.explorer.figures import Setting, Sizes, figures, people_at, printed
 
+Open = Callable[..., "Opened"]
+
 
 def dial_of(
     n: int = 400, positives: int = 60, shape: tuple[int, int] = (3, 4), seed: int = 0, decimals: int = 2, **options: Any
@@ -42,12 +44,6 @@ def counts_at(dial: Dial, column: int, threshold: float) -> tuple[float, float]:
     accepted = surface.score(column).astype(np.float64) > threshold
     weight = np.ones(accepted.size) if surface.weight is None else surface.weight
     return float(weight[accepted & surface.labels].sum()), float(weight[accepted & ~surface.labels].sum())
-
-
-@pytest.fixture
-def make_dial() -> Callable[..., Dial]:
-    """`dial_of`, which tests of this folder cannot import."""
-    return dial_of
 
 
 @dataclass

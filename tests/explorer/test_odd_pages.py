@@ -1,8 +1,5 @@
 """Pages of unusual data: names that are markup, few rows, no labels, pictures."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -11,10 +8,8 @@ from lossdial.dial.metrics.registry import as_metric, best, expected_cost
 from lossdial.dial.points import spell_threshold
 from lossdial.dial.uncertainty.intervals import noise_over_lam, rounded
 from lossdial.explorer import Unlabelled
-from tests.explorer.conftest import counts_at, sizes_of
+from tests.explorer.conftest import Open, counts_at, dial_of, sizes_of
 from tests.explorer.figures import referred, wilson
-
-Open = Callable[..., Any]
 
 
 def test_names_are_text(opened: Open) -> None:
@@ -77,8 +72,8 @@ def test_odd_surfaces_have_a_page(opened: Open, kind: str) -> None:
         assert "Not certified" in found.page.locator("#said").text_content()
 
 
-def test_without_labels_it_shows_alerts(opened: Open, make_dial: Callable[..., Dial]) -> None:
-    dial = make_dial()
+def test_without_labels_it_shows_alerts(opened: Open) -> None:
+    dial = dial_of()
     point = dial.tune(maximize="f1", name="ours")
     scores = np.asarray(dial.scores)
     found = opened(Unlabelled(scores, dial.lams), points=[point])
@@ -107,10 +102,10 @@ def test_without_labels_it_shows_alerts(opened: Open, make_dial: Callable[..., D
     assert found.errors == []
 
 
-def test_pictures_follow_the_threshold(opened: Open, make_dial: Callable[..., Dial]) -> None:
+def test_pictures_follow_the_threshold(opened: Open) -> None:
     weight = np.ones(400)
     weight[:50] = 0  # rows that do not count keep their number
-    dial = make_dial(sample_weight=weight)
+    dial = dial_of(sample_weight=weight)
     pictures = np.random.default_rng(0).integers(0, 255, (400, 20, 20), dtype=np.uint8)
     found = opened(dial, "#hold=recall&recall=0.8", images=pictures)
     column, threshold, _ = found.shown()
@@ -129,11 +124,9 @@ def test_pictures_follow_the_threshold(opened: Open, make_dial: Callable[..., Di
     assert found.errors == []
 
 
-def test_what_is_inside_the_noise_at_my_settings_is_what_resampling_finds(
-    opened: Open, make_dial: Callable[..., Dial]
-) -> None:
+def test_what_is_inside_the_noise_at_my_settings_is_what_resampling_finds(opened: Open) -> None:
     """The page's closed form against the bootstrap: they may part at the border, which is a matter of luck."""
-    dial = make_dial(n=6000, positives=1500, shape=(9, 9), decimals=5)
+    dial = dial_of(n=6000, positives=1500, shape=(9, 9), decimals=5)
     found = opened(dial, "#fn=5&recall=0.6")
     asked = {
         "cost": best(expected_cost(5, 1, dial.surface.prevalence)),
@@ -154,8 +147,8 @@ def test_what_is_inside_the_noise_at_my_settings_is_what_resampling_finds(
 
 
 @pytest.mark.parametrize("prevalence", [0.15, 0.004])
-def test_a_referral_band_is_shown_by_class(opened: Open, make_dial: Callable[..., Dial], prevalence: float) -> None:
-    dial = make_dial(n=3000, positives=450)
+def test_a_referral_band_is_shown_by_class(opened: Open, prevalence: float) -> None:
+    dial = dial_of(n=3000, positives=450)
     band = dial.refer(npv=0.95, precision=0.4, prevalence=0.15)
     assert -np.inf < band.lower < band.threshold < np.inf
     found = opened(dial, f"#prevalence={prevalence}", points=[band])
@@ -190,8 +183,8 @@ def test_a_referral_band_is_shown_by_class(opened: Open, make_dial: Callable[...
     assert found.errors == []
 
 
-def test_an_end_that_nothing_certifies_is_shown_as_none(opened: Open, make_dial: Callable[..., Dial]) -> None:
-    dial = make_dial()
+def test_an_end_that_nothing_certifies_is_shown_as_none(opened: Open) -> None:
+    dial = dial_of()
     band = dial.refer(npv=0.99, precision=0.999, prevalence=0.01)
     assert band.threshold == np.inf
     found = opened(dial, points=[band])
@@ -201,8 +194,8 @@ def test_an_end_that_nothing_certifies_is_shown_as_none(opened: Open, make_dial:
     assert found.errors == []
 
 
-def test_a_lam_off_the_grid_takes_little_room_on_the_map(opened: Open, make_dial: Callable[..., Dial]) -> None:
-    dial = make_dial()
+def test_a_lam_off_the_grid_takes_little_room_on_the_map(opened: Open) -> None:
+    dial = dial_of()
     scores = np.column_stack([np.asarray(dial.scores), np.asarray(dial.scores)[:, 0]])
     found = opened(Dial(dial.y, scores, [*dial.lams, {"gamma": 0.1, "tau": 0.7}]), "#map=auc")
     box = {k: found.page.locator(f'#map .cell[data-column="{k}"]').bounding_box() for k in (0, 12)}

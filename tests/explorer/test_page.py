@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from lossdial.dial import Dial
 from lossdial.explorer import POINTS_FORMAT as FORMAT
 from lossdial.explorer import Unlabelled, explore, read_points
 from lossdial.explorer import page as page_module
+from tests.explorer.conftest import dial_of
 
 NASTY = "</script><script>alert(1)</script><!-- <img src=x onerror=alert(2)> & \u2028 {{script}}"
 
@@ -26,8 +26,8 @@ def payload(html: str) -> dict[str, object]:
     return dict(json.loads(content))
 
 
-def test_the_policy_allows_its_own_script_and_nothing_else(make_dial: Callable[..., Dial]) -> None:
-    html = explore(make_dial()).html
+def test_the_policy_allows_its_own_script_and_nothing_else() -> None:
+    html = explore(dial_of()).html
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', html)
     rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
     assert rules["default-src"] == "'none'"
@@ -50,8 +50,8 @@ def test_names_cannot_become_markup() -> None:
     assert found["names"] == [NASTY]
 
 
-def test_it_is_written_whole_and_shows_itself_in_a_notebook(tmp_path: Path, make_dial: Callable[..., Dial]) -> None:
-    page = explore(make_dial(), tmp_path / "deep" / "page.html", title='A "quoted" title')
+def test_it_is_written_whole_and_shows_itself_in_a_notebook(tmp_path: Path) -> None:
+    page = explore(dial_of(), tmp_path / "deep" / "page.html", title='A "quoted" title')
     assert page.path is not None
     assert page.path.read_text() == page.html
     assert [path.name for path in page.path.parent.iterdir()] == ["page.html"]
@@ -61,16 +61,16 @@ def test_it_is_written_whole_and_shows_itself_in_a_notebook(tmp_path: Path, make
     assert "kB" in repr(page)
 
 
-def test_the_dials_points_and_given_ones_are_there_once(make_dial: Callable[..., Dial]) -> None:
-    dial = make_dial()
+def test_the_dials_points_and_given_ones_are_there_once() -> None:
+    dial = dial_of()
     first = dial.tune(maximize="f1", name="one")
     other = dial.tune(maximize="balanced_accuracy", name="two")
     found = payload(explore(dial, points={"one": first, "two": other}).html)
     assert [each["point"]["name"] for each in found["points"]] == ["one", "two"]  # type: ignore[attr-defined]
 
 
-def test_bad_input_is_named(make_dial: Callable[..., Dial]) -> None:
-    dial, unlabelled = make_dial(), Unlabelled([1.0, 2.0])
+def test_bad_input_is_named() -> None:
+    dial, unlabelled = dial_of(), Unlabelled([1.0, 2.0])
     elsewhere = dial.tune(maximize="f1", name="elsewhere")
     for call, argument, got in (
         (lambda: explore(np.zeros(3)), "dial", "'ndarray'"),  # type: ignore[arg-type]
@@ -98,8 +98,8 @@ def test_scores_that_are_not_finite_are_named(bad: float) -> None:
         explore(Unlabelled(scores))
 
 
-def test_evidence_changes_with_the_data(make_dial: Callable[..., Dial]) -> None:
-    pages = [payload(explore(make_dial(seed=seed)).html)["evidence"] for seed in (0, 0, 1)]
+def test_evidence_changes_with_the_data() -> None:
+    pages = [payload(explore(dial_of(seed=seed)).html)["evidence"] for seed in (0, 0, 1)]
     assert pages[0] == pages[1] != pages[2]
 
 
@@ -110,8 +110,8 @@ def test_it_loads_no_torch() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_points_come_back_and_none_is_certified_by_that(tmp_path: Path, make_dial: Callable[..., Dial]) -> None:
-    point = make_dial().tune(maximize="precision", subject_to={"recall": 0.5}, confidence=0.8)
+def test_points_come_back_and_none_is_certified_by_that(tmp_path: Path) -> None:
+    point = dial_of().tune(maximize="precision", subject_to={"recall": 0.5}, confidence=0.8)
     path = tmp_path / "points.json"
     path.write_text(json.dumps({"format": FORMAT, "points": [point.to_json()]}))
     (read,) = read_points(path)

@@ -1,14 +1,14 @@
 """The card says what the bundle knows, and nothing else."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import yaml
 
-from lossdial import Bundle, LCTClassifier
+from lossdial import LCTClassifier
 from lossdial.export import model_card
 from lossdial.models import MLP
+from tests.export.conftest import bundle_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -44,7 +44,7 @@ def test_data_beta_lambda_certificates_and_limits(table: LCTClassifier) -> None:
     assert "as ONNX" not in text
 
 
-def test_what_is_not_known_is_left_out(bundle_of: Callable[..., Bundle]) -> None:
+def test_what_is_not_known_is_left_out() -> None:
     bundle = replace(bundle_of(MLP(4, (8,))), points={})
     _, text = parts(model_card(bundle))
     assert "kept without held-out samples" in text

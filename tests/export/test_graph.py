@@ -26,10 +26,9 @@ from lossdial.export.comparison import made_up
 from lossdial.models import MLP, CifarResNet, FixedFeatures, FrozenEncoder, PathConfig
 from lossdial.models.heads import FiLMConfig, Head, PlainConfig, PolynomialConfig
 from lossdial.spaces import Constant, Linear, Space
+from tests.export.conftest import bundle_of, patients
 
-Rows = Callable[[int, int], pd.DataFrame]
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-Make = Callable[..., Bundle]
 
 
 def agree(bundle: Bundle, model: OnnxModel, X: Any, some: int = 500) -> None:
@@ -61,8 +60,8 @@ def centred(bundle: Bundle, X: Any) -> Bundle:
     return replace(bundle, points=points)
 
 
-def test_a_table_with_text_dates_and_gaps(table: LCTClassifier, exported: Path, rows: Rows) -> None:
-    agree(table.bundle_, OnnxModel(exported), rows(10_000, 7).drop(columns="state"))
+def test_a_table_with_text_dates_and_gaps(table: LCTClassifier, exported: Path) -> None:
+    agree(table.bundle_, OnnxModel(exported), patients(10_000, 7).drop(columns="state"))
 
 
 class Counting(nn.Module):
@@ -116,24 +115,24 @@ def of_timm() -> nn.Module:
 
 
 PATH_SPACE = Space(alpha=Linear(0.1, 0.9, 1.25), phi=Linear(0, 2, 0.5), ridge=Linear(-3, 1, 0.25))
-NETWORKS: dict[str, Callable[[Make], Bundle]] = {
-    "film, members": lambda make: make(mlp(), FiLMConfig(members=3)),
-    "film, width": lambda make: make(mlp(), FiLMConfig(widths=(8,))),
-    "film, widths and members": lambda make: make(mlp(), FiLMConfig(widths=(8, 4), members=3)),
-    "polynomial": lambda make: make(mlp(), PolynomialConfig()),
-    "polynomial, members": lambda make: make(mlp(), PolynomialConfig(degree=3, members=2)),
-    "plain, members": lambda make: make(mlp(), PlainConfig(members=2)),
-    "path": lambda make: make(FixedFeatures(6), path(), ArraySchema((6,)), PATH_SPACE),
-    "module of one's own": lambda make: make(Counting()),
-    "resnet": lambda make: make(CifarResNet(8, 4), schema=ImageSchema(3, 8, 8)),
-    "frozen": lambda make: make(FrozenEncoder(CifarResNet(8, 4)), schema=ImageSchema(3, 8, 8, features=16)),
-    "timm": lambda make: make(of_timm(), schema=ImageSchema(3, 32, 32)),
+NETWORKS: dict[str, Callable[[], Bundle]] = {
+    "film, members": lambda: bundle_of(mlp(), FiLMConfig(members=3)),
+    "film, width": lambda: bundle_of(mlp(), FiLMConfig(widths=(8,))),
+    "film, widths and members": lambda: bundle_of(mlp(), FiLMConfig(widths=(8, 4), members=3)),
+    "polynomial": lambda: bundle_of(mlp(), PolynomialConfig()),
+    "polynomial, members": lambda: bundle_of(mlp(), PolynomialConfig(degree=3, members=2)),
+    "plain, members": lambda: bundle_of(mlp(), PlainConfig(members=2)),
+    "path": lambda: bundle_of(FixedFeatures(6), path(), ArraySchema((6,)), PATH_SPACE),
+    "module of one's own": lambda: bundle_of(Counting()),
+    "resnet": lambda: bundle_of(CifarResNet(8, 4), schema=ImageSchema(3, 8, 8)),
+    "frozen": lambda: bundle_of(FrozenEncoder(CifarResNet(8, 4)), schema=ImageSchema(3, 8, 8, features=16)),
+    "timm": lambda: bundle_of(of_timm(), schema=ImageSchema(3, 32, 32)),
 }
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_every_network_and_head_gives_a_graph_that_agrees(name: str, bundle_of: Make, tmp_path: Path) -> None:
-    bundle = NETWORKS[name](bundle_of)
+def test_every_network_and_head_gives_a_graph_that_agrees(name: str, tmp_path: Path) -> None:
+    bundle = NETWORKS[name]()
     images = isinstance(bundle.predictor.schema, ImageSchema)
     X = made_up(bundle.predictor, 500 if images else 10_000, seed=5)
     bundle = centred(bundle, X)
@@ -151,7 +150,7 @@ def test_an_exact_head_that_was_solved(tmp_path: Path) -> None:
     agree(clf.bundle_, OnnxModel(tmp_path / "m.onnx"), rng.standard_normal((10_000, 8)).astype(np.float32))
 
 
-def test_a_model_of_one_loss_has_no_lambda(bundle_of: Make, tmp_path: Path) -> None:
+def test_a_model_of_one_loss_has_no_lambda(tmp_path: Path) -> None:
     bundle = bundle_of(MLP(4, (8,)), "plain", space=Space(gamma=Constant(0.1), tau=Constant(1.0)))
     made = to_onnx(bundle, tmp_path / "m.onnx")
     assert made.inputs == ("x", "point", "threshold", "prevalence")
@@ -168,9 +167,7 @@ def test_a_model_of_one_loss_has_no_lambda(bundle_of: Make, tmp_path: Path) -> N
         (Branching, "the network Branching cannot be traced .*Write that part"),
     ],
 )
-def test_what_cannot_be_exported_is_refused_in_a_line(
-    network: type[nn.Module], message: str, bundle_of: Make, tmp_path: Path
-) -> None:
+def test_what_cannot_be_exported_is_refused_in_a_line(network: type[nn.Module], message: str, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=message) as caught:
         to_onnx(bundle_of(network()), tmp_path / "m.onnx")
     assert "\n" not in str(caught.value)
@@ -191,9 +188,9 @@ def raw(X: pd.DataFrame) -> dict[str, np.ndarray]:
     }
 
 
-def test_raw_columns_and_defaults_in_onnxruntime_alone(table: LCTClassifier, exported: Path, rows: Rows) -> None:
+def test_raw_columns_and_defaults_in_onnxruntime_alone(table: LCTClassifier, exported: Path) -> None:
     session = onnxruntime.InferenceSession(exported)
-    X = rows(400, 5).drop(columns="state")
+    X = patients(400, 5).drop(columns="state")
     X.loc[:3, "town"] = "Atlantis"
     label, probability = session.run(["label", "probability"], raw(X))
     assert_array_equal(label, table.predict(X))
@@ -213,8 +210,8 @@ def test_raw_columns_and_defaults_in_onnxruntime_alone(table: LCTClassifier, exp
     assert_array_equal(session.run(["label"], one)[0], table.predict(X[:1]))
 
 
-def test_lambda_and_threshold_by_hand(table: LCTClassifier, exported: Path, rows: Rows) -> None:
-    session, X = onnxruntime.InferenceSession(exported), rows(300, 5).drop(columns="state")
+def test_lambda_and_threshold_by_hand(table: LCTClassifier, exported: Path) -> None:
+    session, X = onnxruntime.InferenceSession(exported), patients(300, 5).drop(columns="state")
     lam = {"gamma": 0.05, "tau": 2.5}
     feed = raw(X) | {f"lam.{name}": np.array([value], np.float32) for name, value in lam.items()}
     label, probability, score = session.run(None, feed | {"threshold": np.array([0.7])})
@@ -228,8 +225,8 @@ def test_lambda_and_threshold_by_hand(table: LCTClassifier, exported: Path, rows
     assert_allclose(moved, sigmoid(margin.astype(np.float64) + shift), atol=1e-6)
 
 
-def test_what_no_point_can_answer_has_no_score(exported: Path, rows: Rows) -> None:
-    session, X = onnxruntime.InferenceSession(exported), raw(rows(3, 5).drop(columns="state"))
+def test_what_no_point_can_answer_has_no_score(exported: Path) -> None:
+    session, X = onnxruntime.InferenceSession(exported), raw(patients(3, 5).drop(columns="state"))
     X["age"] = np.array([50.0, np.inf, 40.0])
     assert np.isnan(session.run(["score"], X)[0]).tolist() == [False, True, False]
     assert (session.run(["label"], X)[0] == "").tolist() == [False, True, False]
@@ -243,9 +240,7 @@ def test_what_no_point_can_answer_has_no_score(exported: Path, rows: Rows) -> No
     [((0, 1), -1), ((-1, 1), np.iinfo(np.int64).min), ((0.5, 1.5), np.nan), (("", "ill"), "no answer")],
 )
 @pytest.mark.parametrize("space", [Space(tau=Linear(0, 3, 1 / 3)), Space(tau=Constant(1.0))])
-def test_an_unknown_point_has_no_label(
-    classes: tuple[Any, Any], nothing: Any, space: Space, bundle_of: Make, tmp_path: Path
-) -> None:
+def test_an_unknown_point_has_no_label(classes: tuple[Any, Any], nothing: Any, space: Space, tmp_path: Path) -> None:
     bundle = bundle_of(MLP(5, (8,)), space=space)
     bundle = replace(bundle, predictor=replace(bundle.predictor, classes=classes))
     to_onnx(bundle, tmp_path / "m.onnx")
@@ -257,14 +252,14 @@ def test_an_unknown_point_has_no_label(
         assert np.isnan(probability).all()
 
 
-def test_bands_are_told_and_answered_beside_the_graph(table: LCTClassifier, rows: Rows, tmp_path: Path) -> None:
-    val = rows(1500, 1)
+def test_bands_are_told_and_answered_beside_the_graph(table: LCTClassifier, tmp_path: Path) -> None:
+    val = patients(1500, 1)
     dial = table.dial(val.drop(columns="state"), val["state"])
     band = dial.refer(npv=0.97, precision=0.8, prevalence=0.2, name="triage")
     bundle = table.bundle_.with_point(band)
     with pytest.warns(UserWarning, match=r"no answer by a referral band: triage\."):
         to_onnx(bundle, tmp_path / "m.onnx")
-    model, X = OnnxModel(tmp_path / "m.onnx"), rows(400, 6).drop(columns="state")
+    model, X = OnnxModel(tmp_path / "m.onnx"), patients(400, 6).drop(columns="state")
     expected = bundle.predictor.decide(bundle.predictor.features(X), band).action
     assert len(set(expected)) == 3
     assert_array_equal(model.refer(X, "triage"), expected)
@@ -301,9 +296,9 @@ def test_metadata_has_points_certificates_and_digests(table: LCTClassifier, expo
     }  # fmt: skip
 
 
-def test_the_chosen_point_is_the_default(table: LCTClassifier, tmp_path: Path, rows: Rows) -> None:
-    to_onnx(table.bundle_, tmp_path / "m.onnx", point="clinic", rows=rows(50, 3).drop(columns="state"))
-    X, model = rows(200, 6).drop(columns="state"), OnnxModel(tmp_path / "m.onnx")
+def test_the_chosen_point_is_the_default(table: LCTClassifier, tmp_path: Path) -> None:
+    to_onnx(table.bundle_, tmp_path / "m.onnx", point="clinic", rows=patients(50, 3).drop(columns="state"))
+    X, model = patients(200, 6).drop(columns="state"), OnnxModel(tmp_path / "m.onnx")
     assert model.default == "clinic"
     assert_array_equal(model.decide(X).label, table.predict(X, point="clinic"))
 
