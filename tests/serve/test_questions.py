@@ -20,6 +20,11 @@ NO_JSON = ["", "[1", b"\xff\xfe", DEEP, '{"rows": [{"age": NaN}]}', '{"rows": [{
 INFINITE = '{"rows": [{"age": 1e999, "town": 1, "dose": 1, "since": 1, "' + HTML + '": 1}]}'
 BODIES: list[tuple[str, Any, int, str]] = [
     *[("/predict", body, 400, "the body is not JSON") for body in NO_JSON],
+    ("/decide", "[1", 400, "the body is not JSON"),
+    ("/decide", '{"scores": [NaN]}', 400, "scores[0]: must be a finite number; got nan"),
+    ("/adapt", '{"prevalence": 0.1, "cost_fn": NaN}', 400, "cost_fn"),
+    ("/outcomes", '{"point": "sure", "scores": [1], "outcomes": [NaN]}', 400, "outcomes[0] must be"),
+    ("/points", '{"format": "x", "points": [{"threshold": NaN}]}', 400, "not JSON compliant"),
     ("/predict", [ROW], 400, "the body: must be a JSON object; got ["),
     ("/predict", {"point": "sure"}, 400, "'rows' is missing"),
     ("/predict", {"row": [ROW]}, 400, "'row' is unknown; did you mean 'rows'?"),

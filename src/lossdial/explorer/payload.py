@@ -194,7 +194,7 @@ def labelled_payload(dial: Dial, points: Sequence[OperatingPoint], pictures: Any
         streams.add(f"metric {noise.metric.name}", noise.values)
         streams.add(f"noise {noise.metric.name}", noise.deviation)
     sizes = ("positive", "negative", "effective_positive", "effective_negative")
-    return {
+    content: dict[str, Any] = {
         **_common(surface.lams, surface.by_plainness),
         "mode": "labelled",
         "rows": {"positive": samples.n_positive, "negative": samples.n_negative, "all": samples.size},
@@ -216,9 +216,11 @@ def labelled_payload(dial: Dial, points: Sequence[OperatingPoint], pictures: Any
         "points": [_entry(point, surface) for point in points if point.lower is None],
         "referrals": [_band_entry(point, surface) for point in points if point.lower is not None],
         "evidence": hashed.hexdigest(),
-        "pictures": None if pictures is None else dict(images.thumbnails(pictures, images.most_shown(columns))),
         "streams": streams.to_json(),
     }
+    if pictures is not None:
+        content["pictures"] = dict(images.thumbnails(pictures, images.most_shown(columns)))
+    return content
 
 
 def unlabelled_payload(unlabelled: Unlabelled, points: Sequence[OperatingPoint]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.types import FailFast
 
 from lossdial.base.errors import closest, shown
@@ -28,6 +28,12 @@ Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
 Scores = Annotated[
     list[Annotated[float, Field(ge=-_LARGEST, le=_LARGEST, allow_inf_nan=False)]], Field(min_length=1), FailFast()
 ]
+
+
+def _of_json(content: Any) -> Any:
+    """FastAPI lets NaN and infinity pass, which JSON does not know."""
+    json.dumps(content, allow_nan=False)
+    return content
 
 
 class _Question(BaseModel):
@@ -102,7 +108,7 @@ class SavePoints(_Question):
     """What a page saves, or GET /points answers."""
 
     format: str
-    points: list[Any] = Field(min_length=1, max_length=100)
+    points: Annotated[list[Any], Field(min_length=1, max_length=100), AfterValidator(_of_json)]
     title: Any = None
     evidence: Any = None
     others: Any = None
@@ -219,6 +225,8 @@ def explained(errors: Iterable[Any]) -> str:
     error = next(iter(errors))
     if error["type"] == "value_error":
         return str(error["ctx"]["error"])
+    if error["type"] == "json_invalid":
+        return f"the body is not JSON: {error['ctx']['error']}."
     place = [part for part in error["loc"] if part not in ("body", "query")]
     where = "".join(f"[{part}]" if isinstance(part, int) else f".{part:.60}" for part in place).lstrip(".")
     if error["type"] == "missing" and where:
