@@ -13,8 +13,11 @@ from lossdial.dial import Dial
 from lossdial.dial.points import Estimate
 from lossdial.dial.uncertainty.intervals import rounded
 from lossdial.explorer import Unlabelled, explore
-from lossdial.explorer.figures import Setting, Sizes, adding_up, figures, people, printed
 from lossdial.explorer.page import joined_modules
+from lossdial.explorer.people import adding_up
+from tests.explorer.figures import Setting, Sizes, figures, people_at, printed
+
+Open = Callable[..., "Opened"]
 
 
 def dial_of(
@@ -41,12 +44,6 @@ def counts_at(dial: Dial, column: int, threshold: float) -> tuple[float, float]:
     accepted = surface.score(column).astype(np.float64) > threshold
     weight = np.ones(accepted.size) if surface.weight is None else surface.weight
     return float(weight[accepted & surface.labels].sum()), float(weight[accepted & ~surface.labels].sum())
-
-
-@pytest.fixture
-def make_dial() -> Callable[..., Dial]:
-    """`dial_of`, which tests of this folder cannot import."""
-    return dial_of
 
 
 @dataclass
@@ -100,7 +97,7 @@ class Opened:
         for name, figure in found.items():
             assert self.figure(name).strip() == printed(figure), name
         digits = 2 if setting.prevalence < 0.01 or setting.prevalence > 0.99 else 1
-        parts = people(*counts_at(dial, column, threshold), sizes_of(dial), setting.prevalence)
+        parts = people_at(*counts_at(dial, column, threshold), sizes_of(dial), setting.prevalence)
         counts, digits = adding_up(parts, digits)
         said = {kind: f"{count / 10**digits:.{digits}f}" for kind, count in counts.items()}
         for kind, text in said.items():

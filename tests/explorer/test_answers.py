@@ -2,9 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,14 +10,13 @@ import pytest
 from lossdial.dial import Dial, Objective
 from lossdial.dial.choice.selection import select
 from lossdial.explorer import read_points
-from lossdial.explorer.figures import printed
-
-Open = Callable[..., Any]
+from tests.explorer.conftest import Open, dial_of
+from tests.explorer.figures import printed
 
 
 @pytest.mark.parametrize("share", [None, 0.01, 0.6])
-def test_jumps_land_where_tuning_does(opened: Open, make_dial: Callable[..., Dial], share: float | None) -> None:
-    dial = make_dial(decimals=3)
+def test_jumps_land_where_tuning_does(opened: Open, share: float | None) -> None:
+    dial = dial_of(decimals=3)
     where = "" if share is None else f"&prevalence={share}"
     found = opened(dial, f"#fn=7&fp=2&recall=0.85&alerts=120{where}")
     for button, objective in (
@@ -60,8 +57,8 @@ def test_a_jump_among_equals_lands_where_tuning_does(opened: Open) -> None:
             assert found.shown()[:2] == (chosen.index, chosen.threshold), button
 
 
-def test_what_a_jump_says_is_in_pythons_figures(opened: Open, make_dial: Callable[..., Dial]) -> None:
-    dial = make_dial()
+def test_what_a_jump_says_is_in_pythons_figures(opened: Open) -> None:
+    dial = dial_of()
     found = opened(dial, "#fn=7&fp=2&recall=0.85")
     found.page.click("#jump-cost")
     found.settle()
@@ -76,10 +73,8 @@ def test_what_a_jump_says_is_in_pythons_figures(opened: Open, make_dial: Callabl
 
 
 @pytest.mark.parametrize("lams", [1, 12])
-def test_the_certified_point_is_pythons(
-    opened: Open, make_dial: Callable[..., Dial], lams: int, tmp_path: Path
-) -> None:
-    dial = make_dial(n=1600, positives=300, decimals=4)
+def test_the_certified_point_is_pythons(opened: Open, lams: int, tmp_path: Path) -> None:
+    dial = dial_of(n=1600, positives=300, decimals=4)
     if lams == 1:
         dial = Dial(dial.y, np.asarray(dial.scores)[:, 5])
     found = opened(dial, "#recall=0.95")
@@ -114,8 +109,8 @@ def test_the_certified_point_is_pythons(
     assert f"{saved.threshold_probability:.4g}" == f"{point.threshold_probability:.4g}"
 
 
-def test_what_cannot_be_certified_says_the_price(opened: Open, make_dial: Callable[..., Dial]) -> None:
-    found = opened(make_dial(n=200, positives=25))
+def test_what_cannot_be_certified_says_the_price(opened: Open) -> None:
+    found = opened(dial_of(n=200, positives=25))
     before = found.shown()
     found.page.click("#jump-certified")
     said = found.page.locator("#said").text_content()
@@ -123,17 +118,15 @@ def test_what_cannot_be_certified_says_the_price(opened: Open, make_dial: Callab
     assert "there are 13" in said
     assert f"{100 * math.floor(0.05 ** (1 / 13) * 1000) / 1000:.1f} % can be certified now" in said
     assert found.shown() == before
-    weighted = make_dial(sample_weight=np.linspace(1, 2, 400))
+    weighted = dial_of(sample_weight=np.linspace(1, 2, 400))
     found = opened(weighted)
     found.page.click("#jump-certified")
     assert "Rows with weights cannot certify" in found.page.locator("#said").text_content()
     found.check(weighted)
 
 
-def test_points_are_compared_and_saved_as_python_reads_them(
-    opened: Open, make_dial: Callable[..., Dial], tmp_path: Path
-) -> None:
-    dial = make_dial()
+def test_points_are_compared_and_saved_as_python_reads_them(opened: Open, tmp_path: Path) -> None:
+    dial = dial_of()
     tuned = dial.tune(maximize="f1", name="from Python")
     sure = dial.tune(maximize="precision", subject_to={"recall": 0.7}, confidence=0.8, name="sure")
     found = opened(dial)

@@ -7,26 +7,22 @@ import pytest
 from lossdial.dial.certificates.bounds import needed, rank_for, upper_share
 from lossdial.dial.certificates.choice import choosing_and_certifying
 from lossdial.dial.surface import Samples
-from lossdial.explorer.columns import split
+from lossdial.explorer.payload import split
 
 
 def samples(n: int = 1000, **options: Any) -> Samples:
     return Samples.of(np.arange(n) % 4 == 0, **options)[0]
 
 
-def test_one_lam_leaves_all_positives_to_certify() -> None:
-    found = split(samples(), 1)
-    assert not found.choosing.any()
-    np.testing.assert_array_equal(found.counted, samples().labels)
-
-
 @pytest.mark.parametrize("n", [400, 1000])
 def test_the_rows_that_choose_are_those_of_a_certified_tune(n: int) -> None:
-    found = split(samples(n), 9)
+    alone, several = split(samples(n), 1), split(samples(n), 9)
     choosing, certifying = choosing_and_certifying(samples(n).labels, None, 0.95, 0.95)
-    np.testing.assert_array_equal(np.flatnonzero(found.choosing), choosing)
-    np.testing.assert_array_equal(np.flatnonzero(found.certifying), certifying)
-    np.testing.assert_array_equal(found.counted, found.certifying & samples(n).labels)
+    np.testing.assert_array_equal(np.flatnonzero(several.choosing), choosing)
+    np.testing.assert_array_equal(np.flatnonzero(several.certifying), certifying)
+    np.testing.assert_array_equal(several.counted, several.certifying & samples(n).labels)
+    assert not alone.choosing.any()
+    np.testing.assert_array_equal(alone.counted, samples(n).labels)
 
 
 def test_with_too_few_for_that_halves_certify_less() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lossdial.explorer.encoding import Streams, ordered
+from lossdial.explorer.payload import Streams, ordered
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
@@ -26,10 +26,9 @@ def test_the_page_reads_what_was_written(javascript: Callable[..., Any], size: i
     }
     streams = Streams()
     for name, array in values.items():
-        write = streams.counts if "count" in name else streams.floats
-        write(name, array)
-        write(f"{name} rising", array, "rising")
-        write(f"{name} falling", array[::-1], "falling")
+        streams.add(name, array)
+        streams.add(f"{name} rising", array, "rising")
+        streams.add(f"{name} falling", array[::-1], "falling")
     call = "decode(given).then(f => Object.fromEntries(Object.entries(f).map(([k, v]) => [k, [...v]])))"
     read = javascript("codec", call, streams.to_json())
     for name, array in values.items():

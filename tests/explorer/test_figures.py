@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 from lossdial.dial.metrics import registry
 from lossdial.dial.metrics.ranking import Counts
 from lossdial.dial.points import Estimate
-from lossdial.explorer.figures import NONE, Setting, Sizes, figures, people, printed, ratio_high, ratio_low, wilson
+from tests.explorer.figures import NONE, Setting, Sizes, figures, ratio_high, ratio_low, wilson
 
 SIZES = Sizes(60, 340, 60, 340)
 
@@ -46,15 +46,6 @@ def test_figures_are_those_of_the_dial_and_lie_in_their_intervals(
             assert figure.high <= 1 + 1e-9 or name in ("accuracy", "balanced_accuracy", "alert_rate"), name
 
 
-def test_at_the_datas_own_prevalence_figures_are_plain_counts() -> None:
-    found = figures(50, 30, SIZES, Setting(SIZES.prevalence))
-    assert found["precision"].value == 50 / 80
-    assert found["f1"].value == 100 / (50 + 30 + 60)
-    assert found["npv"].value == 310 / 320
-    assert found["alert_rate"].value == pytest.approx(80 / 400)
-    assert found["net_benefit"].value == pytest.approx((50 - 30 / 10) / 400)
-
-
 def test_a_ratio_is_moverrs() -> None:
     """Donner & Zou (2012), as printed there, away from the places where its fractions are 0/0."""
     x, y = Estimate(0.8, 0.7, 0.88), Estimate(0.3, 0.22, 0.36)
@@ -63,12 +54,6 @@ def test_a_ratio_is_moverrs() -> None:
     high = product + math.sqrt(product**2 - x.high * y.low * (2 * x.value - x.high) * (2 * y.value - y.low))
     assert ratio_low(x, y) == pytest.approx(low / (y.high * (2 * y.value - y.high)))
     assert ratio_high(x, y) == pytest.approx(high / (y.low * (2 * y.value - y.low)))
-
-
-def test_what_is_undefined_is_a_dash() -> None:
-    assert printed(figures(0, 0, SIZES, Setting(0.1))["precision"]) == "–"
-    assert printed(figures(60, 340, SIZES, Setting(0.1))["npv"]) == "–"
-    assert printed(figures(60, 0, SIZES, Setting(0.1))["precision"]).startswith("1.000 [")
 
 
 @pytest.mark.parametrize(("tpr", "fpr", "share"), [(0.9, 0.1, 0.1), (0.7, 0.02, 0.01), (0.95, 0.4, 0.3)])
@@ -83,9 +68,3 @@ def test_intervals_cover(tpr: float, fpr: float, share: float) -> None:
         for name, figure in figures(float(tp), float(fp), sizes, setting).items():
             covered[name] += figure.low <= true[name].value <= figure.high
     assert {name: hits / 2000 for name, hits in covered.items() if hits < 0.93 * 2000} == {}
-
-
-def test_people_are_a_thousand() -> None:
-    found = people(50, 30, SIZES, 0.02)
-    assert sum(found.values()) == pytest.approx(1000)
-    assert found["caught"] + found["missed"] == pytest.approx(20)

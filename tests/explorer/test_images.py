@@ -13,17 +13,13 @@ LABELS = np.array([True, False, True, False, False])
 SCORE = np.array([0.1, 0.9, 0.7, 0.2, 0.8])
 
 
-def test_extremes_are_the_worst_mistakes() -> None:
-    found = extremes(SCORE, LABELS, 2)
-    assert found.alarm.tolist() == [1, 4]
-    assert found.alarm_scores.tolist() == [0.9, 0.8]
-    assert found.missed.tolist() == [0, 2]
-
-
-def test_those_shown_most_often_come_first() -> None:
-    many = [extremes(SCORE, LABELS, 1)] * 3 + [extremes(-SCORE, LABELS, 1)]
-    assert most_shown(many, np.arange(10, 15)) == [10, 11, 12, 13]
-    assert most_shown(many, np.arange(10, 15), 2) == [10, 11]
+def test_the_worst_mistakes_are_shown_and_those_of_most_lams_first() -> None:
+    numbers = np.arange(10, 15)
+    found = extremes(SCORE, LABELS, numbers, 2)
+    assert [found[name].tolist() for name in ("alarm rows", "alarm scores")] == [[11, 14], [0.9, 0.8]]
+    assert found["missed rows"].tolist() == [10, 12]
+    many = [extremes(SCORE, LABELS, numbers, 1)] * 3 + [extremes(-SCORE, LABELS, numbers, 1)]
+    assert (most_shown(many), most_shown(many, 2)) == ([10, 11, 12, 13], [10, 11])
 
 
 def test_pictures_of_every_kind_become_small_jpegs(tmp_path: Path) -> None:

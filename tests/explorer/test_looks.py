@@ -4,7 +4,6 @@ The pictures are written to `build/explorer`, or to the folder that LOSSDIAL_SCR
 """
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ import pytest
 
 from lossdial.dial import Dial
 from lossdial.explorer import Unlabelled
+from tests.explorer.conftest import Open, dial_of
 
-Open = Callable[..., Any]
 FOLDER = Path(os.environ.get("LOSSDIAL_SCREENSHOTS", "build/explorer"))
 SCREENS = [(name, width, scheme) for name, width in (("desktop", 1440), ("phone", 390)) for scheme in ("light", "dark")]
 
@@ -34,9 +33,9 @@ def faults(page: Any) -> list[str]:
 
 
 @pytest.fixture
-def clinic(make_dial: Callable[..., Dial]) -> Dial:
+def clinic() -> Dial:
     """As much as a page can show: points, a certificate, many λ."""
-    dial = make_dial(n=4000, positives=400, shape=(11, 11), decimals=5)
+    dial = dial_of(n=4000, positives=400, shape=(11, 11), decimals=5)
     dial.tune(maximize="f1", name="Best F1")
     dial.tune(maximize="precision", subject_to={"recall": 0.9}, confidence=0.95, name="Certified")
     return dial
@@ -71,10 +70,8 @@ def test_a_page_is_accessible_and_fits_the_screen(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_without_labels_or_with_pictures_are_accessible(
-    opened: Open, make_dial: Callable[..., Dial], scheme: str
-) -> None:
-    dial = make_dial(n=200, positives=20)
+def test_pages_without_labels_or_with_pictures_are_accessible(opened: Open, scheme: str) -> None:
+    dial = dial_of(n=200, positives=20)
     FOLDER.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
     pictures = [np.kron(rng.integers(60, 255, (8, 8, 3)), np.ones((8, 8, 1))).astype(np.uint8) for _ in range(200)]
@@ -92,8 +89,8 @@ def test_pages_without_labels_or_with_pictures_are_accessible(
         found.page.screenshot(path=FOLDER / f"{name}-{scheme}.png", full_page=True)
 
 
-def test_the_theme_is_the_readers(opened: Open, make_dial: Callable[..., Dial]) -> None:
-    found = opened(make_dial(), scheme="dark")
+def test_the_theme_is_the_readers(opened: Open) -> None:
+    found = opened(dial_of(), scheme="dark")
     assert found.page.get_attribute("html", "data-theme") == "dark"
     found.page.click("#theme")
     assert found.page.get_attribute("html", "data-theme") == "light"
@@ -113,8 +110,8 @@ def test_what_is_said_and_what_is_drawn_has_a_text(opened: Open, clinic: Dial) -
     assert page.get_attribute("#lam-0", "aria-valuetext") != before
 
 
-def test_numbers_on_an_axis_keep_clear_of_its_title(opened: Open, make_dial: Callable[..., Dial]) -> None:
-    found = opened(make_dial(), "#fn=1000000")
+def test_numbers_on_an_axis_keep_clear_of_its_title(opened: Open) -> None:
+    found = opened(dial_of(), "#fn=1000000")
     boxes = found.page.locator("#cost svg text").evaluate_all(
         "all => all.map(t => [t.classList.contains('title'), t.getBoundingClientRect().toJSON()])"
     )

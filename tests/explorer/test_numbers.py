@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from lossdial.dial import Dial, Objective
+from lossdial.dial import Objective
 from lossdial.dial.choice.selection import select
 from lossdial.dial.uncertainty.intervals import rounded
-from lossdial.explorer.figures import Setting, Sizes, adding_up, figures, people
-
-Open = Callable[..., Any]
+from lossdial.explorer.people import adding_up
+from tests.explorer.conftest import Open, dial_of
+from tests.explorer.figures import Setting, Sizes, figures, people_at
 
 
 def test_numbers_print_as_pythons(javascript: Callable[..., Any]) -> None:
@@ -56,10 +56,10 @@ def test_counts_of_people_add_up_and_round_nobody_away(javascript: Callable[...,
     rng = np.random.default_rng(0)
     sizes = Sizes(1000, 10**6, 1000, 10**6)
     asked = [
-        people(float(rng.integers(0, 1001)), float(rng.integers(0, 10**6)), sizes, 10.0 ** rng.uniform(-5, -0.1))
+        people_at(float(rng.integers(0, 1001)), float(rng.integers(0, 10**6)), sizes, 10.0 ** rng.uniform(-5, -0.1))
         for _ in range(500)
     ]
-    asked += [people(tp, fp, sizes, 0.002) for tp in (0, 1, 500, 873, 1000) for fp in (0, 3, 10**6)]
+    asked += [people_at(tp, fp, sizes, 0.002) for tp in (0, 1, 500, 873, 1000) for fp in (0, 3, 10**6)]
     call = "given.map((parts) => { const { text, ...counts } = addingUp(parts, 0); return [counts, text(1)] })"
     for parts, (counts, unit) in zip(asked, javascript("figures", call, asked), strict=True):
         expected, digits = adding_up(parts)
@@ -72,16 +72,16 @@ def test_counts_of_people_add_up_and_round_nobody_away(javascript: Callable[...,
             assert (counts[kind] > 0) == (value > 0 and (digits == 6 or value * 10**digits >= 1)) or digits == 6
 
 
-def test_it_opens_from_the_disk_asks_for_nothing_and_agrees(opened: Open, make_dial: Callable[..., Dial]) -> None:
-    dial = make_dial()
+def test_it_opens_from_the_disk_asks_for_nothing_and_agrees(opened: Open) -> None:
+    dial = dial_of()
     found = opened(dial)
     found.check(dial)
     assert found.errors == []
     assert found.requests == [found.path.as_uri()]
 
 
-def test_every_control_moves_the_numbers(opened: Open, make_dial: Callable[..., Dial]) -> None:
-    dial = make_dial()
+def test_every_control_moves_the_numbers(opened: Open) -> None:
+    dial = dial_of()
     found = opened(dial)
     page = found.page
     for selector, value, key, expected in (
@@ -130,8 +130,8 @@ def test_every_control_moves_the_numbers(opened: Open, make_dial: Callable[..., 
     assert found.errors == []
 
 
-def test_a_threshold_follows_what_it_is_told_to(opened: Open, make_dial: Callable[..., Dial]) -> None:
-    dial = make_dial()
+def test_a_threshold_follows_what_it_is_told_to(opened: Open) -> None:
+    dial = dial_of()
     found = opened(dial, "#hold=recall&recall=0.9")
     for value in range(4):
         found.slide("#lam-1", value)
@@ -149,14 +149,14 @@ def test_a_threshold_follows_what_it_is_told_to(opened: Open, make_dial: Callabl
     assert was <= kept <= was + 0.1  # the number of positives caught stays, but for ties
 
 
-def test_weights_and_groups_enter_the_figures(opened: Open, make_dial: Callable[..., Dial]) -> None:
+def test_weights_and_groups_enter_the_figures(opened: Open) -> None:
     rng = np.random.default_rng(0)
     for options in (
         {"sample_weight": rng.integers(0, 4, 400).astype(float)},
         {"groups": rng.integers(0, 150, 400)},
         {"sample_weight": rng.random(400) + 0.5, "groups": rng.integers(0, 150, 400)},
     ):
-        dial = make_dial(**options)
+        dial = dial_of(**options)
         found = opened(dial)
         found.check(dial)
         for cut in (3, 20):
@@ -171,8 +171,8 @@ def test_weights_and_groups_enter_the_figures(opened: Open, make_dial: Callable[
 REFUSED = {"prevalence": ("0", "100", ""), "cost-fn": ("-3",), "floor": ("101",), "budget": ("2000",)}
 
 
-def test_a_number_that_cannot_be_is_refused_on_the_spot(opened: Open, make_dial: Callable[..., Dial]) -> None:
-    found = opened(make_dial())
+def test_a_number_that_cannot_be_is_refused_on_the_spot(opened: Open) -> None:
+    found = opened(dial_of())
     before = found.shown()
     for field, text in [(field, text) for field, texts in REFUSED.items() for text in texts]:
         found.page.fill(f"#{field}", text)

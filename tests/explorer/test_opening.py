@@ -9,12 +9,11 @@ import pytest
 from lossdial.dial import Dial, Objective
 from lossdial.dial.calibration import Beta, Isotonic, Platt, Temperature, calibration_to_json
 from lossdial.explorer import Unlabelled
+from tests.explorer.conftest import Open, dial_of
 
-Open = Callable[..., Any]
 
-
-def test_a_page_opens_at_the_models_own_point(opened: Open, make_dial: Callable[..., Dial]) -> None:
-    dial = make_dial(decimals=4)
+def test_a_page_opens_at_the_models_own_point(opened: Open) -> None:
+    dial = dial_of(decimals=4)
     dial.tune(maximize="balanced_accuracy", name="other")
     point = dial.tune(maximize="f1", name="default")
     found = opened(dial)
@@ -40,10 +39,8 @@ def test_a_page_opens_at_the_models_own_point(opened: Open, make_dial: Callable[
     assert found.shown() == (column, threshold, setting)
 
 
-def test_a_point_of_least_cost_brings_its_costs_and_its_prevalence(
-    opened: Open, make_dial: Callable[..., Dial]
-) -> None:
-    dial = make_dial(decimals=4)
+def test_a_point_of_least_cost_brings_its_costs_and_its_prevalence(opened: Open) -> None:
+    dial = dial_of(decimals=4)
     point = dial.tune(minimize="expected_cost", cost_fn=40, cost_fp=2, prevalence=0.02, name="clinic")
     found = opened(dial)
     column, threshold, setting = found.shown()
@@ -53,15 +50,15 @@ def test_a_point_of_least_cost_brings_its_costs_and_its_prevalence(
     found.check(dial)
 
 
-def test_without_a_point_it_opens_at_the_untuned_models_threshold(opened: Open, make_dial: Callable[..., Dial]) -> None:
-    dial = make_dial(decimals=4)
+def test_without_a_point_it_opens_at_the_untuned_models_threshold(opened: Open) -> None:
+    dial = dial_of(decimals=4)
     found = opened(dial)
     column, threshold, _ = found.shown()
     assert column == dial.surface.by_plainness[0]
     score = dial.surface.score(column)[dial.surface.labels]
     assert abs(threshold) <= np.abs(np.diff(np.sort(score))).max()
-    bare = opened(Unlabelled(np.asarray(dial.scores), dial.lams))
-    assert bare.state("follow") == "budget"
+    found = opened(Unlabelled(np.asarray(dial.scores), dial.lams))
+    assert dial.lams[found.state("column")] == {"gamma": 0.25, "tau": 1.0}
 
 
 def test_calibrated_probabilities_are_pythons(javascript: Callable[..., Any]) -> None:
@@ -81,10 +78,8 @@ def test_calibrated_probabilities_are_pythons(javascript: Callable[..., Any]) ->
 
 
 @pytest.mark.parametrize("share", [None, 0.01])
-def test_a_threshold_is_told_in_the_models_units_and_calibrated(
-    opened: Open, make_dial: Callable[..., Dial], share: float | None
-) -> None:
-    dial = make_dial(decimals=4)
+def test_a_threshold_is_told_in_the_models_units_and_calibrated(opened: Open, share: float | None) -> None:
+    dial = dial_of(decimals=4)
     point = dial.tune(minimize="expected_cost", cost_fn=40, cost_fp=2, prevalence=share, name="clinic")
     assert abs(point.model_probability - point.threshold_probability) > 0.01
     found = opened(dial)
@@ -104,20 +99,13 @@ def test_a_threshold_is_told_in_the_models_units_and_calibrated(
 
 
 @pytest.mark.parametrize("address", ["#hold=hand", "#hold=recall&recall=0.8", "#prevalence=0.05&hold=cost&fn=30"])
-def test_the_dot_lies_on_the_decision_curve(opened: Open, make_dial: Callable[..., Dial], address: str) -> None:
-    found = opened(make_dial(n=2000, positives=200, decimals=4), address)
-    path = found.page.locator("#decision .plot path.now").get_attribute("d")
-    line = np.array([[float(x) for x in pair.split()] for pair in path[1:].split("L")])
-    dot = found.page.locator("#decision .plot circle.here")
-    at = np.array([float(dot.get_attribute(key)) for key in ("cx", "cy")])
-    starts, steps = line[:-1], np.diff(line, axis=0)
-    along = np.clip(((at - starts) * steps).sum(axis=1) / np.maximum((steps**2).sum(axis=1), 1e-12), 0, 1)
-    assert np.hypot(*(starts + along[:, None] * steps - at).T).min() < 0.2
+def test_the_dot_of_the_decision_curve_is_the_point(opened: Open, address: str) -> None:
+    found = opened(dial_of(n=2000, positives=200, decimals=4), address)
     column, threshold, setting = found.shown()
     probability = found.page.evaluate(
         "given => explorer.model.probability(...given)", [column, threshold, setting.prevalence]
     )
-    dial = make_dial(n=2000, positives=200, decimals=4)
+    dial = dial_of(n=2000, positives=200, decimals=4)
     figure = found.expected(dial, column, threshold, setting)
     odds = probability / (1 - probability)
     weight = (1 - setting.prevalence) * odds
@@ -137,10 +125,8 @@ def many_points(dial: Dial, count: int) -> Dial:
 
 
 @pytest.mark.parametrize(("width", "count", "more"), [(1366, 4, False), (1366, 9, True), (390, 2, True)])
-def test_a_table_that_is_wider_than_its_place_says_so(
-    opened: Open, make_dial: Callable[..., Dial], width: int, count: int, more: bool
-) -> None:
-    found = opened(many_points(make_dial(), count), width=width)
+def test_a_table_that_is_wider_than_its_place_says_so(opened: Open, width: int, count: int, more: bool) -> None:
+    found = opened(many_points(dial_of(), count), width=width)
     place = found.page.locator("#points .scroll")
     assert place.evaluate("box => box.scrollWidth > box.clientWidth + 1") is more
     assert found.page.locator("#compare-more").is_visible() is more

@@ -14,7 +14,7 @@ from lossdial.explorer.summaries import (
     quantile_cuts,
     reliability,
     split_counts,
-    use_short,
+    witnesses,
 )
 
 RNG = np.random.default_rng(0)
@@ -30,52 +30,23 @@ def scored(request: pytest.FixtureRequest) -> tuple[np.ndarray, np.ndarray]:
     return labels, np.round(rng.normal(size=300) + labels, 1).astype(request.param)
 
 
-def test_thresholds_are_those_that_tuning_takes(scored: tuple[np.ndarray, np.ndarray]) -> None:
+def test_cuts_are_those_of_tuning_and_count_what_is_above(scored: tuple[np.ndarray, np.ndarray]) -> None:
     labels, score = scored
-    found = cuts(labels, score)
-    accepted = np.unique(score[labels])
-    assert found.thresholds.tolist() == [threshold_below(score, float(a)) for a in accepted]
-    assert found.thresholds.dtype == score.dtype
-
-
-def test_counts_are_those_above(scored: tuple[np.ndarray, np.ndarray]) -> None:
-    labels, score = scored
-    rng = np.random.default_rng(2)
-    weight = rng.integers(1, 5, score.size).astype(float)
-    plain, weighted = cuts(labels, score), cuts(labels, score, weight)
-    for k, threshold in enumerate(plain.thresholds):
-        above = score > threshold
-        assert plain.tp[k] == np.count_nonzero(above & labels)
-        assert plain.fp[k] == np.count_nonzero(above & ~labels)
-        assert weighted.tp[k] == weight[above & labels].sum()
-        assert weighted.fp[k] == weight[above & ~labels].sum()
-
-
-def test_parts_and_places_count_the_same_cuts(scored: tuple[np.ndarray, np.ndarray]) -> None:
-    labels, score = scored
+    weight = np.random.default_rng(2).integers(1, 5, score.size).astype(float)
     choosing = np.arange(score.size) % 2 == 0
-    found, shares = cuts(labels, score), split_counts(labels, score, choosing, ~choosing)
-    index = np.array([0, 5, 17, 250])
+    plain, weighted = cuts(labels, score), cuts(labels, score, weight)
+    parts, index = split_counts(labels, score, choosing, ~choosing), np.array([0, 5, 17, 250])
     rank = places(labels, score, index)
-    for k, threshold in enumerate(found.thresholds):
+    assert plain["thresholds"].tolist() == [threshold_below(score, float(a)) for a in np.unique(score[labels])]
+    assert plain["thresholds"].dtype == score.dtype
+    for k, threshold in enumerate(plain["thresholds"]):
         above = score > threshold
-        assert shares.chosen_tp[k] == np.count_nonzero(above & labels & choosing)
-        assert shares.chosen_fp[k] == np.count_nonzero(above & ~labels & choosing)
-        assert shares.certifying_tp[k] == np.count_nonzero(above & labels & ~choosing)
+        for column, side in (("tp", labels), ("fp", ~labels)):
+            assert plain[column][k] == np.count_nonzero(above & side)
+            assert weighted[column][k] == weight[above & side].sum()
+            assert parts[f"chosen_{column}"][k] == np.count_nonzero(above & side & choosing)
+        assert parts["certifying_tp"][k] == np.count_nonzero(above & labels & ~choosing)
         np.testing.assert_array_equal(rank > k, above[index])
-
-
-def test_short_thresholds_accept_the_same() -> None:
-    rng = np.random.default_rng(0)
-    labels = rng.random(500) < 0.3
-    score = rng.normal(size=500)
-    score[0] = np.nextafter(score[labels][0], -np.inf)  # so near that no float32 lies between
-    full, short = cuts(labels, score), cuts(labels, score, short=True)
-    assert np.count_nonzero(short.thresholds == short.thresholds.astype(np.float32)) > 100
-    for a, b in zip(full.thresholds, short.thresholds, strict=True):
-        np.testing.assert_array_equal(score > a, score > b)
-    assert use_short(np.dtype(np.float64), 10**6)
-    assert not use_short(np.dtype(np.float32), 10**6)
 
 
 def test_fewer_stops_are_as_exact() -> None:
@@ -83,31 +54,32 @@ def test_fewer_stops_are_as_exact() -> None:
     labels = rng.random(5000) < 0.5
     score = rng.normal(size=5000)
     every, few = cuts(labels, score), cuts(labels, score, most=100)
-    kept = np.searchsorted(every.thresholds, few.thresholds)
-    assert few.thresholds.size == 100
+    kept = np.searchsorted(every["thresholds"], few["thresholds"])
+    assert few["thresholds"].size == 100
     for name in ("thresholds", "tp", "fp"):
-        np.testing.assert_array_equal(getattr(few, name), getattr(every, name)[kept])
+        np.testing.assert_array_equal(few[name], every[name][kept])
     assert kept[0] == 0
-    assert kept[-1] == every.thresholds.size - 1
+    assert kept[-1] == every["thresholds"].size - 1
     index = np.arange(0, 5000, 7)
     rank = places(labels, score, index, most=100)
-    for k, threshold in enumerate(few.thresholds):
+    for k, threshold in enumerate(few["thresholds"]):
         np.testing.assert_array_equal(rank > k, score[index] > threshold)
-    assert split_counts(labels, score, labels, labels, most=100).certifying_tp.tolist() == few.tp.tolist()
+    assert split_counts(labels, score, labels, labels, most=100)["certifying_tp"].tolist() == few["tp"].tolist()
     assert most_cuts(441) > 3000
 
 
 def test_scores_at_the_ends_of_their_range() -> None:
     top = np.finfo(np.float64).max
     found = cuts(np.array([True, False, True]), np.array([-top, 0.0, top]))
-    assert found.tp.tolist() == [2, 1]
-    assert found.thresholds[0] == -np.inf
-    assert 0 <= found.thresholds[1] < top
+    assert found["tp"].tolist() == [2, 1]
+    assert found["thresholds"][0] == -np.inf
+    assert 0 <= found["thresholds"][1] < top
 
 
 def test_quantile_cuts_count_alerts() -> None:
     score = np.round(np.random.default_rng(0).normal(size=3000), 2)
-    thresholds, counts = quantile_cuts(score, 100)
+    found = quantile_cuts(score, 100)
+    thresholds, counts = found["thresholds"], found["fp"]
     assert thresholds.size <= 100
     assert counts.tolist() == [np.count_nonzero(score > t) for t in thresholds]
     assert counts[0] == 3000
@@ -117,15 +89,17 @@ def test_quantile_cuts_count_alerts() -> None:
 def test_every_sample_is_in_a_bin(weight: np.ndarray | None) -> None:
     found = histogram(SCORE, LABELS, weight)
     ones = np.ones(997) if weight is None else weight
-    assert found.positive.sum() == ones[LABELS].sum()
-    assert found.negative.sum() == ones[~LABELS].sum()
-    assert found.low < np.median(SCORE) < found.high
+    assert found["histogram positive"].sum() == ones[LABELS].sum()
+    assert found["histogram negative"].sum() == ones[~LABELS].sum()
+    low, high = found["histogram ends"]
+    assert low < np.median(SCORE) < high
 
 
 def test_equal_scores_have_a_histogram() -> None:
     found = histogram(np.zeros(4), np.array([True, False, True, False]))
-    assert found.low < 0 < found.high
-    assert found.positive.sum() == 2
+    low, high = found["histogram ends"]
+    assert low < 0 < high
+    assert found["histogram positive"].sum() == 2
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT])
@@ -135,14 +109,40 @@ def test_reliability_is_the_mean_of_each_tenth(weight: np.ndarray | None) -> Non
     found = reliability(SCORE, calibrated, samples)
     ones = np.ones(997) if weight is None else weight
     for k, part in enumerate(np.array_split(np.argsort(SCORE, kind="stable"), 10)):
-        assert found.size[k] == ones[part].sum()
-        assert found.hits[k] == ones[part] @ LABELS[part]
-        assert found.raw[k] == pytest.approx(np.average(sigmoid(SCORE[part].astype(float)), weights=ones[part]))
-        assert found.calibrated[k] == pytest.approx(np.average(sigmoid(calibrated[part]), weights=ones[part]))
+        assert found["reliability size"][k] == ones[part].sum()
+        assert found["reliability hits"][k] == ones[part] @ LABELS[part]
+        assert found["reliability raw"][k] == pytest.approx(
+            np.average(sigmoid(SCORE[part].astype(float)), weights=ones[part])
+        )
+        assert found["reliability calibrated"][k] == pytest.approx(
+            np.average(sigmoid(calibrated[part]), weights=ones[part])
+        )
 
 
 def test_the_grid_counts_what_exceeds_it() -> None:
     margin = np.round(SCORE.astype(float), 1)  # some lie on the grid
-    positive, negative = along_grid(margin, Samples.of(LABELS)[0])
-    assert positive.tolist() == [np.count_nonzero(margin[LABELS] > g) for g in GRID]
-    assert negative.tolist() == [np.count_nonzero(margin[~LABELS] > g) for g in GRID]
+    found = along_grid(margin, Samples.of(LABELS)[0])
+    assert found["grid positive"].tolist() == [np.count_nonzero(margin[LABELS] > g) for g in GRID]
+    assert found["grid negative"].tolist() == [np.count_nonzero(margin[~LABELS] > g) for g in GRID]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_witnesses_stand_for_all(weighted: bool) -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.random(20_000) < 0.1
+    weight = rng.integers(1, 4, 20_000).astype(float) if weighted else None
+    samples = Samples.of(labels, weight)[0]
+    score = rng.normal(size=20_000) + labels
+    drawn = witnesses(samples, score, 400)
+    for (index, share), side in zip(drawn.values(), (labels, ~labels), strict=True):
+        assert index.size == 400
+        assert side[index].all()
+        assert share.sum() == pytest.approx(1)
+        true = np.average(score[side] > 0.5, weights=None if weight is None else weight[side])
+        assert np.sum(share * (score[index] > 0.5)) == pytest.approx(true, abs=0.05)
+
+
+def test_few_are_all_witnesses() -> None:
+    samples = Samples.of(np.arange(50) < 10)[0]
+    drawn = witnesses(samples, np.arange(50.0), 4)
+    assert [index.size for index, _ in drawn.values()] == [10, 40]

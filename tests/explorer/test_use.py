@@ -1,17 +1,14 @@
 """Addresses, mouse, keyboard and notebooks."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lossdial.dial import Dial
 from lossdial.explorer import explore
+from tests.explorer.conftest import Open, dial_of
 
-Open = Callable[..., Any]
 
-
-def test_the_view_is_in_the_address(opened: Open, make_dial: Callable[..., Dial]) -> None:
-    dial = make_dial()
+def test_the_view_is_in_the_address(opened: Open) -> None:
+    dial = dial_of()
     found = opened(dial)
     found.page.fill("#prevalence", "2.5")
     found.slide("#lam-0", 2)
@@ -33,8 +30,8 @@ def test_the_view_is_in_the_address(opened: Open, make_dial: Callable[..., Dial]
     found.check(dial)
 
 
-def test_an_address_of_nonsense_opens_the_page(opened: Open, make_dial: Callable[..., Dial]) -> None:
-    dial = make_dial()
+def test_an_address_of_nonsense_opens_the_page(opened: Open) -> None:
+    dial = dial_of()
     bad = (
         "#prevalence=2&fn=-1&fp=x&recall=nan&alerts=1e9&lam.tau=99&threshold=abc&map=evil&hold=no"
         "&point=99.9.9&point=x&theme=pink&confidence=2"
@@ -47,8 +44,8 @@ def test_an_address_of_nonsense_opens_the_page(opened: Open, make_dial: Callable
     assert found.errors == []
 
 
-def test_plots_and_cells_can_be_clicked(opened: Open, make_dial: Callable[..., Dial]) -> None:
-    dial = make_dial()
+def test_plots_and_cells_can_be_clicked(opened: Open) -> None:
+    dial = dial_of()
     found = opened(dial, "#hold=recall&map=auc")
     cell = found.page.locator('#map .cell[data-column="7"]')
     assert f": {dial.surface.metric('auc')[7]:.4g}" in cell.get_attribute("aria-label")
@@ -71,8 +68,8 @@ def test_plots_and_cells_can_be_clicked(opened: Open, make_dial: Callable[..., D
     assert found.errors == []
 
 
-def test_the_keyboard_reaches_everything(opened: Open, make_dial: Callable[..., Dial]) -> None:
-    dial = make_dial()
+def test_the_keyboard_reaches_everything(opened: Open) -> None:
+    dial = dial_of()
     found = opened(dial)
     page = found.page
     reached = []
@@ -102,9 +99,9 @@ def test_the_keyboard_reaches_everything(opened: Open, make_dial: Callable[..., 
     assert found.errors == []
 
 
-def test_it_works_inside_a_notebooks_frame(browser: Any, make_dial: Callable[..., Dial], tmp_path: Path) -> None:
+def test_it_works_inside_a_notebooks_frame(browser: Any, tmp_path: Path) -> None:
 
-    dial = make_dial()
+    dial = dial_of()
     outer = tmp_path / "notebook.html"
     outer.write_text(f"<!doctype html><body>{explore(dial)._repr_html_()}</body>")
     context = browser.new_context(offline=True)

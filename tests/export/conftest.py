@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -56,12 +55,6 @@ def patients(n: int, seed: int) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="session")
-def rows() -> Callable[[int, int], pd.DataFrame]:
-    """``rows(n, seed)``: a table of patients."""
-    return patients
-
-
-@pytest.fixture(scope="session")
 def table() -> LCTClassifier:
     warnings.simplefilter("ignore", UserWarning)  # pytest puts the filters back
     train, val = patients(900, 0), patients(1500, 1)
@@ -83,28 +76,21 @@ def exported(table: LCTClassifier, tmp_path_factory: pytest.TempPathFactory) -> 
     return path
 
 
-@pytest.fixture
-def bundle_of() -> Callable[..., Bundle]:
+def bundle_of(
+    backbone: nn.Module,
+    head: Head | HeadConfig | str | None = None,
+    schema: Schema | None = None,
+    space: Space = SPACE,
+) -> Bundle:
     """A bundle around a network that nobody trained, with a point for each kind of calibration."""
-
-    def make(
-        backbone: nn.Module,
-        head: Head | HeadConfig | str | None = None,
-        schema: Schema | None = None,
-        space: Space = SPACE,
-        n_features: int | None = None,
-    ) -> Bundle:
-        n_features = n_features or int(backbone.n_features)  # type: ignore[arg-type]
-        torch.manual_seed(0)
-        model = ConditionalClassifier(backbone, n_features, space, head).eval()
-        schema = schema or ArraySchema((int(backbone.in_features),))  # type: ignore[arg-type]
-        rng = np.random.default_rng(0)
-        points = {}
-        for i, calibration in enumerate(CALIBRATIONS):
-            lam = {n: float(np.float32(rng.uniform(*space.bounds(n)))) for n in space.names}
-            name = "default" if i == 0 else f"point {i}"
-            points[name] = OperatingPoint(name, lam, 0.02 * i, "made up", {}, 40, 360, calibration=calibration)
-        training = Training({"name": "vs", "beta": 9.0}, 0.1, 0.0, 0, (), {})
-        return Bundle(Predictor(schema, model, (0, 1)), training, points)
-
-    return make
+    torch.manual_seed(0)
+    model = ConditionalClassifier(backbone, int(backbone.n_features), space, head).eval()  # type: ignore[arg-type]
+    schema = schema or ArraySchema((int(backbone.in_features),))  # type: ignore[arg-type]
+    rng = np.random.default_rng(0)
+    points = {}
+    for i, calibration in enumerate(CALIBRATIONS):
+        lam = {n: float(np.float32(rng.uniform(*space.bounds(n)))) for n in space.names}
+        name = "default" if i == 0 else f"point {i}"
+        points[name] = OperatingPoint(name, lam, 0.02 * i, "made up", {}, 40, 360, calibration=calibration)
+    training = Training({"name": "vs", "beta": 9.0}, 0.1, 0.0, 0, (), {})
+    return Bundle(Predictor(schema, model, (0, 1)), training, points)

@@ -12,15 +12,17 @@ from numpy.testing import assert_array_equal
 from onnx import helper
 
 from lossdial.data.encoder.table import TableCoder
-from lossdial.export.columns import encode, graph_columns
+from lossdial.data.schema import TableSchema
 from lossdial.export.nodes import ML_OPSET, OPSET, GraphNodes
+from lossdial.export.operators import encode, graph_columns
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
-def by_graph(encoder: TableCoder, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+def by_graph(encoder: TableCoder, rows: pd.DataFrame | dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """What the graph makes of a frame, or of its own inputs."""
     graph = GraphNodes()
-    columns = graph_columns(encoder, ["point"])
+    columns = graph_columns(TableSchema(encoder), ["gamma"])
     matrix, broken = encode(graph, columns)
     outputs = [helper.make_tensor_value_info(matrix, 1, None), helper.make_tensor_value_info(broken, 9, None)]
     model = helper.make_model(
@@ -29,7 +31,9 @@ def by_graph(encoder: TableCoder, frame: pd.DataFrame) -> tuple[np.ndarray, np.n
         ir_version=9,
     )
     session = onnxruntime.InferenceSession(model.SerializeToString())
-    return tuple(session.run(None, {c.input: c.feed(frame[c.column.name].infer_objects()) for c in columns}))
+    if isinstance(rows, pd.DataFrame):
+        rows = {c.input: c.feed(rows[c.column.name].infer_objects()) for c in columns}
+    return tuple(session.run(None, rows))
 
 
 COLUMNS: dict[str, tuple[Any, Any]] = {
@@ -69,20 +73,15 @@ def test_categories_that_are_numbers() -> None:
 
 def test_a_number_that_is_none_marks_its_row() -> None:
     encoder = TableCoder().fit(pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 3.0]}))
-    graph, frame = GraphNodes(), {"a": np.array([1.0, np.inf, 1e300]), "b": np.array([1.0, 2.0, 3.0])}
-    _, broken = encode(graph, graph_columns(encoder, []))
-    outputs = [helper.make_tensor_value_info(broken, 9, None)]
-    made = helper.make_graph(graph.nodes, "encoder", graph.inputs, outputs, graph.constants)
-    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
-    session = onnxruntime.InferenceSession(model.SerializeToString())
-    assert session.run(None, frame)[0].tolist() == [False, True, True]
+    rows = {"a": np.array([1.0, np.inf, 1e300]), "b": np.array([1.0, 2.0, 3.0])}
+    assert by_graph(encoder, rows)[1].tolist() == [False, True, True]
 
 
-@pytest.mark.parametrize("names", [["point", "column.point"], ["", "x"], ["dial.0", "network.x"]])
+@pytest.mark.parametrize("names", [["point", "column.point"], ["", "lam.gamma"], ["dial.0", "network.x"]])
 def test_names_that_the_graph_needs_are_given_others(names: list[str]) -> None:
     frame = pd.DataFrame({name: [1.0, 2.0 + i] for i, name in enumerate(names)})
     encoder = TableCoder().fit(frame)
-    inputs = [c.input for c in graph_columns(encoder, ["point"])]
+    inputs = [c.input for c in graph_columns(TableSchema(encoder), ["gamma"])]
     assert len(set(inputs)) == 2
-    assert not {"", "point", "dial.0", "network.x"} & set(inputs)
+    assert not {"", "point", "lam.gamma", "dial.0", "network.x"} & set(inputs)
     assert_array_equal(by_graph(encoder, frame)[0], encoder.transform(frame))

@@ -21,25 +21,14 @@ from lossdial.base.errors import InputError
 from lossdial.data.schema import ArraySchema, ImageSchema
 from lossdial.dial.metrics.registry import sigmoid
 from lossdial.dial.monitor.prevalence import log_odds
-from lossdial.export import Exported, ExportError, model_card
+from lossdial.export import ExportError, model_card
 from lossdial.export.comparison import made_up
 from lossdial.models import MLP, CifarResNet, FixedFeatures, FrozenEncoder, PathConfig
-from lossdial.models.heads import FiLMConfig, PlainConfig, PolynomialConfig
+from lossdial.models.heads import FiLMConfig, Head, PlainConfig, PolynomialConfig
 from lossdial.spaces import Constant, Linear, Space
+from tests.export.conftest import bundle_of, patients
 
-Rows = Callable[[int, int], pd.DataFrame]
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-Make = Callable[..., Bundle]
-
-PATH = PathConfig(
-    names=("alpha", "phi", "ridge"),
-    low=(0.1, 0.0, -3.0),
-    high=(0.9, 2.0, 1.0),
-    ridge=(-3.0, -2.0, -1.0, 0.0, 1.0),
-    alpha=(0.1, 0.5, 0.9),
-    phi=(0.0, 2.0),
-    members=2,
-)
 
 
 def agree(bundle: Bundle, model: OnnxModel, X: Any, some: int = 500) -> None:
@@ -71,80 +60,8 @@ def centred(bundle: Bundle, X: Any) -> Bundle:
     return replace(bundle, points=points)
 
 
-def test_a_table_with_text_dates_and_gaps(table: LCTClassifier, exported: Path, rows: Rows) -> None:
-    agree(table.bundle_, OnnxModel(exported), rows(10_000, 7).drop(columns="state"))
-
-
-def exported_and_agreeing(bundle: Bundle, path: Path, n: int = 10_000, some: int = 500) -> Exported:
-    """Export a model, its thresholds centred on n made-up rows, and compare it with Python on these."""
-    X = made_up(bundle.predictor, n, seed=5)
-    bundle = centred(bundle, X)
-    exported = to_onnx(bundle, path)
-    agree(bundle, OnnxModel(path), X, some)
-    return exported
-
-
-HEADS = [
-    FiLMConfig(members=3),
-    FiLMConfig(widths=(8,)),
-    FiLMConfig(widths=(8, 4), members=3),
-    PolynomialConfig(),
-    PolynomialConfig(degree=3, members=2),
-    PlainConfig(members=2),
-]
-
-
-@pytest.mark.parametrize("head", HEADS, ids=str)
-def test_an_mlp_with_every_head(head: Any, bundle_of: Make, tmp_path: Path) -> None:
-    backbone = MLP(6, (16, 8))
-    backbone.standardize.scale.fill_(0.2)
-    exported_and_agreeing(bundle_of(backbone, head), tmp_path / "m.onnx")
-
-
-def test_a_path_between_solutions_with_members(bundle_of: Make, tmp_path: Path) -> None:
-    space = Space(alpha=Linear(0.1, 0.9, 1.25), phi=Linear(0, 2, 0.5), ridge=Linear(-3, 1, 0.25))
-    head = PATH.build(6, 3)
-    nn.init.normal_(head.weights)
-    nn.init.normal_(head.biases)
-    exported_and_agreeing(bundle_of(FixedFeatures(6), head, ArraySchema((6,)), space), tmp_path / "m.onnx")
-
-
-def test_an_exact_head_that_was_solved(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    y = (rng.random(900) < 0.2).astype(int)
-    X = (rng.standard_normal((900, 8)) + 0.5 * y[:, None]).astype(np.float32)
-    clf = LCTClassifier("vs", network="features", random_state=0).fit(X, y)
-    clf.tune(maximize="f1", name="f1")
-    to_onnx(clf.bundle_, tmp_path / "m.onnx")
-    agree(clf.bundle_, OnnxModel(tmp_path / "m.onnx"), rng.standard_normal((10_000, 8)).astype(np.float32))
-
-
-def test_a_residual_network_on_pixels(bundle_of: Make, tmp_path: Path) -> None:
-    bundle = bundle_of(CifarResNet(8, 4), schema=ImageSchema(3, 8, 8))
-    assert exported_and_agreeing(bundle, tmp_path / "m.onnx", some=100).check.batches == (1, 2, 1000)
-
-
-def test_a_network_of_timm(bundle_of: Make, tmp_path: Path) -> None:
-    pytest.importorskip("timm", reason="the extra `vision` is not installed")
-    from lossdial.models import TimmBackbone
-
-    torch.manual_seed(0)
-    bundle = bundle_of(TimmBackbone("test_resnet.r160_in1k"), schema=ImageSchema(3, 32, 32))
-    exported_and_agreeing(bundle, tmp_path / "m.onnx", 500, 20)  # the benchmark has 10,000
-
-
-def test_a_frozen_encoder_is_in_the_graph(bundle_of: Make, tmp_path: Path) -> None:
-    bundle = bundle_of(FrozenEncoder(CifarResNet(8, 4)), schema=ImageSchema(3, 8, 8, features=16))
-    exported_and_agreeing(bundle, tmp_path / "m.onnx", 300, 50)
-
-
-def test_a_model_of_one_loss_has_no_lambda(bundle_of: Make, tmp_path: Path) -> None:
-    bundle = bundle_of(MLP(4, (8,)), "plain", space=Space(gamma=Constant(0.1), tau=Constant(1.0)))
-    made = to_onnx(bundle, tmp_path / "m.onnx")
-    assert made.inputs == ("x", "point", "threshold", "prevalence")
-    X = made_up(bundle.predictor, 50, seed=1)
-    expected = bundle.predictor.decide(bundle.predictor.features(X), bundle.points["default"])
-    assert_allclose(OnnxModel(tmp_path / "m.onnx").decide(X).score, expected.margin, atol=1e-5)
+def test_a_table_with_text_dates_and_gaps(table: LCTClassifier, exported: Path) -> None:
+    agree(table.bundle_, OnnxModel(exported), patients(10_000, 7).drop(columns="state"))
 
 
 class Counting(nn.Module):
@@ -174,8 +91,72 @@ class Branching(Counting):
         return self.linear(x) if x.sum() > 0 else -self.linear(x)
 
 
-def test_a_module_of_the_users_own(bundle_of: Make, tmp_path: Path) -> None:
-    exported_and_agreeing(bundle_of(Counting()), tmp_path / "m.onnx", 300)
+def mlp() -> MLP:
+    backbone = MLP(6, (16, 8))
+    backbone.standardize.scale.fill_(0.2)
+    return backbone
+
+
+def path() -> Head:
+    names, low, high = ("alpha", "phi", "ridge"), (0.1, 0.0, -3.0), (0.9, 2.0, 1.0)
+    ridge, alpha, phi = (-3.0, -2.0, -1.0, 0.0, 1.0), (0.1, 0.5, 0.9), (0.0, 2.0)
+    head = PathConfig(names=names, low=low, high=high, ridge=ridge, alpha=alpha, phi=phi, members=2).build(6, 3)
+    nn.init.normal_(head.weights)
+    nn.init.normal_(head.biases)
+    return head
+
+
+def of_timm() -> nn.Module:
+    pytest.importorskip("timm", reason="the extra `vision` is not installed")
+    from lossdial.models import TimmBackbone
+
+    torch.manual_seed(0)
+    return TimmBackbone("test_resnet.r160_in1k")
+
+
+PATH_SPACE = Space(alpha=Linear(0.1, 0.9, 1.25), phi=Linear(0, 2, 0.5), ridge=Linear(-3, 1, 0.25))
+NETWORKS: dict[str, Callable[[], Bundle]] = {
+    "film, members": lambda: bundle_of(mlp(), FiLMConfig(members=3)),
+    "film, width": lambda: bundle_of(mlp(), FiLMConfig(widths=(8,))),
+    "film, widths and members": lambda: bundle_of(mlp(), FiLMConfig(widths=(8, 4), members=3)),
+    "polynomial": lambda: bundle_of(mlp(), PolynomialConfig()),
+    "polynomial, members": lambda: bundle_of(mlp(), PolynomialConfig(degree=3, members=2)),
+    "plain, members": lambda: bundle_of(mlp(), PlainConfig(members=2)),
+    "path": lambda: bundle_of(FixedFeatures(6), path(), ArraySchema((6,)), PATH_SPACE),
+    "module of one's own": lambda: bundle_of(Counting()),
+    "resnet": lambda: bundle_of(CifarResNet(8, 4), schema=ImageSchema(3, 8, 8)),
+    "frozen": lambda: bundle_of(FrozenEncoder(CifarResNet(8, 4)), schema=ImageSchema(3, 8, 8, features=16)),
+    "timm": lambda: bundle_of(of_timm(), schema=ImageSchema(3, 32, 32)),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_network_and_head_gives_a_graph_that_agrees(name: str, tmp_path: Path) -> None:
+    bundle = NETWORKS[name]()
+    images = isinstance(bundle.predictor.schema, ImageSchema)
+    X = made_up(bundle.predictor, 500 if images else 10_000, seed=5)
+    bundle = centred(bundle, X)
+    assert to_onnx(bundle, tmp_path / "m.onnx").check.batches == (1, 2, 1000)
+    agree(bundle, OnnxModel(tmp_path / "m.onnx"), X, 50 if images else 500)
+
+
+def test_an_exact_head_that_was_solved(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    y = (rng.random(900) < 0.2).astype(int)
+    X = (rng.standard_normal((900, 8)) + 0.5 * y[:, None]).astype(np.float32)
+    clf = LCTClassifier("vs", network="features", random_state=0).fit(X, y)
+    clf.tune(maximize="f1", name="f1")
+    to_onnx(clf.bundle_, tmp_path / "m.onnx")
+    agree(clf.bundle_, OnnxModel(tmp_path / "m.onnx"), rng.standard_normal((10_000, 8)).astype(np.float32))
+
+
+def test_a_model_of_one_loss_has_no_lambda(tmp_path: Path) -> None:
+    bundle = bundle_of(MLP(4, (8,)), "plain", space=Space(gamma=Constant(0.1), tau=Constant(1.0)))
+    made = to_onnx(bundle, tmp_path / "m.onnx")
+    assert made.inputs == ("x", "point", "threshold", "prevalence")
+    X = made_up(bundle.predictor, 50, seed=1)
+    expected = bundle.predictor.decide(bundle.predictor.features(X), bundle.points["default"])
+    assert_allclose(OnnxModel(tmp_path / "m.onnx").decide(X).score, expected.margin, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -186,9 +167,7 @@ def test_a_module_of_the_users_own(bundle_of: Make, tmp_path: Path) -> None:
         (Branching, "the network Branching cannot be traced .*Write that part"),
     ],
 )
-def test_what_cannot_be_exported_is_refused_in_a_line(
-    network: type[nn.Module], message: str, bundle_of: Make, tmp_path: Path
-) -> None:
+def test_what_cannot_be_exported_is_refused_in_a_line(network: type[nn.Module], message: str, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=message) as caught:
         to_onnx(bundle_of(network()), tmp_path / "m.onnx")
     assert "\n" not in str(caught.value)
@@ -209,9 +188,9 @@ def raw(X: pd.DataFrame) -> dict[str, np.ndarray]:
     }
 
 
-def test_raw_columns_and_defaults_in_onnxruntime_alone(table: LCTClassifier, exported: Path, rows: Rows) -> None:
+def test_raw_columns_and_defaults_in_onnxruntime_alone(table: LCTClassifier, exported: Path) -> None:
     session = onnxruntime.InferenceSession(exported)
-    X = rows(400, 5).drop(columns="state")
+    X = patients(400, 5).drop(columns="state")
     X.loc[:3, "town"] = "Atlantis"
     label, probability = session.run(["label", "probability"], raw(X))
     assert_array_equal(label, table.predict(X))
@@ -231,8 +210,8 @@ def test_raw_columns_and_defaults_in_onnxruntime_alone(table: LCTClassifier, exp
     assert_array_equal(session.run(["label"], one)[0], table.predict(X[:1]))
 
 
-def test_lambda_and_threshold_by_hand(table: LCTClassifier, exported: Path, rows: Rows) -> None:
-    session, X = onnxruntime.InferenceSession(exported), rows(300, 5).drop(columns="state")
+def test_lambda_and_threshold_by_hand(table: LCTClassifier, exported: Path) -> None:
+    session, X = onnxruntime.InferenceSession(exported), patients(300, 5).drop(columns="state")
     lam = {"gamma": 0.05, "tau": 2.5}
     feed = raw(X) | {f"lam.{name}": np.array([value], np.float32) for name, value in lam.items()}
     label, probability, score = session.run(None, feed | {"threshold": np.array([0.7])})
@@ -246,8 +225,8 @@ def test_lambda_and_threshold_by_hand(table: LCTClassifier, exported: Path, rows
     assert_allclose(moved, sigmoid(margin.astype(np.float64) + shift), atol=1e-6)
 
 
-def test_what_no_point_can_answer_has_no_score(exported: Path, rows: Rows) -> None:
-    session, X = onnxruntime.InferenceSession(exported), raw(rows(3, 5).drop(columns="state"))
+def test_what_no_point_can_answer_has_no_score(exported: Path) -> None:
+    session, X = onnxruntime.InferenceSession(exported), raw(patients(3, 5).drop(columns="state"))
     X["age"] = np.array([50.0, np.inf, 40.0])
     assert np.isnan(session.run(["score"], X)[0]).tolist() == [False, True, False]
     assert (session.run(["label"], X)[0] == "").tolist() == [False, True, False]
@@ -261,9 +240,7 @@ def test_what_no_point_can_answer_has_no_score(exported: Path, rows: Rows) -> No
     [((0, 1), -1), ((-1, 1), np.iinfo(np.int64).min), ((0.5, 1.5), np.nan), (("", "ill"), "no answer")],
 )
 @pytest.mark.parametrize("space", [Space(tau=Linear(0, 3, 1 / 3)), Space(tau=Constant(1.0))])
-def test_an_unknown_point_has_no_label(
-    classes: tuple[Any, Any], nothing: Any, space: Space, bundle_of: Make, tmp_path: Path
-) -> None:
+def test_an_unknown_point_has_no_label(classes: tuple[Any, Any], nothing: Any, space: Space, tmp_path: Path) -> None:
     bundle = bundle_of(MLP(5, (8,)), space=space)
     bundle = replace(bundle, predictor=replace(bundle.predictor, classes=classes))
     to_onnx(bundle, tmp_path / "m.onnx")
@@ -275,14 +252,14 @@ def test_an_unknown_point_has_no_label(
         assert np.isnan(probability).all()
 
 
-def test_bands_are_told_and_answered_beside_the_graph(table: LCTClassifier, rows: Rows, tmp_path: Path) -> None:
-    val = rows(1500, 1)
+def test_bands_are_told_and_answered_beside_the_graph(table: LCTClassifier, tmp_path: Path) -> None:
+    val = patients(1500, 1)
     dial = table.dial(val.drop(columns="state"), val["state"])
     band = dial.refer(npv=0.97, precision=0.8, prevalence=0.2, name="triage")
     bundle = table.bundle_.with_point(band)
     with pytest.warns(UserWarning, match=r"no answer by a referral band: triage\."):
         to_onnx(bundle, tmp_path / "m.onnx")
-    model, X = OnnxModel(tmp_path / "m.onnx"), rows(400, 6).drop(columns="state")
+    model, X = OnnxModel(tmp_path / "m.onnx"), patients(400, 6).drop(columns="state")
     expected = bundle.predictor.decide(bundle.predictor.features(X), band).action
     assert len(set(expected)) == 3
     assert_array_equal(model.refer(X, "triage"), expected)
@@ -307,7 +284,7 @@ def test_metadata_has_points_certificates_and_digests(table: LCTClassifier, expo
     found = onnxruntime.InferenceSession(exported).get_modelmeta().custom_metadata_map
     points = json.loads(found["lossdial.points"])
     assert points == {name: json.loads(json.dumps(p.to_json())) for name, p in table.points.items()}
-    assert json.loads(found["lossdial.certificates"]) == {"sure": str(table.points["sure"].certificate)}
+    assert points["sure"]["certificate"] is not None
     table.bundle_.save(exported.parent / "run", replace=True)
     kept = json.loads((exported.parent / "run" / "bundle.json").read_text())
     assert found["lossdial.evidence_sha256"] == kept["evidence"]["sha256"]
@@ -319,9 +296,9 @@ def test_metadata_has_points_certificates_and_digests(table: LCTClassifier, expo
     }  # fmt: skip
 
 
-def test_the_chosen_point_is_the_default(table: LCTClassifier, tmp_path: Path, rows: Rows) -> None:
-    to_onnx(table.bundle_, tmp_path / "m.onnx", point="clinic", rows=rows(50, 3).drop(columns="state"))
-    X, model = rows(200, 6).drop(columns="state"), OnnxModel(tmp_path / "m.onnx")
+def test_the_chosen_point_is_the_default(table: LCTClassifier, tmp_path: Path) -> None:
+    to_onnx(table.bundle_, tmp_path / "m.onnx", point="clinic", rows=patients(50, 3).drop(columns="state"))
+    X, model = patients(200, 6).drop(columns="state"), OnnxModel(tmp_path / "m.onnx")
     assert model.default == "clinic"
     assert_array_equal(model.decide(X).label, table.predict(X, point="clinic"))
 
@@ -346,19 +323,23 @@ def test_a_tampered_graph_is_found_out(table: LCTClassifier, exported: Path) -> 
     [
         ("m.onnx", {"point": "klinic"}, "point", None),
         ("m.bin", {}, "onnx", "m.bin'"),
-        ("folder.onnx", {}, "onnx", "folder.onnx'"),
-        ("file/deep/m.onnx", {}, "onnx", "m.onnx'"),
     ],
 )
 def test_a_mistake_names_its_argument(
     path: str, options: dict[str, str], argument: str, got: str | None, table: LCTClassifier, tmp_path: Path
 ) -> None:
-    (tmp_path / "file").write_text("")
-    (tmp_path / "folder.onnx").mkdir()
     with pytest.raises(InputError) as raised:
         to_onnx(table.bundle_, tmp_path / path, **options)  # type: ignore[arg-type]
     assert raised.value.argument == argument
     assert raised.value.got is None if got is None else str(raised.value.got).endswith((got, "…"))
+
+
+def test_a_place_that_cannot_be_written_is_told_before_any_work(table: LCTClassifier, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder.onnx").mkdir()
+    for path in ("folder.onnx", "file/deep/m.onnx"):
+        with pytest.raises(OSError, match="written"):
+            to_onnx(table.bundle_, tmp_path / path)
 
 
 def test_a_missing_package_is_named(table: LCTClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

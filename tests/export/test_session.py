@@ -1,18 +1,16 @@
 """What an exported file is asked in Python, and what it refuses."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
 from lossdial import LCTClassifier, OnnxModel
 from lossdial.base.errors import InputError
+from tests.export.conftest import patients
 
-Rows = Callable[[int, int], pd.DataFrame]
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
@@ -23,8 +21,8 @@ def test_points_and_ranges_are_those_of_the_model(table: LCTClassifier, exported
     assert OnnxModel(exported.read_bytes()).default == "default"
 
 
-def test_an_array_in_the_order_of_the_columns(table: LCTClassifier, exported: Path, rows: Rows) -> None:
-    X = rows(60, 4).drop(columns="state")
+def test_an_array_in_the_order_of_the_columns(table: LCTClassifier, exported: Path) -> None:
+    X = patients(60, 4).drop(columns="state")
     assert_array_equal(OnnxModel(exported).decide(X.to_numpy(object)).label, table.predict(X))
 
 
@@ -40,16 +38,14 @@ def test_an_array_in_the_order_of_the_columns(table: LCTClassifier, exported: Pa
         ({"threshold": float("nan")}, "threshold", "nan"),
     ],
 )
-def test_a_mistake_names_its_argument(
-    options: dict[str, Any], argument: str, got: str | None, exported: Path, rows: Rows
-) -> None:
+def test_a_mistake_names_its_argument(options: dict[str, Any], argument: str, got: str | None, exported: Path) -> None:
     with pytest.raises(InputError) as raised:
-        OnnxModel(exported).decide(rows(5, 1), **options)
+        OnnxModel(exported).decide(patients(5, 1), **options)
     assert (raised.value.argument, raised.value.got) == (argument, got)
 
 
-def test_rows_that_python_refuses_are_refused(exported: Path, rows: Rows) -> None:
-    X = rows(5, 1)
+def test_rows_that_python_refuses_are_refused(exported: Path) -> None:
+    X = patients(5, 1)
     with pytest.raises(ValueError, match="the data lack 1 column"):
         OnnxModel(exported).decide(X.drop(columns="age"))
     with pytest.raises(ValueError, match="column 'age' is infinite"):

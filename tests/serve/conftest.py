@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
@@ -107,23 +107,24 @@ class Client:
 Serving = Callable[..., Client]
 
 
-@pytest.fixture
-def serving(run: Path) -> Iterator[Serving]:
-    """``serving(allow_save=True, limits=Limits(…))``: a server that answers, stopped at the end."""
-    started = []
-
-    def start(folder: Path = run, **options: Any) -> Client:
-        server = Server(
-            folder, lambda bundle: page_of(bundle, str(folder), None, Columns(), "people"), port=0, **options
-        )
-        started.append((server, server.in_background()))
-        return Client(server)
-
-    yield start
-    for server, thread in started:
+@contextmanager
+def running(folder: Path, **options: Any) -> Iterator[Client]:
+    """A server that answers, stopped at the end."""
+    server = Server(folder, lambda bundle: page_of(bundle, str(folder), None, Columns(), "people"), port=0, **options)
+    thread = server.in_background()
+    try:
+        yield Client(server)
+    finally:
         server.stop()
         thread.join(30)
         assert not thread.is_alive()
+
+
+@pytest.fixture
+def serving(run: Path) -> Iterator[Serving]:
+    """``serving(allow_save=True, limits=Limits(…))``: a server that answers."""
+    with ExitStack() as started:
+        yield lambda folder=run, **options: started.enter_context(running(folder, **options))
 
 
 @pytest.fixture(scope="module")
@@ -131,11 +132,5 @@ def client(fitted: LCTClassifier, tmp_path_factory: pytest.TempPathFactory) -> I
     """One server for the questions that change nothing."""
     folder = tmp_path_factory.mktemp("serving") / "run"
     fitted.save(folder)
-    server = Server(
-        folder, lambda bundle: page_of(bundle, str(folder), None, Columns(), "people"), port=0, limits=Limits(rows=500)
-    )
-    thread = server.in_background()
-    yield Client(server)
-    server.stop()
-    thread.join(30)
-    shutil.rmtree(folder)
+    with running(folder, limits=Limits(rows=500)) as client:
+        yield client

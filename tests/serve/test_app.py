@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
-from lossdial import Bundle, Dial, LCTClassifier
+from lossdial import Bundle, LCTClassifier
 from lossdial.dial import OperatingPoint
 from lossdial.dial.metrics.registry import sigmoid
 from tests.serve.conftest import HTML, Client, Serving, as_json, inputs
@@ -43,35 +43,21 @@ def test_a_referral_band_says_what_python_s_says(client: Client, fitted: LCTClas
     assert decided["lower"] == fitted.points["triage"].lower
     assert [point["name"] for point in client.get("/points").json["points"] if "lower" in point] == ["triage"]
     assert "leave threshold out" in client.post("/predict?point=triage&threshold=0", {"rows": rows}).error
-    assert client.post("/outcomes", {"point": "triage", "scores": [1], "outcomes": [1]}).status == 400
+    assert client.post("/outcomes", {"point": "triage", "scores": [1], "outcomes": [1]}).status == 409
 
 
-def test_what_a_page_saves_and_what_is_listed_can_be_posted(serving: Serving, fitted: LCTClassifier) -> None:
-    client = serving(allow_save=True)
-    listed = client.get("/points").json
-    assert client.post("/points", listed).json["there_already"] == list(fitted.points)
-    mine = fitted.points["tuned"].to_json() | {"name": "mine"}
-    page = {"format": "lossdial points 1", "title": "a page", "evidence": None, "points": [mine]}
-    assert client.post("/points", page).json["saved"] == ["mine"]
-
-
-def test_a_row_alone_has_the_score_it_has_in_a_crowd(client: Client) -> None:
-    rows = as_json(ROWS)
-    together = client.post("/predict", {"rows": rows}).json
-    with ThreadPoolExecutor(8) as pool:  # many at once share passes
-        alone = list(pool.map(lambda row: client.post("/predict", {"rows": [row]}).json, rows))
-    for key in ("score", "probability", "prediction"):
-        assert [found[key][0] for found in alone] == together[key]
-
-
-def test_many_points_and_many_rows_at_once(client: Client, fitted: LCTClassifier) -> None:
+def test_requests_that_share_a_pass_have_the_answers_they_have_alone(client: Client, fitted: LCTClassifier) -> None:
     frame = inputs(300, 8)
-    rows = as_json(frame)
-    asked = [("default", 3), ("sure", 1), ("tuned", 300), ("sure", 200), ("default", 1)] * 4
+    rows, expected = as_json(frame), {}
+    for point in ("default", "sure", "tuned"):
+        expected[point] = client.post("/predict", {"rows": rows, "point": point}).json
+        assert expected[point]["prediction"] == fitted.predict(frame, point=point).tolist()
+    asked = [(point, k, k + n) for point in expected for k, n in ((0, 1), (1, 1), (2, 200), (7, 3), (50, 1))] * 4
     with ThreadPoolExecutor(10) as pool:
-        found = list(pool.map(lambda a: client.post("/predict", {"rows": rows[: a[1]], "point": a[0]}).json, asked))
-    for (point, n), answer in zip(asked, found, strict=True):
-        assert answer["prediction"] == fitted.predict(frame[:n], point=point).tolist()
+        answers = pool.map(lambda a: client.post("/predict", {"rows": rows[a[1] : a[2]], "point": a[0]}).json, asked)
+        for (point, start, stop), answer in zip(asked, answers, strict=True):
+            for key in ("score", "probability", "prediction"):
+                assert answer[key] == expected[point][key][start:stop]
 
 
 def test_lam_and_threshold_by_hand_are_python_s_and_not_certified(client: Client, fitted: LCTClassifier) -> None:
@@ -119,28 +105,6 @@ def test_what_is_odd_about_a_row_is_noted(client: Client) -> None:
     assert client.post("/predict", csv, Content_Type="text/csv").json["notes"] == ["not used: 'id'"]
 
 
-def test_decide_is_what_the_point_says(client: Client, fitted: LCTClassifier) -> None:
-    scores = [-3.0, 0.2, 5.0]
-    found = client.post("/decide", {"scores": scores, "point": "sure"}).json
-    point = fitted.points["sure"]
-    assert found["decision"] == point.predict(scores).tolist()
-    assert_array_equal(found["probability"], point.probability(np.array(scores)))
-    assert found["certified"]
-
-
-def test_decide_knows_the_points_of_another_model(serving: Serving) -> None:
-    rng = np.random.default_rng(0)
-    y = rng.random(500) < 0.2
-    dial = Dial(y, rng.normal(size=500) + 2 * y)
-    point = dial.tune(maximize="f1", name="lightgbm")
-    client = serving(others={"lightgbm": point})
-    found = client.post("/decide", {"scores": [0.2, 0.9], "scores_are": "probabilities", "point": "lightgbm"}).json
-    assert found["decision"] == point.predict(np.log([0.2 / 0.8, 0.9 / 0.1])).tolist()
-    assert [p["name"] for p in client.get("/points").json["others"]] == ["lightgbm"]
-    told = client.post("/predict?point=lightgbm", {"rows": as_json(ROWS)}).error
-    assert "there is no operating point 'lightgbm'" in told
-
-
 def test_adapt_is_the_bundle_s(client: Client, fitted: LCTClassifier) -> None:
     found = client.post("/adapt", {"prevalence": 0.01, "cost_fn": 50, "cost_fp": 1, "name": "clinic"}).json
     expected = fitted.bundle_.adapt(prevalence=0.01, cost_fn=50, cost_fp=1, name="clinic")
@@ -152,9 +116,6 @@ def test_points_are_listed(client: Client, fitted: LCTClassifier) -> None:
     found = {entry["name"]: entry for entry in client.get("/points").json["points"]}
     assert found.keys() == fitted.points.keys()
     assert [found[name]["certified"] for name in ("default", "sure", "tuned")] == [False, True, False]
-    assert {name: entry["model_probability"] for name, entry in found.items()} == {
-        name: sigmoid(np.float64(point.threshold)) for name, point in fitted.points.items()
-    }
     entry = {k: v for k, v in found["sure"].items() if k not in ("certified", "said")}
     assert OperatingPoint.from_json(entry) == OperatingPoint.from_json(fitted.points["sure"].to_json())
 
@@ -172,7 +133,9 @@ def test_nothing_is_written_unless_it_may_be(client: Client, fitted: LCTClassifi
 
 def test_saved_points_are_served_and_certified_by_nobody(serving: Serving, fitted: LCTClassifier) -> None:
     client = serving(allow_save=True)
-    page = {"format": "lossdial points 1", "points": [fitted.points["sure"].to_json() | {"name": "mine"}]}
+    assert client.post("/points", client.get("/points").json).json["there_already"] == list(fitted.points)
+    page = {"format": "lossdial points 1", "title": "a page", "evidence": None}
+    page["points"] = [fitted.points["sure"].to_json() | {"name": "mine"}]
     saved = {"saved": ["mine"], "there_already": [], "certified": False}
     assert client.post("/points", page).json == saved
     found = client.post("/predict?point=mine", {"rows": as_json(ROWS)}).json
@@ -181,8 +144,7 @@ def test_saved_points_are_served_and_certified_by_nobody(serving: Serving, fitte
     assert Bundle.load(client.server.run).points["mine"].certificate is None
     page["points"][0]["threshold"] = 0.25
     again = client.post("/points", page)
-    assert again.status == 409
-    assert "choose another name, or say replace=true" in again.error
+    assert (again.status, "choose another name, or say replace=true" in again.error) == (409, True)
     assert client.post("/points?replace=true", page).json == saved
     assert client.post("/adapt", {"prevalence": 0.01, "name": "clinic", "save": True}).json["saved"]
     assert client.post("/predict?point=clinic", {"rows": as_json(ROWS)}).status == 200
@@ -197,8 +159,7 @@ def test_a_point_that_is_there_just_so_keeps_its_certificate(
     entries[0]["certificate"] = None  # as a page saves it
     found = client.post(where, {"format": "lossdial points 1", "points": entries}).json
     assert found == {"saved": ["mine"], "there_already": ["sure"], "certified": False}
-    kept = Bundle.load(client.server.run).points
-    assert kept["sure"].certificate == fitted.points["sure"].certificate is not None
+    assert Bundle.load(client.server.run).points["sure"].certificate == fitted.points["sure"].certificate is not None
     assert client.post("/predict?point=sure", {"rows": as_json(ROWS)}).json["certified"]
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,10 +12,7 @@ import pytest
 from lossdial import LCTClassifier
 from lossdial.cli import main
 from lossdial.cli.deployment import other_points
-from lossdial.dial.calibration import Isotonic
-from tests.serve.conftest import Client, Serving, as_json, inputs
-
-ROWS = as_json(inputs(40, 7))
+from tests.serve.conftest import Serving
 
 
 @pytest.fixture
@@ -37,6 +32,7 @@ def scored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
 def test_scores_are_read_as_the_file_of_the_point_says(serving: Serving, scored: pd.DataFrame) -> None:
     others, score_is = other_points(["trees.json"])
     client = serving(others=others, score_is=score_is)
+    assert [p["name"] for p in client.get("/points").json["others"]] == ["trees"]
     cut = json.loads(Path("trees.json").read_text())["score"]["threshold"]
     found = client.post("/decide", {"scores": scored.p.tolist(), "point": "trees"}).json
     assert found["decision"] == (scored.p > cut).tolist()
@@ -44,7 +40,7 @@ def test_scores_are_read_as_the_file_of_the_point_says(serving: Serving, scored:
     by_hand = client.post("/decide", {"scores": [0.39, 0.41], "point": "trees", "threshold": 0.4}).json
     assert by_hand["decision"] == [False, True]
     told = client.post("/decide", {"scores": [3.0], "point": "trees"}).error
-    assert told == "scores must lie in [0, 1], for point 'trees' was tuned on probabilities."
+    assert told == "scores must lie in [0, 1]: they are probabilities."
     again = client.post("/outcomes", {"point": "trees", "scores": scored.p.tolist(), "outcomes": scored.y.tolist()})
     assert again.status == 400  # they are the rows that made the point
     assert "bounds" not in again.json
@@ -75,27 +71,3 @@ def test_probabilities_do_not_tell_another_model_s_margins(serving: Serving, fit
     client = serving(others={"trees": fitted.points["sure"]}, score_is={"trees": "margin"})
     told = client.post("/decide", {"scores": [0.5], "scores_are": "probabilities", "point": "trees"})
     assert "was tuned on margins, which probabilities do not tell" in told.error
-
-
-@pytest.mark.parametrize("also", [{}, {"prevalence": 0.02}])
-def test_predict_s_probabilities_give_predict_s_labels(client: Client, also: dict[str, Any]) -> None:
-    for point in ("default", "sure", "tuned"):
-        predicted = client.post("/predict", {"rows": ROWS, "point": point, **also}).json
-        asked = {"scores": predicted["probability"], "scores_are": "probabilities", "point": point, **also}
-        found = client.post("/decide", asked).json
-        assert found["decision"] == [label == "ill & <b>" for label in predicted["prediction"]]
-        assert found["probability"] == predicted["probability"]
-    told = client.post("/decide", {**asked, "threshold": 0.5}).error
-    assert told.startswith("a threshold by hand is a score")
-
-
-def test_a_probability_of_both_sides_is_refused(serving: Serving, fitted: LCTClassifier, tmp_path: Path) -> None:
-    flat = Isotonic((-3.0, -1.0, 1.0, 3.0), (0.01, 0.2, 0.2, 0.9))  # one probability on both sides of the threshold
-    point = dataclasses.replace(fitted.points["sure"], name="flat", threshold=0.0, calibration=flat, shift=0.0)
-    fitted.bundle_.with_point(point).save(tmp_path / "flat")
-    client = serving(tmp_path / "flat")
-    ask = {"scores_are": "probabilities", "point": "flat"}
-    assert client.post("/decide", {"scores": [0.1, 0.3], **ask}).json["decision"] == [False, True]
-    told = client.post("/decide", {"scores": [0.1, 0.2], **ask})
-    assert told.status == 409
-    assert told.error.startswith("scores[1]: scores on both sides of the threshold of 'flat' have this probability")

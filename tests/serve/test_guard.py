@@ -26,14 +26,7 @@ def raw(port: int, data: bytes, seconds: float = 20.0) -> bytes:
     """What comes back for bytes on a socket, until the server closes it."""
     with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
         connection.sendall(data)
-        return rest(connection)
-
-
-def rest(connection: socket.socket) -> bytes:
-    found = b""
-    while chunk := connection.recv(65536):
-        found += chunk
-    return found
+        return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
 def test_a_token_opens_and_nothing_else_does(serving: Serving) -> None:
@@ -48,69 +41,43 @@ def test_a_token_opens_and_nothing_else_does(serving: Serving) -> None:
     assert client.post("/predict", {"rows": ROWS}, Authorization=f"Bearer {TOKEN}").status == 200
     browser = base64.b64encode(f"me:{TOKEN}".encode()).decode()
     assert client.get("/docs", Authorization=f"Basic {browser}").status == 200
-    assert [client.get(path).status for path in ("/health", "/ready", "/metrics", "/", "/points")] == [
-        200,
-        200,
-        401,
-        401,
-        401,
-    ]
+    statuses = [client.get(path).status for path in ("/health", "/ready", "/metrics", "/", "/points")]
+    assert statuses == [200, 200, 401, 401, 401]
 
 
-def test_other_names_and_other_sites_are_refused(serving: Serving) -> None:
-    client = serving()
-    assert client.get("/points", Host="evil.example").status == 403
-    assert client.get("/points", Host="localhost:99").status == 200
-    assert client.get("/points", Origin="http://evil.example").status == 403
-    own = f"127.0.0.1:{client.server.port}"
-    assert client.get("/points", Host=own, Origin=f"http://{own}").status == 200
-    assert client.get("/points", Host="LOCALHOST", Origin="http://localhost").status == 200
+OWN = ["127.0.0.1", "127.8.9.1:80", "localhost", "localhost:1", "LOCALHOST", "[::1]", "[::1]:8000"]
+OTHERS = """evil.example|127.0.0.1.evil.example|127.evil|localhost.evil|127.0.0.1@evil|evil:127.0.0.1|[::1|[::1]x|[::2]
+::1|0.0.0.0|[127.0.0.1.evil]|127.0.0.1:80:80|127.0.0.1, evil||evil#127.0.0.1|10.0.0.1|localhost.|127.0.0.1.|127.1
+2130706433|0x7f.1|[::ffff:8.8.8.8]|[::1%25x]"""
+ORIGINS = "http://evil.example|http://[|null||http://[::1|127.0.0.1|http://evil@localhost|//|\u00ff"
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1:80", "localhost", "localhost:1", "[::1]", "[::1]:8000"])
-def test_names_of_this_machine_are_answered(client: Client, host: str) -> None:
-    assert client.get("/points", Host=host).status == 200
+def test_other_names_and_other_sites_are_refused(client: Client) -> None:
+    assert [client.get("/points", Host=host).status for host in OWN] == [200] * len(OWN)
+    for host in (host for line in OTHERS.splitlines() for host in line.split("|")):
+        answer = client.get("/points", Host=host)
+        assert (answer.status, "answers to localhost only" in answer.error) == (403, True), host
+    for origin in ORIGINS.split("|"):
+        answer = client.get("/points", Host="localhost", Origin=origin)
+        assert (answer.status, "a page of another site" in answer.error) == (403, True), origin
+    for host in (f"127.0.0.1:{client.server.port}", "LOCALHOST"):
+        assert client.get("/points", Host=host, Origin=f"http://{host.lower()}").status == 200
 
 
-OTHERS = """127.0.0.1.evil.example|127.evil|localhost.evil|127.0.0.1@evil|evil:127.0.0.1|[::1|[::1]x|[::2]|::1|0.0.0.0
-[127.0.0.1.evil]|127.0.0.1:80:80|127.0.0.1, evil||evil#127.0.0.1|10.0.0.1|localhost.|127.0.0.1.|127.1|2130706433|0x7f.1
-[::ffff:8.8.8.8]|[::1%25x]"""
-
-
-@pytest.mark.parametrize("host", [host for line in OTHERS.splitlines() for host in line.split("|")])
-def test_other_names_are_refused(client: Client, host: str) -> None:
-    answer = client.get("/points", Host=host)
-    assert (answer.status, "answers to localhost only" in answer.error) == (403, True)
-
-
-@pytest.mark.parametrize(
-    "origin", ["http://[", "null", "", "http://[::1", "127.0.0.1", "http://evil@localhost", "//", "\u00ff"]
-)
-def test_a_malformed_origin_is_another_site(client: Client, origin: str) -> None:
-    answer = client.get("/points", Host="localhost", Origin=origin)
-    assert (answer.status, "a page of another site" in answer.error) == (403, True)
-
-
-def test_a_gigabyte_is_refused_unread(serving: Serving) -> None:
+def test_a_large_body_is_refused_unread(serving: Serving) -> None:
     client = serving(limits=Limits(body=100_000))
-    head = POST
-    started = time.perf_counter()
-    found = raw(client.server.port, head + b"Content-Length: 1000000000\r\n\r\n" + b"x" * 300_000)
-    assert found.startswith(b"HTTP/1.1 413")
-    assert b"at most 100,000 bytes are taken" in found
-    assert time.perf_counter() - started < 10
-    waiting = raw(client.server.port, head + b"Content-Length: 1000000000\r\nExpect: 100-continue\r\n\r\n")
-    assert waiting.startswith(b"HTTP/1.1 413")  # and no 100 before it
-
-
-def test_a_stream_without_end_is_refused_while_it_is_read(serving: Serving) -> None:
-    client = serving(limits=Limits(body=100_000))
-    head = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+    announced = POST + b"Content-Length: 1000000000\r\n"
     chunk = b"2710\r\n" + b" " * 10_000 + b"\r\n"
-    with socket.create_connection(("127.0.0.1", client.server.port), timeout=20) as connection:
-        connection.sendall(head + chunk * 20)
-        found = rest(connection)
-    assert found.startswith(b"HTTP/1.1 413")
+    started = time.perf_counter()
+    for sent in (
+        announced + b"\r\n" + b"x" * 300_000,
+        announced + b"Expect: 100-continue\r\n\r\n",  # and no 100 before the refusal
+        POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 20,
+    ):
+        found = raw(client.server.port, sent)
+        assert found.startswith(b"HTTP/1.1 413")
+        assert b"at most 100,000 bytes are taken" in found
+    assert time.perf_counter() - started < 20
     assert client.post("/predict", {"rows": ROWS}).status == 200
 
 
@@ -150,12 +117,11 @@ def test_a_limit_is_positive(name: str) -> None:
     assert (raised.value.argument, raised.value.got) == (name, "0")
 
 
-@pytest.mark.parametrize("path", ["/points/", "/nowhere"])
-def test_a_malformed_host_is_no_failure_of_ours(serving: Serving, path: str) -> None:
-    """With a token no name is looked at, but the framework made an address of it for a redirect, or a message."""
+def test_a_malformed_host_is_no_failure_of_ours(serving: Serving) -> None:
+    """With a token no name is looked at, but the framework makes an address of it for a redirect, or a message."""
     client = serving(token=TOKEN)
     for host in ("[", "http://[", "a b", "evil.example"):
-        answer = client.get(path, Host=host, Authorization=f"Bearer {TOKEN}")
+        answer = client.get("/points/", Host=host, Authorization=f"Bearer {TOKEN}")
         assert answer.status in (400, 404), (host, answer)
 
 
@@ -191,7 +157,7 @@ def test_what_takes_too_long_is_given_up(serving: Serving) -> None:
         slow.result()
     assert {answer.status for answer in answers} == {503}
     assert "there was no answer within 1 s" in answers[0].error
-    assert answers[0].headers["retry-after"] == "5"
+    assert answers[0].headers["retry-after"] == "1"
     assert batcher.rows == 0
     assert client.post("/predict", {"rows": rows}).status == 200
 
@@ -221,11 +187,3 @@ def test_a_name_that_was_made_to_point_here_reads_and_writes_nothing(
     finally:
         page.close()
     assert client.get("/points").body == before
-
-
-def test_a_header_of_very_many_columns_is_refused_and_others_are_answered(client: Client) -> None:
-    wide = "/predict", b"a," * 900_000 + b"b\n1\n"
-    refused = client.post(*wide, Content_Type="text/csv")
-    assert refused.status == 413
-    assert "columns is too long" in refused.error
-    assert client.get("/health").status == 200

@@ -29,7 +29,7 @@ def test_the_server_monitors_as_python_does(serving: Serving, fitted: LCTClassif
         monitor = monitor.see(posted["scores"], [o == "ill & <b>" for o in posted["outcomes"]])
     assert found["said"] == str(monitor).splitlines()
     assert found["holds"]
-    assert client.get("/outcomes").json == {"sure": {k: v for k, v in found.items() if k != "point"}}
+    assert client.get("/outcomes").json == {"sure": found}
 
 
 def test_a_certificate_that_no_longer_holds_is_said(serving: Serving) -> None:
@@ -72,12 +72,6 @@ def test_the_command_and_the_server_keep_one_monitor(
     assert "in the model's folder monitors something else" in told.error
 
 
-def test_zero_and_one_are_outcomes_too(serving: Serving) -> None:
-    client = serving()
-    found = client.post("/outcomes", {"point": "sure", "scores": [1, 2, 3], "outcomes": [0, 1, True]}).json
-    assert found["bounds"]["recall"]["outcomes"] == 2
-
-
 def test_a_damaged_monitor_is_told(serving: Serving, run: Path) -> None:
     client = serving(allow_save=True)
     client.post("/outcomes", {"point": "sure", **cases(20, 5.0, 0)})
@@ -89,14 +83,7 @@ def test_a_damaged_monitor_is_told(serving: Serving, run: Path) -> None:
 
 def test_what_an_outcome_may_be_is_said_once(serving: Serving, fitted: LCTClassifier) -> None:
     client = serving(others={"trees": fitted.points["sure"]})
+    found = client.post("/outcomes", {"point": "sure", "scores": [1, 2, 3], "outcomes": [0, 1, True]}).json
+    assert found["bounds"]["recall"]["outcomes"] == 2
     told = client.post("/outcomes", {"point": "trees", "scores": [1, 1], "outcomes": [0, 2]}).error
     assert told == "outcomes[1] must be 0 or 1; got 2."
-
-
-def test_sorted_outcomes_are_no_change(serving: Serving) -> None:
-    posted = cases(2000, 5.0, 3)
-    order = np.argsort(posted["scores"])
-    in_order = {key: [values[i] for i in order] for key, values in posted.items()}
-    found = [serving().post("/outcomes", {"point": "sure", **body}).json for body in (posted, in_order)]
-    assert found[0] == found[1]
-    assert found[0]["holds"]

@@ -1,8 +1,7 @@
-"""Images: as a form, in base64, or one as the body."""
+"""Images: as a form, or one as the body."""
 
 from __future__ import annotations
 
-import base64
 import io
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,15 +44,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, L
     thread.join()
 
 
-def test_three_ways_to_send_the_same_images(server: tuple[Server, LCTClassifier, Path]) -> None:
+def test_two_ways_to_send_the_same_images(server: tuple[Server, LCTClassifier, Path]) -> None:
     served, clf, folder = server
     paths = [folder / f"{i:03d}.png" for i in range(6)]
     files = [path.read_bytes() for path in paths]
     form = httpx.post(f"{served.address}/predict", files=[("file", f) for f in files], timeout=60).json()
-    texts = [base64.b64encode(f).decode() for f in files]
-    texts[0] = f"data:image/png;base64,{texts[0]}"
-    json = httpx.post(f"{served.address}/predict", json={"images": texts}, timeout=60).json()
-    assert form == json
     assert form["prediction"] == clf.predict(paths).tolist()
     assert_array_equal(form["probability"], clf.predict_proba(paths)[:, 0])
     one = httpx.post(f"{served.address}/predict", content=files[0], headers={"Content-Type": "image/png"}, timeout=60)
@@ -70,15 +65,10 @@ def test_what_is_no_image_is_told(server: tuple[Server, LCTClassifier, Path]) ->
         ({"content": good[:70], "headers": {"Content-Type": "image/png"}}, 400, "image 1 cannot be read"),
         ({"content": wide.getvalue(), "headers": {"Content-Type": "image/png"}}, 400, "image 1 has 81,000,000 pixels"),
         ({"content": b"", "headers": {"Content-Type": "image/png"}}, 400, "image 1 cannot be read"),
-        ({"json": {"images": ["%%"]}}, 400, "images[0] must be a file in base64"),
-        ({"json": {"images": [3]}}, 400, "images[0] must be a file in base64; got 3"),
-        ({"json": {"images": []}}, 400, "images must not be empty"),
-        ({"json": {"images": "aGk="}}, 400, "images must be a list"),
-        ({"json": {"rows": [{}]}}, 400, "this model takes images"),
-        ({"json": {}}, 400, "give images"),
-        ({"content": "a,b\n1,2\n", "headers": {"Content-Type": "text/csv"}}, 415, "this model takes images, not a CSV"),
+        ({"json": {"rows": [{}]}}, 415, "the Content-Type must be multipart/form-data or image/"),
+        ({"content": "x", "headers": {"Content-Type": "multipart/form-data"}}, 400, "Missing boundary"),
+        ({"content": "x", "headers": {"Content-Type": "multipart/form-data; boundary=b"}}, 400, "the form"),
         ({"files": [("file", good)] * 21}, 413, "At most 20 files"),
-        ({"json": {"images": [base64.b64encode(good).decode()] * 21}}, 413, "21 images are too many"),
     ]
     for body, status, message in asked:
         answer = httpx.post(url, timeout=60, **body)  # type: ignore[arg-type]

@@ -17,12 +17,10 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from lossdial.base.errors import InputError
 from lossdial.cli import main
-from lossdial.dial import Dial
 from lossdial.explorer import explore
 from lossdial.serve import Server
 from tests.serve.conftest import as_json, inputs
@@ -101,15 +99,16 @@ def test_ctrl_c_ends_it_in_a_line(run: Path) -> None:
         assert len(output.strip().splitlines()) == 1
 
 
-def test_a_port_in_use_is_one_line(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use_and_a_folder_without_a_model_are_told(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
         assert main(["serve", str(run), "--port", str(port)]) == 2
     message = capsys.readouterr().err
-    assert f"got {port}" in message
-    assert len(message.splitlines()) == 1
+    assert (f"got {port}" in message, len(message.splitlines())) == (True, 1)
+    assert main(["serve", str(run.parent)]) == 2
+    assert "holds no bundle.json" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -125,24 +124,6 @@ def test_what_cannot_be_served_is_refused(run: Path, options: dict[str, Any], ar
     with pytest.raises(InputError) as raised:
         Server(run, lambda bundle: explore(bundle.held_out()), **options)
     assert (raised.value.argument, raised.value.got) == (argument, got)
-
-
-def test_a_folder_without_a_model_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve", str(tmp_path)]) == 2
-    assert "holds no bundle.json" in capsys.readouterr().err
-
-
-def test_points_of_another_model_come_from_files(run: Path, tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    y = rng.random(400) < 0.2
-    point = Dial(y, rng.normal(size=400) + 2 * y).tune(maximize="f1", name="trees")
-    (tmp_path / "trees.json").write_text(json.dumps(point.to_json()))
-    with command(str(run), "--points", str(tmp_path / "trees.json")) as (_, port):
-        connection = HTTPConnection("127.0.0.1", port, timeout=30)
-        body = json.dumps({"scores": [-1.0, 4.0], "point": "trees"})
-        connection.request("POST", "/decide", body, {"Content-Type": "application/json"})
-        assert json.loads(connection.getresponse().read())["decision"] == point.predict([-1.0, 4.0]).tolist()
-        connection.close()
 
 
 def test_a_name_of_both_models_is_refused(run: Path, fitted) -> None:  # type: ignore[no-untyped-def]

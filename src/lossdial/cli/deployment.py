@@ -162,7 +162,6 @@ def serve(
     import fastapi  # noqa: F401 (a missing extra is reported before anything is loaded)
 
     from lossdial.serve import Limits, Server
-    from lossdial.serve import serve as run_server
 
     limits = Limits(body=int(max_body * 1e6), rows=max_rows, queue=max_queue, seconds=timeout)
     token = None if token_file is None else Path(token_file).read_text().strip()
@@ -176,7 +175,7 @@ def serve(
         limits,
         *other_points(points or []),
     )
-    run_server(server, show)
+    server.run_until_stopped(show)
 
 
 def page_of(

@@ -18,7 +18,7 @@ from lossdial.base.report import Block, Items, Section, Sheet, Text
 from lossdial.dial import Dial, Estimate, Evaluation, NotCertified
 from lossdial.dial.certificates.certificate import Certificate
 from lossdial.dial.uncertainty.intervals import rounded
-from lossdial.explorer.figures import Sizes, adding_up, people
+from lossdial.explorer.people import adding_up, people
 
 _PREVALENCES: Final = (0.001, 0.01, 0.05, 0.2)
 #: an action of a point with two cuts, the figure that is its share of cases, and the metric of these cases
@@ -211,7 +211,7 @@ def _limits(findings: Findings) -> Iterator[str]:
 def _people(figures: Mapping[str, Estimate], prevalence: float, positive: str) -> str:
     """The figures as counts of cases, of as many thousands as it takes for no count to be rounded to 0."""
     rates = figures["recall"].value, 1 - figures["specificity"].value
-    counts, digits = adding_up(people(*rates, Sizes(1, 1, 1, 1), prevalence))
+    counts, digits = adding_up(people(*rates, prevalence))
     caught, missed, false_alarms = (counts[kind] for kind in ("caught", "missed", "false_alarms"))
     of_these = f"at a share of {100 * prevalence:.3g} % there are {caught + missed:,} {positive}"
     return (

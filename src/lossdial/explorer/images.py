@@ -2,8 +2,8 @@
 
 import base64
 import io
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,55 +13,51 @@ from numpy.typing import NDArray
 from lossdial.base.errors import InputError
 from lossdial.dial.checks import BoolArray, FloatArray
 
-SHOWN = 12
-"""How many false alarms and how many misses are shown at a time."""
-MOST = 600
-SIDE = 96
+_SHOWN = 12  # false alarms, and as many misses, at a time
+_MOST = 600
+_SIDE = 96
 
 
-@dataclass(frozen=True)
-class Extremes:
-    """Of one λ: the negatives with the highest scores, highest first; the positives with the lowest, lowest first."""
-
-    alarm: NDArray[np.intp]
-    alarm_scores: FloatArray
-    missed: NDArray[np.intp]
-    missed_scores: FloatArray
-
-
-def extremes(score: FloatArray, labels: BoolArray, shown: int = SHOWN) -> Extremes:
-    """Which samples (n,) of one λ a page shows."""
+def extremes(
+    score: FloatArray, labels: BoolArray, numbers: NDArray[np.intp], shown: int = _SHOWN
+) -> dict[str, NDArray[Any]]:
+    """Of one λ, by their numbers (n,): the negatives with the highest scores, and the positives with the lowest."""
     negatives, positives = np.flatnonzero(~labels), np.flatnonzero(labels)
-    alarms = negatives[np.argsort(-score[negatives], kind="stable")[:shown]]
+    alarm = negatives[np.argsort(-score[negatives], kind="stable")[:shown]]
     missed = positives[np.argsort(score[positives], kind="stable")[:shown]]
-    return Extremes(alarms, score[alarms], missed, score[missed])
+    return {
+        "alarm rows": numbers[alarm],
+        "alarm scores": score[alarm],
+        "missed rows": numbers[missed],
+        "missed scores": score[missed],
+    }
 
 
 def require_images(images: Any, n: int) -> None:
     """Refuse what is not a sequence of n pictures."""
     if not hasattr(images, "__getitem__") or not hasattr(images, "__len__"):
-        raise InputError(
-            "images", f"must be a sequence of {n} pictures (arrays, PIL images or paths)", got=type(images).__name__
-        )
+        problem = f"must be a sequence of {n} pictures (arrays, PIL images or paths)"
+        raise InputError("images", problem, got=type(images).__name__)
     if len(images) != n:
         raise InputError("images", f"must hold one picture for each of the {n} samples", got=len(images))
 
 
-def most_shown(by_lam: Iterable[Extremes], numbers: NDArray[np.intp], most: int = MOST) -> list[int]:
+def most_shown(columns: Iterable[dict[str, NDArray[Any]]], most: int = _MOST) -> list[int]:
     """The numbers of the samples that the most λ show, each once, at most so many."""
-    shown = np.concatenate([numbers[side] for each in by_lam for side in (each.alarm, each.missed)])
-    values, counts = np.unique(shown, return_counts=True)
-    return sorted(int(v) for v in values[np.argsort(-counts, kind="stable")][:most])
+    shown = Counter(
+        row for column in columns for name in ("alarm rows", "missed rows") for row in column[name].tolist()
+    )
+    return sorted(sorted(shown, key=lambda row: (-shown[row], row))[:most])
 
 
-def thumbnails(images: Any, samples: Iterable[int], side: int = SIDE) -> Iterator[tuple[int, str]]:
-    """Each sample's picture as a JPEG of at most `side` pixels, in a data address; what cannot be read is left out."""
+def thumbnails(images: Any, samples: Iterable[int]) -> Iterator[tuple[int, str]]:
+    """Each sample's picture as a small JPEG in a data address; what cannot be read is left out."""
     for index in samples:
         picture = _open(images[index])
         if picture is None:
             continue
         picture = picture.convert("RGB")
-        picture.thumbnail((side, side))
+        picture.thumbnail((_SIDE, _SIDE))
         buffer = io.BytesIO()
         picture.save(buffer, "JPEG", quality=80, optimize=True)
         yield index, "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -5,7 +5,7 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -18,6 +18,8 @@ from lossdial.dial.dial import Dial
 from lossdial.dial.points import OperatingPoint
 from lossdial.explorer.images import require_images
 from lossdial.explorer.payload import FORMAT, Unlabelled, labelled_payload, unlabelled_payload
+
+_REMEDY = "Save it again from the page (Save points)."
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Page:
         )
 
     def __repr__(self) -> str:
-        return f"Page({self.title!r}, {len(self.html.encode()) / 1000:,.0f} kB, path={self.path})"
+        return f"Page({self.title!r}, {len(self.html) / 1000:,.0f} kB, path={self.path})"
 
 
 def explore(
@@ -108,23 +110,20 @@ def explore(
     names = [str(name) for name in classes]
     if len(names) != 2:
         raise InputError("classes", "must be two names, of the negative and the positive class", got=classes)
+    own = {} if isinstance(dial, Unlabelled) else dial.points
     others = points.values() if isinstance(points, Mapping) else points
+    shown = [*{point.name: point for point in (*own.values(), *others)}.values()]  # of equal names the last
     if isinstance(dial, Unlabelled):
         if images is not None:
             raise InputError("images", "show false alarms and misses, which need labels", remedy="Give a Dial.")
-        content = unlabelled_payload(dial, _distinct(others))
+        content = unlabelled_payload(dial, shown)
     else:
         if images is not None:
             require_images(images, dial.y.size)
-        content = labelled_payload(dial, _distinct([*dial.points.values(), *others]), images)
+        content = labelled_payload(dial, shown, images)
     content |= {"title": str(title), "classes": names, "noun": str(noun)}
     page = Page(_filled(content, str(title)), str(title))
     return page if path is None else replace(page, path=page.write(path))
-
-
-def _distinct(points: Iterable[OperatingPoint]) -> list[OperatingPoint]:
-    """The points; of those that share a name, the last."""
-    return list({point.name: point for point in points}.values())
 
 
 def read_points(path: str | Path) -> tuple[OperatingPoint, ...]:
@@ -148,35 +147,15 @@ def read_points(path: str | Path) -> tuple[OperatingPoint, ...]:
     --------
     >>> read_points("points.json")  # doctest: +SKIP
     """
-    remedy = "Save it again from the page (Save points)."
     try:
         content = json.loads(Path(path).read_bytes())
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} does not hold points of an explorer page ({error}). {remedy}") from error
-    return points_from(content, str(path), remedy)
+        raise ValueError(f"{path} does not hold points of an explorer page ({error}). {_REMEDY}") from error
+    return points_from(content, str(path))
 
 
-def points_from(content: Any, path: str, remedy: str = "") -> tuple[OperatingPoint, ...]:
-    """The points in the content of such a file, none of them certified.
-
-    Parameters
-    ----------
-    content : Any
-        What the file holds, in JSON's own types.
-    path : str
-        What errors call it.
-    remedy : str
-        What errors advise.
-
-    Returns
-    -------
-    tuple of OperatingPoint
-
-    Examples
-    --------
-    >>> points_from({"format": FORMAT, "points": []}, "points.json")
-    ()
-    """
+def points_from(content: Any, path: str) -> tuple[OperatingPoint, ...]:
+    """The points in the content of such a file, none of them certified; errors call it `path`."""
     if isinstance(content, dict) and "score" in content and "format" not in content:
         raise ValueError(
             f"{path} holds what `lossdial tune --scores` chose for another model's scores, and no point of this one; "
@@ -187,12 +166,10 @@ def points_from(content: Any, path: str, remedy: str = "") -> tuple[OperatingPoi
             raise ValueError(f"its format is {content['format']!r}, not {FORMAT!r}")
         points = [replace(OperatingPoint.from_json(data), certificate=None) for data in content["points"]]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} does not hold points of an explorer page ({error}). {remedy}".strip()) from error
+        raise ValueError(f"{path} does not hold points of an explorer page ({error}). {_REMEDY}") from error
     names = [point.name for point in points]
-    doubled = sorted({name for name in names if names.count(name) > 1})
-    if doubled:
-        text = f"{path} has the name {doubled[0]!r} twice; give every point a name of its own. {remedy}"
-        raise ValueError(text.strip())
+    if doubled := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"{path} has the name {doubled[0]!r} twice; give every point a name of its own.")
     return tuple(points)
 
 
@@ -227,30 +204,20 @@ def joined_modules(entry: str) -> str:
 
 
 @cache
-def script() -> str:
-    """The page's script."""
-    return f'(() => {{\n"use strict";\n{joined_modules("main")}\n}})();\n'
-
-
-@cache
-def style() -> str:
-    """The style sheets, in order."""
-    return "\n".join(_text(f"css/{name}.css") for name in ("tokens", "layout", "charts"))
+def script_and_style() -> tuple[str, str]:
+    """The page's script, and its style sheets in order."""
+    style = "\n".join(_text(f"css/{name}.css") for name in ("tokens", "layout", "charts"))
+    return f'(() => {{\n"use strict";\n{joined_modules("main")}\n}})();\n', style
 
 
 def _filled(content: Mapping[str, Any], title: str) -> str:
-    js, css = script(), style()
+    script, style = script_and_style()
     policy = (
-        f"default-src 'none'; script-src '{_hash(js)}'; style-src '{_hash(css)}'; img-src data:; "
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    parts = {
-        "policy": policy,
-        "title": html.escape(title),
-        "style": css,
-        "script": js,
-        "payload": as_script_data(content),
-    }
+    parts = {"policy": policy, "title": html.escape(title), "style": style, "script": script}
+    parts["payload"] = as_script_data(content)
     # In one pass: what is filled in is not looked at again, whatever it holds.
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match.group(1)], _text("page.html"))
 

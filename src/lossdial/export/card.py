@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from importlib.metadata import version
-from typing import Any
 
 import yaml
 
 from lossdial.base.report import Block, Items, Report, Section, Sheet, Text
 from lossdial.bundle import Bundle
-from lossdial.data.schema import ArraySchema, ImageSchema, Schema, TableSchema
+from lossdial.data.schema import ArraySchema, ImageSchema, TableSchema
 from lossdial.dial import OperatingPoint
-from lossdial.dial.uncertainty.intervals import rounded
 
 
 def model_card(bundle: Bundle, title: str = "A model of lossdial", onnx: str | None = None) -> str:
@@ -45,41 +42,14 @@ def model_card(bundle: Bundle, title: str = "A model of lossdial", onnx: str | N
         Section("Operating points", [_point(point) for point in bundle.points.values()]),
         Section("Limits", [Items([*_limits(bundle)])]),
     ]
-    front = yaml.safe_dump(_front(bundle, title, onnx), sort_keys=False, allow_unicode=True)
-    return f"---\n{front}---\n\n{Report(title, blocks).markdown()}"
-
-
-def _front(bundle: Bundle, title: str, onnx: str | None) -> dict[str, Any]:
-    task = _task(bundle.predictor.schema)
-    measured = {name: p for name, p in bundle.points.items() if any(_finite(p.crossfit))}
-    tags = ["lossdial", "imbalanced-classification", "binary-classification", *(["onnx"] if onnx else [])]
-    front: dict[str, Any] = {"license": "unknown", "library_name": "lossdial", "pipeline_tag": task, "tags": tags}
-    metrics = sorted({metric for p in measured.values() for metric, _ in _finite(p.crossfit)})
-    if metrics:
-        front["metrics"] = metrics
-        front["model-index"] = [{"name": title, "results": [_result(p, task) for p in measured.values()]}]
-    return front
-
-
-def _result(point: OperatingPoint, task: str) -> dict[str, Any]:
-    figures = [
-        {
-            "type": name,
-            "value": round(float(estimate.value), 6),
-            "name": f"{name}, cross-fitted, 95 % interval {rounded(estimate.low)} to {rounded(estimate.high)}",
-        }
-        for name, estimate in _finite(point.crossfit)
-    ]
-    samples = f"{point.n_positive} positives and {point.n_negative} negatives that chose point {point.name}"
-    return {"task": {"type": task}, "dataset": {"type": "private", "name": samples}, "metrics": figures}
-
-
-def _finite(figures: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    return [(name, e) for name, e in figures.items() if all(map(math.isfinite, (e.value, e.low, e.high)))]
-
-
-def _task(schema: Schema) -> str:
-    return "image-classification" if isinstance(schema, ImageSchema) else "tabular-classification"
+    image = isinstance(bundle.predictor.schema, ImageSchema)
+    front = {
+        "license": "unknown",
+        "library_name": "lossdial",
+        "pipeline_tag": "image-classification" if image else "tabular-classification",
+        "tags": ["lossdial", "imbalanced-classification", "binary-classification", *(["onnx"] if onnx else [])],
+    }
+    return f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n\n{Report(title, blocks).markdown()}"
 
 
 def _about(bundle: Bundle, onnx: str | None) -> Iterator[Block]:

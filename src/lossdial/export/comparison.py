@@ -21,7 +21,7 @@ from lossdial.export.nodes import ExportError
 from lossdial.export.session import OnnxAnswers, OnnxModel
 
 #: of scores, where they are below 1, and of probabilities
-TOLERANCE: Final = 1e-4
+_TOLERANCE: Final = 1e-4
 _BATCHES: Final = (1, 2, 1000)
 _NUMBERS: Final = 2**22  # that a batch may hold: a thousand large images would not fit into memory
 _GAPS: Final = 0.05
@@ -30,24 +30,7 @@ _LAMS: Final = 4
 
 @dataclass(frozen=True)
 class Check:
-    """How a graph compares with Python.
-
-    Parameters
-    ----------
-    batches : tuple of int
-        The sizes of the batches that were compared.
-    rows : int
-        How many rows they had.
-    score, probability : float
-        The greatest differences.
-    near : int
-        Labels that differ because a score lies on the threshold to within rounding.
-
-    Examples
-    --------
-    >>> Check((1, 2, 1000), 1003, 2e-6, 1e-7, 0).near
-    0
-    """
+    """How a graph compares with Python: the greatest differences, and labels that differ by rounding alone (near)."""
 
     batches: tuple[int, ...]
     rows: int
@@ -72,10 +55,7 @@ def check(bundle: Bundle, graph: bytes, rows: Any = None, seed: int = 0) -> Chec
     scores, probabilities, near = zip(*parts, strict=True)
     total = sum(map(len, batches))
     if sum(near):
-        warn(
-            f"{sum(near)} of {total:,} rows lie on a threshold to within rounding, and get the other label in "
-            "onnxruntime."
-        )
+        warn(f"{sum(near)} of {total:,} rows lie on a threshold to within rounding, and get the other label.")
     return Check(sizes, total, max(scores), max(probabilities), sum(near))
 
 
@@ -90,9 +70,9 @@ def _compared(bundle: Bundle, model: OnnxModel, batch: Any, seed: int) -> Iterat
     space, rng = predictor.space, np.random.default_rng(seed)
     for _ in range(_LAMS if space.dim else 0):
         lam = {name: float(np.float32(rng.uniform(*space.bounds(name)))) for name in space.free}
-        margin = predictor.margins(features, lam)
+        margin = predictor.margins(features, lam).astype(np.float64)
         threshold = float(np.median(margin)) + 1e-3
-        ours = Decisions(margin, sigmoid(margin.astype(np.float64)), margin.astype(np.float64) > threshold)
+        ours = Decisions(margin.astype(np.float32), sigmoid(margin), margin > threshold)
         yield _differences(ours, model.decide(batch, lam=lam, threshold=threshold), threshold, predictor, f"λ {lam}")
 
 
@@ -103,10 +83,10 @@ def _differences(
     score, probability = _apart(ours.margin, theirs.score) / scale, _apart(ours.probability, theirs.probability)
     labels = class_array(predictor.classes)[ours.positive.astype(np.intp)].astype(str)
     other = labels != theirs.label.astype(str)
-    near = np.abs(ours.margin.astype(np.float64) - threshold) <= TOLERANCE * scale
+    near = np.abs(ours.margin.astype(np.float64) - threshold) <= _TOLERANCE * scale
     for what, bad in (
-        (f"scores by up to {score.max(initial=0.0):.2g}", score > TOLERANCE),
-        (f"probabilities by up to {probability.max(initial=0.0):.2g}", probability > TOLERANCE),
+        (f"scores by up to {score.max(initial=0.0):.2g}", score > _TOLERANCE),
+        (f"probabilities by up to {probability.max(initial=0.0):.2g}", probability > _TOLERANCE),
         ("labels", other & ~near),
     ):
         if bad.any():
@@ -137,27 +117,25 @@ def made_up(predictor: Predictor, n: int, seed: int) -> Any:
         return (rng.random((n, schema.channels, schema.height, schema.width)) * levels).astype(np.uint8)
     if isinstance(schema, ArraySchema):
         noise = rng.normal(size=(n, *schema.shape))
-        if len(schema.shape) == 1:
-            noise = noise * [_moments(predictor, i, (0.0, 1.0))[1] for i in range(schema.shape[0])]
-            noise = noise + [_moments(predictor, i, (0.0, 1.0))[0] for i in range(schema.shape[0])]
-        return noise.astype(np.float32)
+        mean, scale = _moments(predictor, schema.shape[0]) if len(schema.shape) == 1 else (0.0, 1.0)
+        return (noise * np.nan_to_num(scale, nan=1.0) + np.nan_to_num(mean)).astype(np.float32)
     if not isinstance(schema, TableSchema):
         raise ExportError(f"rows of the kind {schema.kind!r} have no form in ONNX yet.")
-    frame, start = {}, 0
-    for column in schema.encoder.columns_:
-        usual = (0.0, 1.0) if isinstance(column, CategoryColumn) else (column.median, max(1.0, abs(column.median)))
-        frame[column.name] = _cells(column, *_moments(predictor, start, usual), n, rng)
-        start += len(column.names())
-    return pd.DataFrame({**{name: [0.0] * n for name in schema.encoder.dropped_}, **frame})
+    widths = [len(column.names()) for column in schema.encoder.columns_]
+    mean, scale = _moments(predictor, sum(widths))
+    frame: dict[str, Any] = {name: [0.0] * n for name in schema.encoder.dropped_}
+    for column, start in zip(schema.encoder.columns_, np.cumsum([0, *widths]), strict=False):
+        frame[column.name] = _cells(column, mean[start], scale[start], n, rng)
+    return pd.DataFrame(frame)
 
 
-def _moments(predictor: Predictor, i: int, usual: tuple[float, float]) -> tuple[float, float]:
-    """Mean and deviation of one of the network's inputs in training, where the network keeps them."""
+def _moments(predictor: Predictor, width: int) -> tuple[Any, Any]:
+    """Mean and deviation (width,) of the network's inputs in training, or NaN where it does not keep them."""
     known = getattr(predictor.model.backbone, "standardize", None)
     mean, scale = getattr(known, "mean", None), getattr(known, "scale", None)
-    if mean is None or scale is None or mean.dim() != 1 or len(mean) <= i:
-        return usual
-    return float(mean[i]), float(scale[i])
+    if mean is None or scale is None or mean.shape != (width,):
+        return np.full(width, np.nan), np.full(width, np.nan)
+    return mean.double().numpy(), scale.double().numpy()
 
 
 def _cells(column: Column, centre: float, spread: float, n: int, rng: np.random.Generator) -> Any:
@@ -165,6 +143,8 @@ def _cells(column: Column, centre: float, spread: float, n: int, rng: np.random.
     if isinstance(column, CategoryColumn):
         words = [*column.categories, *column.infrequent, "a text that nobody has seen"]
         return pd.Series([words[i] for i in rng.integers(0, len(words), n)], dtype=object).mask(gaps)
+    if np.isnan(centre):
+        centre, spread = column.median, max(1.0, abs(column.median))
     numbers = rng.normal(centre, spread or 1.0, n)
     if isinstance(column, DateColumn):
         days = np.round(np.clip(numbers, -30_000, 30_000))

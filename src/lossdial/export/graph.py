@@ -14,20 +14,17 @@ import numpy as np
 import torch
 
 from lossdial.base.errors import InputError, closest, warn
-from lossdial.base.files import write
-from lossdial.base.progress import ProgressBar
+from lossdial.base.files import require_writable, write
 from lossdial.bundle import Bundle
 from lossdial.bundle.predictor import class_array
-from lossdial.data.schema import ArraySchema, ImageSchema, Schema, TableSchema
-from lossdial.export.columns import GraphColumn, encode, graph_columns
+from lossdial.data.schema import ArraySchema, ImageSchema, Schema
 from lossdial.export.comparison import Check, check, encoded
-from lossdial.export.decisions import RESERVED, decisions, lam_input, settings
 from lossdial.export.nodes import ML_OPSET, OPSET, ExportError, GraphNodes, network_graph
+from lossdial.export.operators import GraphColumn, decisions, encode, graph_columns, lam_input, settings
 
 if TYPE_CHECKING:
     import onnx
 
-FORMAT: Final = "1"
 _LARGEST: Final = 2**31 - 1  # bytes of one protocol buffer
 
 
@@ -46,7 +43,9 @@ class Exported:
     prepared : tuple of (str, str)
         Inputs that the cells of a file must be converted to first, and what each of them holds.
     check : Check
-        The comparison with Python.
+        The comparison with Python: the sizes of the batches and the rows that were compared, the greatest differences
+        of a score and of a probability, and how many labels differ because a score lies on the threshold to within
+        rounding (`near`).
 
     Examples
     --------
@@ -61,9 +60,7 @@ class Exported:
     check: Check
 
 
-def to_onnx(
-    bundle: Bundle, path: str | os.PathLike[str], *, point: str = "default", rows: Any = None, progress: bool = True
-) -> Exported:
+def to_onnx(bundle: Bundle, path: str | os.PathLike[str], *, point: str = "default", rows: Any = None) -> Exported:
     """Write a trained model as one ONNX file that answers as Python does.
 
     Parameters
@@ -76,8 +73,6 @@ def to_onnx(
         The operating point that answers where none is named. Every other is in the file, too.
     rows : optional
         Raw rows to compare besides those that are made up.
-    progress : bool
-        Whether to show a bar, where it takes longer than two seconds.
 
     Returns
     -------
@@ -97,7 +92,10 @@ def to_onnx(
     for package in ("onnx", "onnxscript", "onnxruntime"):
         if find_spec(package) is None:
             raise ModuleNotFoundError(f"this needs {package}: pip install 'lossdial[onnx]'", name=package)
-    target = _place(path)
+    target = Path(path)
+    if target.suffix.lower() != ".onnx":
+        raise InputError("onnx", "must be a file that ends in .onnx", got=os.fspath(path))
+    require_writable(target)
     if point not in bundle.points:
         raise InputError("point", f"{point!r} is unknown; {closest(point, bundle.points)}")
     if bundle.points[point].lower is not None:
@@ -105,22 +103,15 @@ def to_onnx(
         raise InputError("point", "must not be a referral band, by which no graph answers", got=point, remedy=remedy)
     for named in bundle.points.values():
         bundle.predictor.lam(named.lam)  # one of another model is an error, one outside the range a warning
-    with ProgressBar("export", 4, progress, delay=2.0) as bar:
-        network = network_graph(bundle.predictor.model, torch.from_numpy(encoded(bundle.predictor, 1)))
-        bar.advance(1, {})
-        model, columns = _assembled(bundle, network, point)
-        bar.advance(2, {})
-        if model.ByteSize() > _LARGEST:
-            raise ExportError(
-                f"the graph has {model.ByteSize() / 1e9:.1f} GB; one ONNX file holds 2. Use `lossdial serve`."
-            )
-        data = model.SerializeToString()
-        comparison = check(bundle, data, rows)
-        bar.advance(3, {})
-        write(target, data)
-        bar.advance(4, {})
-    bands = [name for name, named in bundle.points.items() if named.lower is not None]
-    if bands:
+    network = network_graph(bundle.predictor.model, torch.from_numpy(encoded(bundle.predictor, 1)))
+    model, columns = _assembled(bundle, network, point)
+    if model.ByteSize() > _LARGEST:
+        size = f"{model.ByteSize() / 1e9:.1f} GB"
+        raise ExportError(f"the graph has {size}; one ONNX file holds 2. Use `lossdial serve`.")
+    data = model.SerializeToString()
+    comparison = check(bundle, data, rows)
+    write(target, data)
+    if bands := [name for name, named in bundle.points.items() if named.lower is not None]:
         warn(
             f"the graph has no answer by a referral band: {', '.join(bands)}. OnnxModel(FILE).refer(rows, NAME) says "
             "clear, refer or act."
@@ -129,28 +120,14 @@ def to_onnx(
     return Exported(target, len(data), tuple(i.name for i in model.graph.input), prepared, comparison)
 
 
-def _place(path: str | os.PathLike[str]) -> Path:
-    """Where to write, found out before any work: a folder that cannot be made is told at once."""
-    target = Path(path)
-    if target.suffix.lower() != ".onnx":
-        raise InputError("onnx", "must be a file that ends in .onnx", got=os.fspath(path))
-    if target.is_dir():
-        raise InputError("onnx", "must be a file, not a folder", got=os.fspath(path))
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        problem = f"must lie in a folder that can be made ({error.strerror})"
-        raise InputError("onnx", problem, got=os.fspath(path), remedy="Choose another place.") from error
-    return target
-
-
 def _assembled(bundle: Bundle, network: onnx.ModelProto, point: str) -> tuple[onnx.ModelProto, tuple[GraphColumn, ...]]:
     import onnx
     from onnx import helper
 
     predictor, graph = bundle.predictor, GraphNodes()
     answering = replace(bundle, points={name: p for name, p in bundle.points.items() if p.lower is None})
-    x, broken, columns = _rows(graph, predictor.schema, [lam_input(name) for name in predictor.space.free])
+    columns = graph_columns(predictor.schema, predictor.space.free)
+    x, broken = encode(graph, columns) if columns else (_input(graph, predictor.schema), None)
     set_to = settings(graph, answering.points, point, predictor.space)
     last = "score" if broken is None else "network.score"
     graph.take(network, {"x": x, "code": set_to.code, "score": last})
@@ -168,49 +145,34 @@ def _assembled(bundle: Bundle, network: onnx.ModelProto, point: str) -> tuple[on
         producer_name="lossdial",
         producer_version=version("lossdial"),
     )
-    helper.set_model_props(model, {key: _json(value) for key, value in _metadata(bundle, point, columns).items()})
+    for key, value in _metadata(bundle, point, columns).items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        model.metadata_props.add(key=f"lossdial.{key}", value=text)
     onnx.checker.check_model(model)
     return model, columns
 
 
-def _rows(graph: GraphNodes, schema: Schema, taken: list[str]) -> tuple[str, str | None, tuple[GraphColumn, ...]]:
-    """The network's input, the mask of rows that have none (tables alone), and a table's columns."""
-    if isinstance(schema, TableSchema):
-        columns = graph_columns(schema.encoder, [*RESERVED, *taken])
-        return *encode(graph, columns), columns
+def _input(graph: GraphNodes, schema: Schema) -> str:
+    """The network's input, of images or arrays."""
     if isinstance(schema, ImageSchema):
         sizes = (schema.channels, schema.height, schema.width)
-        return graph.input("image", np.uint8, ["n", *sizes], "pixels, 0 to 255; channels are R, G, B"), None, ()
+        return graph.input("image", np.uint8, ["n", *sizes], "pixels, 0 to 255; channels are R, G, B")
     if isinstance(schema, ArraySchema):
-        return graph.input("x", np.float32, ["n", *schema.shape], "numbers, as in training"), None, ()
+        return graph.input("x", np.float32, ["n", *schema.shape], "numbers, as in training")
     raise ExportError(f"rows of the kind {schema.kind!r} have no form in ONNX yet.")
 
 
 def _metadata(bundle: Bundle, point: str, columns: tuple[GraphColumn, ...]) -> dict[str, Any]:
-    predictor, digests = bundle.predictor, bundle.digests()
+    predictor, space, digests = bundle.predictor, bundle.predictor.space, bundle.digests()
     return {
-        "lossdial.format": FORMAT,
-        "lossdial.point": point,
-        "lossdial.points": {name: p.to_json() for name, p in bundle.points.items()},
-        "lossdial.certificates": {
-            name: str(p.certificate) for name, p in bundle.points.items() if p.certificate is not None
-        },
-        "lossdial.lambda": {
-            name: {"input": lam_input(name), "range": list(predictor.space.bounds(name))}
-            for name in predictor.space.free
-        },
-        "lossdial.constants": {
-            name: predictor.space.bounds(name)[0] for name in predictor.space.names if name not in predictor.space.free
-        },
-        "lossdial.classes": class_array(predictor.classes).tolist(),
-        "lossdial.loss": dict(bundle.training.loss),
-        "lossdial.training_prevalence": bundle.training.prevalence,
-        "lossdial.columns": [column.to_json() for column in columns],
-        "lossdial.schema": predictor.schema.to_json(),
-        "lossdial.weights_sha256": digests["weights"],
-        "lossdial.evidence_sha256": digests.get("evidence", ""),
+        "point": point,
+        "points": {name: p.to_json() for name, p in bundle.points.items()},
+        "lambda": {name: {"input": lam_input(name), "range": list(space.bounds(name))} for name in space.free},
+        "classes": class_array(predictor.classes).tolist(),
+        "loss": dict(bundle.training.loss),
+        "training_prevalence": bundle.training.prevalence,
+        "columns": [column.to_json() for column in columns],
+        "schema": predictor.schema.to_json(),
+        "weights_sha256": digests["weights"],
+        "evidence_sha256": digests.get("evidence", ""),
     }
-
-
-def _json(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

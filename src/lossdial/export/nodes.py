@@ -6,7 +6,7 @@ import logging
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +35,9 @@ class GraphNodes:
     """Operators, constants, inputs and outputs, in the order in which they are added."""
 
     def __init__(self) -> None:
+        import onnx
+
+        self._onnx = onnx
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
         self.inputs: list[onnx.ValueInfoProto] = []
@@ -42,37 +45,36 @@ class GraphNodes:
 
     def add(self, operator: str, *inputs: str, domain: str = "", result: str | None = None, **attributes: Any) -> str:
         """Add an operator; the name of its result."""
-        from onnx import helper
-
         name = result or f"dial.{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, inputs, [name], domain=domain, **attributes))
+        self.nodes.append(self._onnx.helper.make_node(operator, inputs, [name], domain=domain, **attributes))
         return name
 
     def constant(self, value: NDArray[Any], name: str | None = None) -> str:
         """Add numbers or texts (an array of objects); under the name of an input they are its default."""
-        from onnx import numpy_helper
-
         name = name or f"dial.c{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(value, name))
+        self.constants.append(self._onnx.numpy_helper.from_array(value, name))
         return name
 
     def input(self, name: str, kind: Any, shape: Sequence[str | int], text: str) -> str:
         """Add what a caller gives; `kind` is as in NumPy, object for texts."""
-        from onnx import helper
-
-        self.inputs.append(helper.make_tensor_value_info(name, _element(kind), list(shape), doc_string=text))
+        self.inputs.append(self._value(name, kind, shape, text))
         return name
 
-    def output(self, name: str, kind: Any, shape: Sequence[str | int], text: str) -> str:
+    def output(self, name: str, kind: Any, shape: Sequence[str | int], text: str) -> None:
         """Add what a caller gets; an operator must have a result of that name."""
-        from onnx import helper
+        self.outputs.append(self._value(name, kind, shape, text))
 
-        self.outputs.append(helper.make_tensor_value_info(name, _element(kind), list(shape), doc_string=text))
-        return name
+    def _value(self, name: str, kind: Any, shape: Sequence[str | int], text: str) -> onnx.ValueInfoProto:
+        return self._onnx.helper.make_tensor_value_info(name, self._element(kind), list(shape), doc_string=text)
+
+    def _element(self, kind: Any) -> int:
+        if kind is object:
+            return int(self._onnx.TensorProto.STRING)
+        return int(self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind)))
 
     def cast(self, value: str, kind: Any) -> str:
         """The same numbers in another type."""
-        return self.add("Cast", value, to=_element(kind))
+        return self.add("Cast", value, to=self._element(kind))
 
     def axes(self, *axes: int) -> str:
         """Axes, as operators take them since opset 13."""
@@ -80,9 +82,7 @@ class GraphNodes:
 
     def take(self, network: onnx.ModelProto, names: dict[str, str]) -> None:
         """Add all of another graph; `names` are those that its inputs and outputs have in this one."""
-        from onnx import compose
-
-        renamed = compose.add_prefix(network, "network.")
+        renamed = self._onnx.compose.add_prefix(network, "network.")
         names = {f"network.{theirs}": ours for theirs, ours in names.items()}
         for node in renamed.graph.node:
             node.input[:] = [names.get(name, name) for name in node.input]
@@ -91,21 +91,8 @@ class GraphNodes:
         self.constants.extend(renamed.graph.initializer)
 
 
-def _element(kind: Any) -> int:
-    from onnx import TensorProto, helper
-
-    return int(TensorProto.STRING if kind is object else helper.np_dtype_to_tensor_dtype(np.dtype(kind)))
-
-
 class ExportError(ValueError):
-    """A model that cannot be written as ONNX, and what to do about it.
-
-    Examples
-    --------
-    >>> raise ExportError("the network Odd uses an operator that ONNX lacks.")
-    Traceback (most recent call last):
-    lossdial.export.nodes.ExportError: the network Odd uses an operator that ONNX lacks.
-    """
+    """A model that cannot be written as ONNX, and what to do about it."""
 
 
 class _Margin(nn.Module):
@@ -125,9 +112,10 @@ def network_graph(model: ConditionalClassifier, example: Tensor) -> onnx.ModelPr
     example: one sample or more, as the schema encodes them.
     """
     rows = example[:1].expand(_ROWS, *example.shape[1:]).contiguous()
+    arguments = rows, torch.zeros(model.space.dim)
     with evaluating(model), torch.no_grad(), _quietly():
-        traced = _traced(_Margin(model).eval(), (rows, torch.zeros(model.space.dim)), type(model.backbone).__name__)
         try:
+            traced = _traced(_Margin(model).eval(), arguments)
             program = torch.onnx.export(
                 traced,
                 dynamo=True,
@@ -136,22 +124,22 @@ def network_graph(model: ConditionalClassifier, example: Tensor) -> onnx.ModelPr
                 input_names=["x", "code"],
                 output_names=["score"],
             )
-        except Exception as error:  # the exporter's own kinds are private
+        except Exception as error:  # of many kinds, some of them private
             raise _refusal(error, type(model.backbone).__name__) from error
     if program is None:
         raise ExportError(f"torch gave no graph for the network {type(model.backbone).__name__}.")
     return program.model_proto
 
 
-def _traced(module: nn.Module, arguments: tuple[Tensor, ...], name: str) -> torch.export.ExportedProgram:
+def _traced(module: nn.Module, arguments: tuple[Tensor, ...]) -> torch.export.ExportedProgram:
     n = torch.export.Dim("n", min=2)  # the graph holds for one row too: no operator asks
-    failures: list[Exception] = []
-    for strict in (False, True):  # the second follows Python itself, such as len(x), where the first cannot
-        try:
-            return torch.export.export(module, arguments, dynamic_shapes=({0: n}, None), strict=strict)
-        except Exception as error:  # of many kinds
-            failures.append(error)
-    raise _refusal(failures[0], name) from failures[0]
+    shapes = ({0: n}, None)
+    try:
+        return torch.export.export(module, arguments, dynamic_shapes=shapes, strict=False)
+    except Exception as error:  # of many kinds
+        with suppress(Exception):  # it follows Python itself, such as len(x), where the other cannot
+            return torch.export.export(module, arguments, dynamic_shapes=shapes, strict=True)
+        raise error
 
 
 def _refusal(error: BaseException, name: str) -> ExportError:

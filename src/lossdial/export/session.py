@@ -18,28 +18,12 @@ from lossdial.base.errors import InputError, closest
 from lossdial.data.schema import ImageSchema, Schema, TableSchema, schema_from_json
 from lossdial.dial import OperatingPoint
 from lossdial.dial.checks import require_prevalence
-from lossdial.export.columns import GraphColumn, graph_columns
-from lossdial.export.decisions import RESERVED, lam_input
+from lossdial.export.operators import GraphColumn, graph_columns, lam_input
 
 
 @dataclass(frozen=True, eq=False)
 class OnnxAnswers:
-    """The answers for n rows.
-
-    Parameters
-    ----------
-    label : array of shape (n,)
-        The classes.
-    probability : array of shape (n,)
-        Of the positive class.
-    score : array of shape (n,)
-        z₊ − z₋ at λ, which the threshold is compared with.
-
-    Examples
-    --------
-    >>> OnnxModel("model.onnx").decide(df).probability  # doctest: +SKIP
-    array([0.12, 0.87])
-    """
+    """Of n rows: the class, the probability of the positive class, and the score that a threshold is compared with."""
 
     label: NDArray[Any]
     probability: NDArray[np.float64]
@@ -180,8 +164,7 @@ class OnnxModel:
 
     @cached_property
     def _columns(self) -> tuple[GraphColumn, ...]:
-        encoder = self._schema.encoder if isinstance(self._schema, TableSchema) else None
-        return () if encoder is None else graph_columns(encoder, [*RESERVED, *map(lam_input, self.ranges)])
+        return graph_columns(self._schema, self.ranges)
 
     def _rows(self, X: Any) -> dict[str, NDArray[Any]]:
         schema = self._schema

@@ -120,7 +120,12 @@ def bounded(x: Tensor, batch_size: int) -> tuple[Tensor, ...]:
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Evaluation mode within the block; every module gets its own mode back."""
-    training = [module for module in model.modules() if module.training]  # of a model that is served, none
+    modules = [model]
+    for module in modules:  # model.modules() takes four times as long: a tenth of the time in which a row is served
+        for child in module._modules.values():
+            if child is not None:
+                modules.append(child)
+    training = [module for module in modules if module.training]
     if training:
         model.eval()
     try:

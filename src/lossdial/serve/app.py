@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, Final
 
 import numpy as np
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, PlainTextResponse
 from fastapi.routing import APIRoute
@@ -22,48 +22,17 @@ from starlette.exceptions import HTTPException
 
 from lossdial.base.errors import closest
 from lossdial.dial import OperatingPoint
+from lossdial.dial.certificates.evidence import NotCertified
+from lossdial.dial.checks import TooFewPositives
 from lossdial.explorer import POINTS_FORMAT, points_from
-from lossdial.serve import choices, questions
-from lossdial.serve.batches import Batcher, Decided
-from lossdial.serve.choices import DEFAULT, SETTINGS, Choice, ServedSetting
-from lossdial.serve.description import described_api, docs_page, predict_parameters
-from lossdial.serve.guard import Guard, Limits, Refused, error_body, shortened
-from lossdial.serve.live import Live, PageOf, Served
+from lossdial.serve import questions
+from lossdial.serve.guard import Guard, Limits, Refused, error_response, shortened
+from lossdial.serve.live import Choice, Live, PageOf, Served, decided_by, in_margins, lam_of, named
 from lossdial.serve.observation import Metrics, Monitors, outcomes_of, state_of
-from lossdial.serve.rows import Inputs, form_files
+from lossdial.serve.rows import Batcher, Decided, Inputs, form_files
 
-_JSON: Final = "application/json"
-_LARGE: Final = 2**16  # bytes of a body that is not parsed on the event loop
+_LARGE: Final = 2**16  # bytes of a body whose rows are not encoded on the event loop
 _ENCODE: Final = json.JSONEncoder(allow_nan=False).encode
-
-
-class _JsonRequest(Request):
-    """A request whose JSON is that of the standard (no NaN), and parsed in a thread where it is large."""
-
-    async def json(self) -> Any:
-        body = await self.body()
-        if len(body) <= _LARGE:
-            return _parsed(body)
-        return await asyncio.get_running_loop().run_in_executor(self.app.state.reading, _parsed, body)
-
-
-class _Route(APIRoute):
-    """A route that refuses unknown names in the query, and bodies that are not JSON where JSON is asked for."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
-        described = (self.openapi_extra or {}).get("parameters", [])
-        names = [*(param.alias for param in self.dependant.query_params), *(param["name"] for param in described)]
-        takes_json = self.body_field is not None
-
-        async def checked(request: Request) -> Response:
-            if request.scope["query_string"]:
-                _require_names(request, names)
-            if takes_json and (kind := _content_type(request)) != _JSON:
-                raise Refused(415, f"the Content-Type must be {_JSON}; got {kind[:60]!r}.")
-            return await handle(_JsonRequest(request.scope, request.receive))
-
-        return checked
 
 
 @dataclass(eq=False)
@@ -80,11 +49,10 @@ class Service:
         self.metrics = Metrics()
         self.batcher = Batcher(self.limits, self.metrics.passed)
         self.monitors = Monitors(self.live.run if self.allow_save else None)
-        self.ready = False
 
     def app(self) -> Guard:
         """The application behind its guard."""
-        app = FastAPI(
+        self._fastapi = app = FastAPI(
             title="lossdial",
             description="One model and its dial.",
             lifespan=self._lifespan,
@@ -93,123 +61,102 @@ class Service:
             redirect_slashes=False,
             responses={"default": {"model": questions.Error, "description": "What came, what is legal, what to do."}},
         )
-        app.router.route_class = _Route
-        add = app.add_api_route
-        extra: Any = {"response_model": questions.Prediction, "openapi_extra": predict_parameters()}
-        add("/predict", self.predict, methods=["POST"], **extra, summary="Predict rows or images.")
-        add("/", self.page, response_class=HTMLResponse, summary="The explorer page.")
-        unset: Any = {"methods": ["POST"], "response_model_exclude_unset": True}
-        add("/decide", self.decide, **unset, summary="Decide by scores, of this model or another.")
-        add("/adapt", self.adapt, **unset, summary="The point of least expected cost at another prevalence.")
-        add("/points", self.points, summary="All operating points.")
-        add("/points", self.save_points, **unset, summary="Save points that a page saved; that certifies none.")
-        add("/outcomes", self.monitored, summary="Whether the certificates still hold.")
-        add("/outcomes", self.see, **unset, summary="Outcomes of cases, to monitor a certificate by.")
-        add("/health", self.health, summary="Whether the server is alive.")
-        add("/ready", self.readiness, summary="Whether requests are taken.")
-        add("/metrics", self.measured, response_class=PlainTextResponse, summary="Prometheus metrics.")
-        add("/docs", self.docs, response_class=HTMLResponse, summary="This description, for people.")
+        get = app.get
+        get("/", response_class=HTMLResponse, summary="The explorer page.")(self.page)
+        get("/points", summary="All operating points.")(self.points)
+        get("/outcomes", summary="Whether the certificates still hold.")(self.monitored)
+        get("/health", summary="Whether the server is alive.")(self.health)
+        get("/ready", summary="Whether the model on disk is the one that is served.")(self.ready)
+        get("/metrics", response_class=PlainTextResponse, summary="Prometheus metrics.")(self.measured)
+        get("/docs", response_class=HTMLResponse, summary="This description, for people.")(self.docs)
+        post = partial(app.post, response_model_exclude_unset=True)
+        app.post("/predict", response_model=questions.Prediction, summary="Predict rows or images.")(self.predict)
+        post("/points", summary="Save points that a page saved; that certifies none.")(self.save_points)
+        post = partial(post, dependencies=[Depends(_no_query)])
+        post("/decide", summary="Decide by scores, of this model or another.")(self.decide)
+        post("/adapt", summary="The point of least expected cost at another prevalence.")(self.adapt)
+        post("/outcomes", summary="Outcomes of cases, to monitor a certificate by.")(self.see)
 
         methods: dict[str, list[str]] = {"/openapi.json": ["GET"]}
         for route in app.routes:
             if isinstance(route, APIRoute):
-                methods.setdefault(route.path, []).extend(sorted(route.methods or ()))
+                methods.setdefault(route.path, []).extend(route.methods or ())
 
         async def failed(request: Request, error: Exception) -> Response:
             return _refusal(error, request, methods)
 
-        for kind in (HTTPException, RequestValidationError, ValidationError, ValueError, Exception):
+        for kind in (HTTPException, RequestValidationError, ValueError, Exception):
             app.add_exception_handler(kind, failed)
         generated = app.openapi
-        app.openapi = lambda: described_api(generated(), self.live, self.limits)  # type: ignore[method-assign]
-        self._fastapi = app
+        app.openapi = lambda: questions.describe(generated(), self.live)  # type: ignore[method-assign]
         return Guard(app, self.limits, self.token, frozenset(methods), self.metrics.answered)
 
     @asynccontextmanager
-    async def _lifespan(self, app: FastAPI) -> AsyncIterator[None]:
-        app.state.reading = ThreadPoolExecutor(1, thread_name_prefix="reading")
+    async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         reloading = asyncio.create_task(self.live.reload_often())
-        self.ready = True
         yield
-        self.ready, self.batcher.closing = False, True
         reloading.cancel()
         with suppress(asyncio.CancelledError):
             await reloading
         self.batcher.close()
-        app.state.reading.shutdown()
 
     # --- questions about rows and scores
 
     async def predict(self, request: Request) -> Response:
         served = self.live.now
-        inputs, asked = await self._inputs(served, request)
-        if request.scope["query_string"]:
-            asked = _joined(asked, questions.PredictQuery.model_validate(dict(request.query_params)))
-        setting = ServedSetting(asked.point, asked.lam_items, asked.threshold, asked.prevalence)
-        choice = served.choose(DEFAULT if setting == ServedSetting() else setting)
-        decided = await self.batcher.decide(served.bundle.predictor, choice, inputs)
-        return _answer(served, choice, decided)
+        inputs, setting = await self._asked(served, request)
+        choice = served.choose(setting)
+        return _answer(served, choice, await self.batcher.decide(choice, inputs))
 
-    async def _inputs(self, served: Served, request: Request) -> tuple[Inputs, questions.PredictQuery]:
-        """The rows of a body; and what decides them, as far as the body says so."""
-        reader, kind = served.reader, _content_type(request)
-        if kind == _JSON:
-            asked = questions.Predict.model_validate(await request.json())
-            if (asked.rows is None) == (asked.images is None):
-                what = "images" if reader.kind == "images" else "rows"
-                raise Refused(400, f"give {what}: a JSON object with {what}, and perhaps {', '.join(SETTINGS)}.")
-            inputs = reader.base64(asked.images or []) if asked.rows is None else reader.rows(asked.rows)
-            large = len(await request.body()) > _LARGE
-            return replace(inputs, quick=False) if large and inputs.quick else inputs, asked
-        body = await request.body()
+    async def _asked(self, served: Served, request: Request) -> tuple[Inputs, questions.Setting]:
+        """The rows of a body; and what decides them, by the query and, where it is JSON, by the body."""
+        body, reader = await request.body(), served.reader
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if not kind.startswith(reader.kinds):
+            raise Refused(415, f"the Content-Type must be {' or '.join(reader.kinds)}; got {kind[:60]!r}.")
+        if kind == "application/json":
+            asked = questions.Predict.model_validate(_parsed(body))
+            return reader.json(asked.rows, len(body) > _LARGE), _joined(asked, request)
+        setting = _joined(questions.Setting(), request)
         if kind == "text/csv":
-            return reader.csv(body), questions.PredictQuery()
-        if kind == "multipart/form-data":
-            return reader.images(await form_files(request.headers, body, self.limits.rows)), questions.PredictQuery()
-        if kind.startswith("image/"):
-            return reader.images([body]), questions.PredictQuery()
-        legal = "multipart/form-data or image/…" if reader.kind == "images" else "text/csv"
-        raise Refused(415, f"the Content-Type must be {_JSON}, {legal}; got {kind[:60]!r}.")
+            return reader.csv(body), setting
+        form = kind == "multipart/form-data"
+        return reader.images(await form_files(request.headers, body, self.limits.rows) if form else [body]), setting
 
     def decide(self, question: questions.Decide) -> questions.Decision:
-        served, others, name = self.live.now, self.live.others, question.point or "default"
-        point = choices.named({**served.bundle.points, **others}, name)
-        setting = ServedSetting(question.point, None, question.threshold, question.prevalence)
-        choices.require_one_cut(point, setting)
-        scores, score_is = self._scores(question.scores), self.live.score_is.get(name)
-        as_probabilities = choices.are_probabilities(question.scores_are, name, score_is)
-        stated = as_probabilities and name not in others  # by this model: calibrated, at the point's prevalence
-        if stated:
-            choices.require_stated(point, setting, scores)
-        elif as_probabilities:
-            scores, setting = choices.in_margins(scores, setting, name, score_is)
-        if setting.prevalence is not None:
-            point = choices.moved(point, setting.prevalence, self._own_share(served, point))
-        choice = choices.described(point, setting, None)
-        decision: NDArray[Any]
-        if stated:
-            decision, probability = choices.above_by_probability(choice.point, scores), scores
-        else:
-            decision = choice.point.predict(scores) if point.lower is None else point.actions(scores)
-            probability = np.asarray(choice.point.probability(scores))
-        return questions.Decision(decision=decision.tolist(), probability=probability.tolist(), **choice.answer)
-
-    def _own_share(self, served: Served, point: OperatingPoint) -> float:
-        if point.name not in self.live.others:
-            return served.bundle.own_share(point)
+        served, name, threshold = self.live.now, question.point or "default", question.threshold
+        point, scores = named(served.points, name), self._scores(question.scores)
         counts = point.n_positive, point.n_negative
-        if min(counts) == 0 and point.prevalence is None:
-            raise Refused(409, f"point {point.name!r} does not tell the prevalence of its data; leave prevalence out.")
-        return counts[0] / max(1, sum(counts))
+        if name in served.bundle.points:
+            if question.scores_are == "probabilities":
+                raise Refused(400, f"point {name!r} decides on scores; post the score that /predict answers.")
+            share = served.bundle.own_share(point)
+        elif question.prevalence is not None and min(counts) == 0 and point.prevalence is None:
+            raise Refused(409, f"point {name!r} does not tell the prevalence of its data; leave prevalence out.")
+        else:
+            share = counts[0] / max(1, sum(counts))
+        if self._are_probabilities(name, question.scores_are):
+            scores = in_margins(scores)
+            if threshold is not None:
+                (margin,) = in_margins(np.array([threshold]), "threshold").tolist()
+                question = question.model_copy(update={"threshold": margin})
+        point, answer = decided_by(point, question, share)
+        decision = point.predict(scores) if point.lower is None else point.actions(scores)
+        return questions.Decision(decision=decision.tolist(), probability=point.probability(scores).tolist(), **answer)
+
+    def _are_probabilities(self, name: str, scores_are: str | None) -> bool:
+        """Whether scores are probabilities: as the request says, else as the file of the point says, else not."""
+        score_is = self.live.score_is.get(name)
+        if scores_are == "probabilities" and score_is == "margin":
+            why = "was tuned on margins, which probabilities do not tell"
+            raise Refused(400, f"point {name!r} {why}; post the scores themselves.")
+        return scores_are == "probabilities" or (scores_are is None and score_is == "probability")
 
     def adapt(self, question: questions.Adapt) -> questions.Adapted:
         if question.save:
             self._require_saving()
-        bundle = self.live.now.bundle
-        with _conflict(bundle.evidence is None and bundle.envelope is None):
-            point = bundle.adapt(
-                prevalence=question.prevalence, cost_fn=question.cost_fn, cost_fp=question.cost_fp, name=question.name
-            )
+        costs = {"cost_fn": question.cost_fn, "cost_fp": question.cost_fp}
+        point = self.live.now.bundle.adapt(prevalence=question.prevalence, **costs, name=question.name)
         if question.save:
             self.live.save((point,), question.replace)
         return questions.Adapted(saved=question.save, certified=False, point=point.to_json())
@@ -217,22 +164,20 @@ class Service:
     # --- points
 
     async def points(self) -> questions.Points:
-        bundle = self.live.now.bundle
-        return questions.Points(
-            format=POINTS_FORMAT,
-            points=[_listed(point) for point in bundle.points.values()],
-            others=[_listed(point) for point in self.live.others.values()],
-        )
+        own, others = self.live.now.bundle.points.values(), self.live.others.values()
+        return questions.Points(format=POINTS_FORMAT, points=[*map(_listed, own)], others=[*map(_listed, others)])
 
-    def save_points(self, question: questions.SavePoints, replace: bool = False) -> questions.Saved:
+    def save_points(
+        self, question: questions.SavePoints, query: Annotated[questions.Replace, Query()]
+    ) -> questions.Saved:
         self._require_saving()
         points = points_from(question.model_dump(), "the body")
         for point in points:
-            choices.lam_of(self.live.now.bundle, point.lam)
+            lam_of(self.live.now.bundle, point.lam)
             if not 0 < len(point.name.strip()) <= 200:
                 raise Refused(400, "the name of a point must be text of 1 to 200 characters.")
-        taken = self.live.save(points, replace)
-        return questions.Saved(saved=[*taken.new, *taken.replaced], there_already=list(taken.known), certified=False)
+        taken = self.live.save(points, query.replace)
+        return questions.Saved(saved=[*taken.new, *taken.replaced], there_already=[*taken.known], certified=False)
 
     def _require_saving(self) -> None:
         if not self.allow_save:
@@ -240,35 +185,27 @@ class Service:
 
     # --- outcomes
 
-    def see(self, question: questions.Outcomes) -> questions.MonitorOfPoint:
-        served, name = self.live.now, question.point
-        point = choices.named({**served.bundle.points, **self.live.others}, name)
-        scores = self._scores(question.scores)
+    def see(self, question: questions.Outcomes) -> questions.MonitorState:
+        served, name, scores = self.live.now, question.point, self._scores(question.scores)
+        point = named(served.points, name)
         labels = served.labels if name in served.bundle.points else (0, 1)
         outcomes = outcomes_of(question.outcomes, labels, len(scores))
-        score_is = self.live.score_is.get(name)
-        if score_is == "probability":
-            scores, _ = choices.in_margins(scores, DEFAULT, name, score_is)
-        state = state_of(self.monitors.see(name, point, scores, outcomes))
-        return questions.MonitorOfPoint(point=name, **dict(state))
+        if self._are_probabilities(name, None):
+            scores = in_margins(scores)
+        return state_of(name, self.monitors.see(name, point, scores, outcomes))
 
     def monitored(self) -> dict[str, questions.MonitorState]:
-        points = {**self.live.now.bundle.points, **self.live.others}
-        with _conflict():
-            return {name: state_of(monitor) for name, monitor in self.monitors.all(points).items()}
+        return {name: state_of(name, monitor) for name, monitor in self.monitors.all(self.live.now.points).items()}
 
     # --- the server itself
 
     def page(self) -> Response:
-        with _conflict():
-            return HTMLResponse(self.live.now.page(self.page_of))
+        return HTMLResponse(self.live.now.page(self.page_of))
 
     async def health(self) -> dict[str, str]:
         return {"status": "alive"}
 
-    async def readiness(self) -> questions.Ready:
-        if not self.ready:
-            raise Refused(503, "the server is starting, or shutting down.", {"Retry-After": "1"})
+    async def ready(self) -> questions.Ready:
         note = ""
         if self.live.trouble:
             note = "the model on disk changed and cannot be read; the one before it is served."
@@ -277,19 +214,14 @@ class Service:
         return questions.Ready(status="ready", waiting_rows=self.batcher.rows, note=note)
 
     def measured(self) -> Response:
-        with _conflict():
-            return PlainTextResponse(self.metrics.text(self.live, self.monitors, self.batcher.rows))
+        return PlainTextResponse(self.metrics.text(self.live, self.monitors, self.batcher.rows))
 
     async def docs(self) -> Response:
         policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-        return HTMLResponse(docs_page(self._fastapi.openapi()), headers={"Content-Security-Policy": policy})
+        return HTMLResponse(questions.docs_page(self._fastapi.openapi()), headers={"Content-Security-Policy": policy})
 
     def _scores(self, scores: Sequence[float]) -> NDArray[np.float64]:
-        if len(scores) > self.limits.rows:
-            raise Refused(
-                413,
-                f"scores has {len(scores):,} entries; at most {self.limits.rows:,} are taken at once. Send several.",
-            )
+        self.limits.require_few(len(scores), "scores")
         return np.array(scores, dtype=np.float64)
 
 
@@ -300,35 +232,26 @@ def _parsed(body: bytes) -> Any:
         raise Refused(400, f"the body is not JSON: {error}.") from None
 
 
-def _content_type(request: Request) -> str:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+def _no_query(request: Request) -> None:
+    for name in request.query_params:
+        raise Refused(400, f"the query has {name!r:.60}, which is unknown; this address takes none.")
 
 
-def _require_names(request: Request, names: Sequence[str]) -> None:
-    """Each name of the query is known, and there once."""
-    seen = set()
-    for name, _ in request.query_params.multi_items():
-        if name not in names:
-            legal = closest(name[:60], names) if names else "this address takes none."
-            raise Refused(400, f"the query has {name!r:.60}, which is unknown; {legal}")
-        if name in seen:
-            raise Refused(400, f"{name} is given twice in the query; give it once.")
-        seen.add(name)
-
-
-def _joined(body: questions.PredictQuery, query: questions.PredictQuery) -> questions.PredictQuery:
+def _joined(body: questions.Setting, request: Request) -> questions.Setting:
     """What body and query ask together; each may say another part of it."""
-    from_query = {name: value for name, value in query if value is not None}
-    for name in from_query:
-        if getattr(body, name) is not None:
-            raise Refused(400, f"{name} is given in the query and in the body; give it once.")
-    return body.model_copy(update=from_query)
+    if not request.scope["query_string"]:
+        return body
+    pairs = request.query_params.multi_items()
+    query = questions.Setting.model_validate(dict(pairs), strict=False)
+    for name in query.model_fields_set:
+        if name in body.model_fields_set or [key for key, _ in pairs].count(name) > 1:
+            raise Refused(400, f"{name} is given twice; give it once, in the query or in the body.")
+    return body.model_copy(update={name: getattr(query, name) for name in query.model_fields_set})
 
 
 def _answer(served: Served, choice: Choice, decided: Decided) -> Response:
     """An answer of /predict; written by hand, since a model of pydantic's takes as long as scoring the row."""
-    negative, positive = served.labels
-    decisions = decided.decision.tolist()
+    decisions, (negative, positive) = decided.decision.tolist(), served.labels
     rows = {
         "prediction": decisions
         if choice.point.lower is not None
@@ -337,38 +260,30 @@ def _answer(served: Served, choice: Choice, decided: Decided) -> Response:
         "score": decided.score.tolist(),
     }
     notes = json.dumps([shortened(note) for note in decided.notes])
-    return Response(f'{_ENCODE(rows)[:-1]}, {choice.written}, "notes": {notes}}}'.encode(), media_type=_JSON)
+    body = f'{_ENCODE(rows)[:-1]}, {choice.written}, "notes": {notes}}}'
+    return Response(body.encode(), media_type="application/json")
 
 
 def _listed(point: OperatingPoint) -> dict[str, Any]:
     return {"certified": point.certificate is not None, "said": str(point), **point.to_json()}
 
 
-@contextmanager
-def _conflict(when: bool = True) -> Iterator[None]:
-    """A ValueError is then about the model as it is, not about the request."""
-    try:
-        yield
-    except ValueError as error:
-        raise Refused(409 if when else 400, str(error)) from None
-
-
 def _refusal(error: Exception, request: Request, methods: dict[str, list[str]]) -> Response:
     """Every error as a response: an object with one message."""
     path = request.scope["path"][:80]  # not request.url, which is made from a Host header that may be malformed
-    headers = None
     if isinstance(error, Refused):
-        status, text, headers = error.status_code, str(error), error.headers
-    elif isinstance(error, HTTPException) and error.status_code == 405:
-        legal = methods.get(path, [])
-        status, text = 405, f"{path} takes {' or '.join(legal)}; got {request.method}."
-        headers = {"Allow": ", ".join(legal)}
-    elif isinstance(error, HTTPException):
-        status, text = error.status_code, f"there is no {path!r}; {closest(path, methods)}"
-    elif isinstance(error, RequestValidationError | ValidationError):
-        status, text = 400, questions.explained(error.errors())
-    elif isinstance(error, ValueError):
-        status, text = 400, str(error)
-    else:
-        status, text = 500, "something went wrong here that should not; the server's log has more."
-    return Response(error_body(text), status, headers, _JSON)
+        return error_response(error.status_code, error.detail, error.headers)
+    if isinstance(error, HTTPException):
+        if error.status_code == 404:
+            return error_response(404, f"there is no {path!r}; {closest(path, methods)}")
+        if error.status_code == 405:
+            legal = methods.get(path, [])
+            text = f"{path} takes {' or '.join(legal)}; got {request.method}."
+            return error_response(405, text, {"Allow": ", ".join(legal)})
+        return error_response(error.status_code, error.detail)
+    if isinstance(error, RequestValidationError | ValidationError):
+        return error_response(400, questions.explained(error.errors()))
+    if isinstance(error, ValueError):  # a GET says nothing that could be wrong: the model as it is cannot answer
+        unanswerable = isinstance(error, TooFewPositives | NotCertified) or request.method == "GET"
+        return error_response(409 if unanswerable else 400, str(error))
+    return error_response(500, "something went wrong here that should not; the server's log has more.")

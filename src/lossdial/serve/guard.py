@@ -10,11 +10,13 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from ipaddress import ip_address
 from typing import Final
 
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lossdial.base.errors import InputError
@@ -23,6 +25,7 @@ _OPEN: Final = ("/health", "/ready")  # these need no token, and reveal nothing
 _LINGER: Final = 2.0  # seconds in which the rest of a refused body is read and dropped, so that its sender sees why
 _LONGEST: Final = 2_000  # characters of a message
 _HEADERS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
+_HOST: Final = re.compile(r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[^:\[\]]+))(?::\d*)?")
 
 
 @dataclass(frozen=True)
@@ -60,15 +63,17 @@ class Limits:
             if not value > 0:
                 raise InputError(field.name, "must be greater than 0", got=value)
 
+    def require_few(self, n: int, what: str) -> None:
+        """Refuse more rows, images or scores than one request may have."""
+        if n > self.rows:
+            raise Refused(413, f"{n:,} {what} are too many; at most {self.rows:,} are taken at once.")
+
 
 class Refused(HTTPException):
     """A refusal: an HTTP status and one plain message."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(status, message, headers)
-
-    def __str__(self) -> str:
-        return str(self.detail)
+        super().__init__(status, message, headers or ({"Retry-After": "1"} if status == 503 else None))
 
 
 def shortened(message: str) -> str:
@@ -76,9 +81,9 @@ def shortened(message: str) -> str:
     return message if len(message) <= _LONGEST else message[:_LONGEST] + "…"
 
 
-def error_body(message: str) -> bytes:
-    """The body of every error: an object with one message."""
-    return json.dumps({"error": shortened(message)}).encode()
+def error_response(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Every error: an object with one message."""
+    return Response(json.dumps({"error": shortened(message)}), status, headers, "application/json")
 
 
 def is_loopback(host: str) -> bool:
@@ -129,12 +134,13 @@ class Guard:
             await send(message)
 
         try:
-            self._admit(scope)
-            await self._read(receive, chunks)
-            await self._app(scope, _replay(b"".join(chunks), receive), counted)
-        except Refused as refusal:
-            if not status:
+            try:
+                self._admit(scope)
+                await self._read(receive, chunks)
+            except Refused as refusal:
                 await _refuse(refusal, receive, counted)
+            else:
+                await self._app(scope, _replay(b"".join(chunks), receive), counted)
         finally:
             self._held -= sum(map(len, chunks))
             path = scope["path"] if scope["path"] in self._paths else "other"
@@ -152,9 +158,7 @@ class Guard:
         origin = headers.get(b"origin")
         if origin is not None and origin.decode("latin-1").lower() not in (f"http://{host}", f"https://{host}"):
             raise Refused(403, "a page of another site may not ask this server.")
-        length = headers.get(b"content-length")
-        if length is not None and int(length) > self._limits.body:
-            raise self._too_large()
+        self._require_small(int(headers.get(b"content-length", 0)))
 
     def _require_token(self, header: bytes | None, token: bytes) -> None:
         if header is None:
@@ -162,6 +166,11 @@ class Guard:
             raise Refused(401, "a token is needed: send the header Authorization: Bearer TOKEN.", headers)
         if not hmac.compare_digest(_sent_token(header), token):
             raise Refused(403, "the token is wrong.")
+
+    def _require_small(self, size: int) -> None:
+        most = self._limits.body
+        if size > most:
+            raise Refused(413, f"the body is too large; at most {most:,} bytes are taken. Send fewer rows at once.")
 
     async def _read(self, receive: Receive, chunks: list[bytes]) -> None:
         """Add the body to `chunks`, if it has the size that is accepted and arrives in time."""
@@ -177,17 +186,11 @@ class Guard:
                     chunks.append(chunk)
                     size += len(chunk)
                     self._held += len(chunk)
-                    if size > self._limits.body:
-                        raise self._too_large()
+                    self._require_small(size)
                     if self._held > 8 * self._limits.body:
-                        raise Refused(503, "too many large bodies at once; try again.", {"Retry-After": "1"})
+                        raise Refused(503, "too many large bodies at once; try again.")
         except TimeoutError:
-            text = f"the body did not arrive within {self._limits.seconds:g} s."
-            raise Refused(408, text, {"Connection": "close"}) from None
-
-    def _too_large(self) -> Refused:
-        text = f"the body is too large; at most {self._limits.body:,} bytes are taken. Send fewer rows at once."
-        return Refused(413, text, {"Connection": "close"})
+            raise Refused(408, f"the body did not arrive within {self._limits.seconds:g} s.") from None
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
@@ -206,14 +209,9 @@ def _sent_token(header: bytes) -> bytes:
     if scheme.lower() == b"bearer":
         return value.strip()
     if scheme.lower() == b"basic":
-        try:
+        with suppress(binascii.Error):
             return base64.b64decode(value, validate=True).partition(b":")[2]
-        except (ValueError, binascii.Error):
-            return b""
     return b""
-
-
-_HOST: Final = re.compile(r"(?:\[(?P<v6>[0-9a-f:.]+)\]|(?P<name>[^:\[\]]+))(?::\d*)?")
 
 
 def _host(header: str) -> str:
@@ -223,23 +221,16 @@ def _host(header: str) -> str:
 
 
 async def _refuse(refusal: Refused, receive: Receive, send: Send) -> None:
-    """Answer with a refusal.
+    """Answer with a refusal, and close the connection.
 
     A connection that is closed while its client still sends is reset, and the message is lost. So the answer goes out
     first, and what still arrives is dropped for a moment.
     """
-    body = error_body(str(refusal))
-    headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(refusal.headers or {})}
-    encoded = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": refusal.status_code, "headers": encoded})
-    closing = headers.get("Connection") == "close"
-    await send({"type": "http.response.body", "body": body, "more_body": closing})
-    if not closing:
-        return
-    try:
+    response = error_response(refusal.status_code, refusal.detail, {"Connection": "close", **(refusal.headers or {})})
+    await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
+    await send({"type": "http.response.body", "body": response.body, "more_body": True})
+    with suppress(TimeoutError):
         async with asyncio.timeout(_LINGER):
             while (await receive()).get("more_body", False):
                 pass
-    except TimeoutError:
-        pass
     await send({"type": "http.response.body", "body": b""})

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from lossdial.base.codec import encode_float
+from lossdial.base.errors import shown
 from lossdial.base.files import exclusive
 from lossdial.base.labels import same_label
 from lossdial.dial import OperatingPoint
 from lossdial.dial.monitor.monitor import Monitor
 from lossdial.serve.guard import Refused
 from lossdial.serve.live import Live
-from lossdial.serve.questions import BoundState, MonitorState, shown
+from lossdial.serve.questions import BoundState, MonitorState
 
 
 class Monitors:
@@ -34,10 +35,6 @@ class Monitors:
 
     def see(self, name: str, point: OperatingPoint, scores: Any, outcomes: Any) -> Monitor:
         """The monitor of a point after more cases."""
-        if point.certificate is None:
-            raise Refused(
-                409, f"point {name!r} has no certificate to monitor; `lossdial tune --confidence 0.95` makes one."
-            )
         fresh = Monitor.of(point)
         with self._lock:
             if self._run is None:
@@ -75,16 +72,16 @@ class Monitors:
         return monitors
 
 
-def state_of(monitor: Monitor) -> MonitorState:
-    """A monitor as an answer."""
+def state_of(name: str, monitor: Monitor) -> MonitorState:
+    """The monitor of a point as an answer."""
     bounds = {}
-    for name, test in monitor.tests.items():
+    for metric, test in monitor.tests.items():
         low, high = test.interval
         bound, seen = test.floor, test.hits / test.n if test.n else None
-        if name == "fpr":  # the test counts negatives without an alert
+        if metric == "fpr":  # the test counts negatives without an alert
             bound, low, high = 1 - bound, 1 - high, 1 - low
             seen = None if seen is None else 1 - seen
-        bounds[name] = BoundState(
+        bounds[metric] = BoundState(
             bound=bound,
             outcomes=test.n,
             seen=seen,
@@ -94,32 +91,29 @@ def state_of(monitor: Monitor) -> MonitorState:
             broken_at=test.broken_at,
         )
     said = str(monitor).splitlines()
-    return MonitorState(holds=not monitor.broken, broken=list(monitor.broken), bounds=bounds, said=said)
+    return MonitorState(point=name, holds=not monitor.broken, broken=list(monitor.broken), bounds=bounds, said=said)
 
 
-def outcomes_of(values: Sequence[Any], labels: tuple[Any, Any], n: int) -> NDArray[np.int64]:
+def outcomes_of(values: Sequence[Any], labels: tuple[Any, ...], n: int) -> NDArray[np.int64]:
     """Outcomes (n,) as 0 and 1, from the labels of the model, or from 0 and 1 themselves."""
     if len(values) != n:
         raise Refused(400, f"outcomes must be a list with one for each of the {n} scores; got {len(values)}.")
-    plain = all(any(same_label(label, side) for label in labels) for side in (0, 1))
-    legal = "0 or 1" if plain else f"{labels[0]!r} or {labels[1]!r}, or 0 or 1"
-    sides = np.empty(n, dtype=np.int64)
-    for i, value in enumerate(values):
-        side = _side(value, labels)
-        if side is None:
-            raise Refused(400, f"outcomes[{i}] must be {legal}; got {shown(value)}.")
-        sides[i] = side
-    return sides
+    sides = [_side(value, labels) for value in values]
+    if None in sides:
+        i = sides.index(None)
+        legal = [repr(label) for label in labels if not any(same_label(label, side) for side in (0, 1))]
+        raise Refused(400, f"outcomes[{i}] must be {' or '.join([*legal, '0 or 1'])}; got {shown(values[i])}.")
+    return np.array(sides, dtype=np.int64)
 
 
-def _side(value: Any, labels: tuple[Any, Any]) -> int | None:
+def _side(value: Any, labels: tuple[Any, ...]) -> int | None:
     """0 for the negative class, 1 for the positive one, None for neither."""
-    if value is None or isinstance(value, (dict, list)):
-        return None
-    for side in (0, 1):
-        if same_label(labels[side], value):
-            return side
-    return int(value) if value in (0, 1) else None
+    if isinstance(value, (bool, int, float, str)):
+        for sides in (labels, (0, 1)):
+            for side in (0, 1):
+                if same_label(sides[side], value):
+                    return side
+    return None
 
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -130,32 +124,24 @@ class Metrics:
     """Counters of one server; labels are its own addresses, so that no stranger can make more of them."""
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        self._requests = Counter("lossdial_requests", "Requests answered.", ["path", "status"], registry=self._registry)
+        self._registry = own = CollectorRegistry()
+        self._requests = Counter("lossdial_requests", "Requests answered.", ["path", "status"], registry=own)
         self._seconds = Histogram(
-            "lossdial_request_seconds", "Time to an answer.", ["path"], buckets=_SECONDS, registry=self._registry
+            "lossdial_request_seconds", "Time to an answer.", ["path"], buckets=_SECONDS, registry=own
         )
-        self._passes = Histogram("lossdial_pass_rows", "Rows of a pass.", buckets=_ROWS, registry=self._registry)
-        self._waiting = Gauge("lossdial_waiting_rows", "Rows that wait.", registry=self._registry)
-        self._taken = Gauge("lossdial_bundle_taken_over", "Bundles reloaded from disk.", registry=self._registry)
-        self._stale = Gauge("lossdial_bundle_stale", "1 where the one on disk cannot be read.", registry=self._registry)
+        passes = Histogram("lossdial_pass_rows", "Rows of a pass.", buckets=_ROWS, registry=own)
+        self.passed = passes.observe
+        self._waiting = Gauge("lossdial_waiting_rows", "Rows that wait.", registry=own)
+        self._taken = Gauge("lossdial_bundle_taken_over", "Bundles reloaded from disk.", registry=own)
+        self._stale = Gauge("lossdial_bundle_stale", "1 where the one on disk cannot be read.", registry=own)
         self._broken = Gauge(
-            "lossdial_certificate_broken", "1 where outcomes refute it.", ["point", "bound"], registry=self._registry
+            "lossdial_certificate_broken", "1 where outcomes refute it.", ["point", "bound"], registry=own
         )
-        self._known: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
 
     def answered(self, path: str, status: int, seconds: float) -> None:
         """One more answer."""
-        key = path, status
-        counters = self._known.get(key)
-        if counters is None:
-            counters = self._known[key] = self._requests.labels(path, str(status)), self._seconds.labels(path)
-        counters[0].inc()
-        counters[1].observe(seconds)
-
-    def passed(self, rows: int) -> None:
-        """One more pass of so many rows."""
-        self._passes.observe(rows)
+        self._requests.labels(path, status).inc()
+        self._seconds.labels(path).observe(seconds)
 
     def text(self, live: Live, monitors: Monitors, waiting: int) -> bytes:
         """All of it, in Prometheus' own format."""
@@ -163,7 +149,7 @@ class Metrics:
         self._taken.set(live.reloads)
         self._stale.set(bool(live.trouble))
         self._broken.clear()
-        for name, monitor in monitors.all(live.now.bundle.points).items():
+        for name, monitor in monitors.all(live.now.points).items():
             for bound, test in monitor.tests.items():
                 self._broken.labels(name, bound).set(test.broken)
         return generate_latest(self._registry)

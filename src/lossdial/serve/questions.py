@@ -1,26 +1,39 @@
-"""The questions that can be asked and the answers to them, as pydantic models; and their mistakes as one line."""
+"""The questions that can be asked and the answers, as pydantic models and as OpenAPI; and mistakes as one line."""
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Iterable
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.types import FailFast
 
-from lossdial.base.errors import closest
+from lossdial.base.errors import closest, shown
+from lossdial.data.encoder.columns import CategoryColumn, DateColumn
+from lossdial.data.schema import ArraySchema, ImageSchema, TableSchema
 
-#: the largest score, threshold or cost that is accepted: beyond it arithmetic overflows
-LARGEST: Final = 1e9
+if TYPE_CHECKING:
+    from lossdial.serve.live import Live, Served
+
+Json = dict[str, Any]
+
+_LARGEST: Final = 1e9  # score or cost: beyond it arithmetic overflows
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=1 / LARGEST, le=1 - 1 / LARGEST, description="strictly between 0 and 1")]
-Cost = Annotated[float, Field(ge=1 / LARGEST, le=LARGEST)]
+Share = Annotated[float, Field(ge=1 / _LARGEST, le=1 - 1 / _LARGEST, description="strictly between 0 and 1")]
+Cost = Annotated[float, Field(ge=1 / _LARGEST, le=_LARGEST)]
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
 Scores = Annotated[
-    list[Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]], Field(min_length=1), FailFast()
+    list[Annotated[float, Field(ge=-_LARGEST, le=_LARGEST, allow_inf_nan=False)]], Field(min_length=1), FailFast()
 ]
+
+
+def _of_json(content: Any) -> Any:
+    """FastAPI lets NaN and infinity pass, which JSON does not know."""
+    json.dumps(content, allow_nan=False)
+    return content
 
 
 class _Question(BaseModel):
@@ -31,10 +44,9 @@ class _Question(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _known(cls, content: Any) -> Any:
-        if isinstance(content, dict):
-            for name in content:
-                if name not in cls.model_fields:
-                    raise ValueError(f"{name!r:.60} is unknown; {closest(name[:60], cls.model_fields)}")
+        for name in content if isinstance(content, dict) else ():
+            if name not in cls.model_fields:
+                raise ValueError(f"{name!r:.60} is unknown; {closest(name[:60], cls.model_fields)}")
         return content
 
 
@@ -42,7 +54,7 @@ def _lam_of_text(lam: Any) -> Any:
     """λ written as gamma=0.1,tau=2, as a query has it."""
     if not isinstance(lam, str):
         return lam
-    pairs = [part.partition("=") for part in lam[:2_000].split(",")]
+    pairs = [pair.partition("=") for pair in lam[:2_000].split(",")]
     try:
         values = {name.strip(): float(value) for name, _, value in pairs}
     except ValueError:
@@ -52,43 +64,33 @@ def _lam_of_text(lam: Any) -> Any:
     return values
 
 
-class PredictQuery(_Question):
-    """The point, or λ and threshold by hand, that decide; and the prevalence that probabilities are stated for."""
-
-    model_config = ConfigDict(strict=False)
+class PointSetting(_Question):
+    """The point that decides, and what is set beside it."""
 
     point: Name | None = Field(default=None, description="The operating point; default unless given.")
+    threshold: Finite | None = Field(default=None, description="A score by hand. The answer is then not certified.")
+    prevalence: Share | None = Field(default=None, description="The share of positives for which probabilities hold.")
+
+
+class Setting(PointSetting):
+    """The same; or λ by hand in place of a point."""
+
     lam: Annotated[dict[str, Finite], Field(max_length=100), BeforeValidator(_lam_of_text)] | None = Field(
         default=None, description="λ by hand, in a query as gamma=0.1,tau=2. The answer is then not certified."
     )
-    threshold: Finite | None = Field(default=None, description="A score by hand. The answer is then not certified.")
-    prevalence: Share | None = Field(
-        default=None, description="The share of positives that probabilities are stated for."
-    )
-
-    @property
-    def lam_items(self) -> tuple[tuple[str, float], ...] | None:
-        """λ as a value that can be compared and hashed."""
-        return None if self.lam is None else tuple(sorted(self.lam.items()))
 
 
-class Predict(PredictQuery):
-    """Rows, or images in base64; and what decides them."""
+class Predict(Setting):
+    """Rows, and what decides them."""
 
-    model_config = ConfigDict(strict=True)
-
-    rows: list[Any] | None = Field(default=None, min_length=1)
-    images: list[Any] | None = Field(default=None, min_length=1)
+    rows: list[Any] = Field(min_length=1)
 
 
-class Decide(_Question):
+class Decide(PointSetting):
     """Scores of this model or another, and the point that decides."""
 
     scores: Scores
-    point: Name | None = None
     scores_are: Literal["margins", "probabilities"] | None = None
-    threshold: Finite | None = None
-    prevalence: Share | None = None
 
 
 class Adapt(_Question):
@@ -106,10 +108,18 @@ class SavePoints(_Question):
     """What a page saves, or GET /points answers."""
 
     format: str
-    points: list[Any] = Field(min_length=1, max_length=100)
+    points: Annotated[list[Any], Field(min_length=1, max_length=100), AfterValidator(_of_json)]
     title: Any = None
     evidence: Any = None
     others: Any = None
+
+
+class Replace(_Question):
+    """The query of POST /points."""
+
+    model_config = ConfigDict(strict=False)
+
+    replace: bool = False
 
 
 class Outcomes(_Question):
@@ -134,11 +144,9 @@ class _Choice(BaseModel):
     prevalence: float | None
     certified: bool
     certificate: str
-    threshold: float | str | None = Field(default=None, description="A score; 'inf' accepts nothing.")
-    model_probability: float | None = Field(default=None, description="The threshold before calibration.")
-    threshold_probability: float | None = Field(
-        default=None, description="The threshold as the calibrated probability."
-    )
+    threshold: float | str = Field(description="A score; 'inf' accepts nothing.")
+    model_probability: float = Field(description="The threshold before calibration.")
+    threshold_probability: float = Field(description="The threshold as the calibrated probability.")
     lower: float | str | None = Field(default=None, description="Of a referral band: clear at most this score.")
 
 
@@ -162,7 +170,7 @@ class Adapted(BaseModel):
     """An answer of /adapt."""
 
     saved: bool
-    certified: bool
+    certified: bool = False
     point: dict[str, Any]
 
 
@@ -179,7 +187,7 @@ class Saved(BaseModel):
 
     saved: list[str]
     there_already: list[str]
-    certified: bool
+    certified: bool = False
 
 
 class BoundState(BaseModel):
@@ -195,18 +203,13 @@ class BoundState(BaseModel):
 
 
 class MonitorState(BaseModel):
-    """Whether a certificate still holds."""
+    """Whether the certificate of a point still holds."""
 
+    point: str
     holds: bool
     broken: list[str]
     bounds: dict[str, BoundState]
     said: list[str]
-
-
-class MonitorOfPoint(MonitorState):
-    """The same, and the point that it is of."""
-
-    point: str
 
 
 class Ready(BaseModel):
@@ -217,48 +220,97 @@ class Ready(BaseModel):
     note: str
 
 
-def shown(value: Any) -> str:
-    """A value of JSON in a message, at most 60 characters."""
-    if isinstance(value, dict):
-        return f"an object of {len(value)}"
-    if isinstance(value, list):
-        return f"a list of {len(value)}"
-    text = json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
-    return text if len(text) <= 60 else text[:60] + "…"
-
-
 def explained(errors: Iterable[Any]) -> str:
     """The first error of pydantic's, in a line: where, what it must be, and what came."""
     error = next(iter(errors))
-    where = _path(error["loc"])
     if error["type"] == "value_error":
         return str(error["ctx"]["error"])
-    if error["type"] == "missing":
-        return f"{where!r} is missing." if where else "the body is missing; send a JSON object."
-    problem = _PROBLEMS.get(error["type"], error["msg"].replace("Input should", "must", 1))
-    return f"{where or 'the body'} {problem}; got {shown(error['input'])}."
+    if error["type"] == "json_invalid":
+        return f"the body is not JSON: {error['ctx']['error']}."
+    place = [part for part in error["loc"] if part not in ("body", "query")]
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part:.60}" for part in place).lstrip(".")
+    if error["type"] == "missing" and where:
+        return f"{where!r} is missing."
+    problem = "must be a JSON object" if error["type"].startswith("model_") else error["msg"]
+    problem = (problem[:1].lower() + problem[1:]).replace("input should", "must", 1)
+    return f"{where or 'the body'}: {problem}; got {shown(error['input'])}."
 
 
-#: what a value must be, by pydantic's kinds of errors; others have its own words
-_PROBLEMS: Final = {
-    "bool_type": "must be true or false",
-    "dict_type": "must be an object of names and numbers",
-    "finite_number": "must be a finite number",
-    "float_parsing": "must be a finite number",
-    "float_type": "must be a finite number",
-    "list_type": "must be a list",
-    "model_attributes_type": "must be a JSON object",
-    "model_type": "must be a JSON object",
-    "string_pattern_mismatch": "must be text of 1 to 200 characters",
-    "string_too_long": "must be text of 1 to 200 characters",
-    "string_too_short": "must be text of 1 to 200 characters",
-    "string_type": "must be text of 1 to 200 characters",
-    "too_long": "is too long",
-    "too_short": "must not be empty",
-}
+def describe(described: Json, live: Live) -> Json:
+    """FastAPI's description, filled up with the points, columns and ranges of λ that are served now.
+
+    /predict reads its body by the Content-Type, and its query by hand, for speed; so FastAPI knows neither.
+    """
+    served = live.now
+    own = {"enum": [*served.bundle.points]}
+    query = Setting.model_json_schema()["properties"]
+    query["point"], query["lam"]["anyOf"] = own, [{"type": "string"}]
+    question = Predict.model_json_schema()
+    question["properties"] |= {"point": own, "lam": _lam(served)}
+    schema = served.bundle.predictor.schema
+    file = {"schema": {"type": "string", "format": "binary"}}
+    form = {"schema": {"type": "object", "properties": {"file": file["schema"]}}}
+    if isinstance(schema, ImageSchema):
+        content: Json = {"multipart/form-data": form, "image/png": file}
+    else:
+        question["properties"]["rows"] |= {"items": _row(schema), "maxItems": live.limits.rows}
+        content = {"application/json": {"schema": question}, "text/csv": {"schema": {"type": "string"}}}
+    described["paths"]["/predict"]["post"] |= {
+        "parameters": [{"name": name, "in": "query", "schema": each} for name, each in query.items()],
+        "requestBody": {"required": True, "content": content},
+    }
+    models = described["components"]["schemas"]
+    models["Decide"]["properties"]["point"] = {"enum": [*served.points]}
+    models["Outcomes"]["properties"]["outcomes"]["items"] = {"enum": [*served.labels, 0, 1]}
+    return described
 
 
-def _path(location: tuple[int | str, ...]) -> str:
-    """rows[0].age of ('body', 'rows', 0, 'age')."""
-    parts = location[1:] if location and location[0] in ("body", "query") else location
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part:.60}" for part in parts).lstrip(".")
+def _lam(served: Served) -> Json:
+    space = served.bundle.predictor.space
+    ranges = {name: space.bounds(name) for name in space.names}
+    return {
+        "type": "object",
+        "properties": {name: {"type": "number", "minimum": a, "maximum": b} for name, (a, b) in ranges.items()},
+        "required": list(space.free),
+        "additionalProperties": False,
+    }
+
+
+def _row(schema: Any) -> Json:
+    if isinstance(schema, TableSchema):
+        columns = {column.name: _cell(column) for column in schema.encoder.columns_}
+        return {"type": "object", "properties": columns, "required": list(columns)}
+    if isinstance(schema, ArraySchema):
+        width = schema.shape[0]
+        return {"type": "array", "items": {"type": "number"}, "minItems": width, "maxItems": width}
+    return {"type": "object"}
+
+
+def _cell(column: Any) -> Json:
+    if isinstance(column, CategoryColumn):
+        return {"type": ["string", "number", "boolean", "null"], "examples": list(column.categories[:3])}
+    if isinstance(column, DateColumn):
+        return {"type": ["string", "null"], "description": f"a date, as in training ({column.format})"}
+    return {"type": ["number", "string", "boolean", "null"], "examples": [column.median]}
+
+
+def docs_page(described: Json) -> str:
+    """The description as a page that loads nothing from elsewhere."""
+    models, lines = described["components"]["schemas"], []
+    for path, methods in described["paths"].items():
+        for method, entry in methods.items():
+            lines.append(f"<h2><code>{method.upper()} {path}</code></h2><p>{entry['summary']}</p>")
+            for parameter in entry.get("parameters", []):
+                text = html.escape(parameter["schema"].get("description", ""))
+                lines.append(f"<p><code>?{parameter['name']}=</code> {text}</p>")
+            for kind, body in entry.get("requestBody", {}).get("content", {}).items():
+                schema = models.get(body["schema"].get("$ref", "").rpartition("/")[2], body["schema"])
+                text = html.escape(json.dumps(schema, indent=1, ensure_ascii=False))
+                lines.append(f"<details><summary>{kind}</summary><pre>{text}</pre></details>")
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>lossdial: API</title>'
+        '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">'
+        "<style>body { font: 16px/1.5 system-ui; max-width: 60rem; margin: auto } pre { overflow: auto }</style></head>"
+        '<body><main><h1>lossdial: API</h1><p>The same as <a href="openapi.json">OpenAPI</a>. Every error is '
+        f'<code>{{"error": "…"}}</code>.</p>{"".join(lines)}</main></body></html>'
+    )

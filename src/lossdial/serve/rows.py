@@ -1,37 +1,39 @@
-"""The rows of a request (JSON, CSV or images), encoded for the predictor's network."""
+"""The rows of a request (JSON, CSV or images), encoded for the predictor's network; and their passes of it.
+
+Requests that wait are scored in one pass. A row's score does not depend on the rows that are scored with it: the
+predictor pads a table's rows, and computes in float64 from λ on. Images, whose first layers give no such guarantee, are
+passed request by request.
+"""
 
 from __future__ import annotations
 
-import base64
-import binascii
+import asyncio
 import warnings
 from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from lossdial.base.errors import InputWarning, closest, warn
+from lossdial.base.errors import InputWarning, closest, shown, warn
 from lossdial.bundle.predictor import Predictor
 from lossdial.data.encoder.table import TableCoder
 from lossdial.data.readers.tables import read_csv
 from lossdial.data.schema import ImageSchema, TableSchema
 from lossdial.serve.guard import Limits, Refused
-from lossdial.serve.questions import shown
 
-MORE_COLUMNS: Final = 1_000  # that a CSV may have beside ten times those of the model
-QUICK: Final = 64  # rows of a table that are scored in less time than a thread takes to wake
+if TYPE_CHECKING:
+    from lossdial.serve.live import Choice
 
+_MORE_COLUMNS: Final = 1_000  # that a CSV may have beside ten times those of the model
+_QUICK: Final = 64  # rows of a table that are scored in less time than a thread takes to wake
 
-@dataclass(frozen=True, eq=False)
-class Encoded:
-    """Rows (n, …) for the network, and notes on what was odd about them."""
-
-    matrix: NDArray[Any]
-    notes: tuple[str, ...] = ()
+#: rows (n, …) for the network, and notes on what was odd about them
+Encoded = tuple[NDArray[Any], tuple[str, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,63 +53,39 @@ class RowReader:
     """Reads the rows that a model takes."""
 
     def __init__(self, predictor: Predictor, target: str | None, limits: Limits) -> None:
-        schema = predictor.schema
-        self._schema, self._limits = schema, limits
-        self.coder = schema.encoder if isinstance(schema, TableSchema) else None
-        #: columns that may come along
-        self._known = (
-            frozenset()
-            if self.coder is None
-            else frozenset(map(str, self.coder.feature_names_in_)) | ({target} if target else set())
-        )
+        self._schema, self._limits = predictor.schema, limits
+        self._coder = predictor.schema.encoder if isinstance(predictor.schema, TableSchema) else None
+        names = () if self._coder is None else map(str, self._coder.feature_names_in_)
+        self._known = frozenset([*names, *([target] if target else [])])  # columns that may come along
 
     @property
-    def _width(self) -> int:
-        """The columns that the model knows."""
-        return len(self._known) or int(np.prod(getattr(self._schema, "shape", (0,))))
+    def kinds(self) -> tuple[str, ...]:
+        """The types that a body may have, or how they begin."""
+        images = isinstance(self._schema, ImageSchema)
+        return ("multipart/form-data", "image/") if images else ("application/json", "text/csv")
 
-    @property
-    def kind(self) -> str:
-        """table, array or images."""
-        return self._schema.kind
-
-    def rows(self, rows: list[Any]) -> Inputs:
+    def json(self, rows: list[Any], large: bool) -> Inputs:
         """Rows of JSON: objects by column for a table, lists of numbers for an array."""
-        if isinstance(self._schema, ImageSchema):
-            raise Refused(400, "this model takes images: send images, a list of files in base64, or post the files.")
-        self._require_few(len(rows), "rows")
-        if self.coder is None:
-            return Inputs(len(rows), lambda: self._array(rows), len(rows) <= QUICK)
-        coder = self.coder
-        return Inputs(len(rows), lambda: self._table(coder, rows), len(rows) <= QUICK)
+        self._limits.require_few(len(rows), "rows")
+        coder = self._coder
+        encode = (lambda: self._array(rows)) if coder is None else (lambda: self._table(coder, rows))
+        return Inputs(len(rows), encode, quick=len(rows) <= _QUICK and not large)
 
     def csv(self, body: bytes) -> Inputs:
         """A CSV, read and encoded as the command reads the file."""
-        if isinstance(self._schema, ImageSchema):
-            raise Refused(415, "this model takes images, not a CSV: post the files.")
-        header = body.lstrip()[: body.lstrip().find(b"\n") + 1] or body
-        fields = max(header.count(mark) for mark in (b",", b";", b"\t")) + 1
-        if fields > (most_fields := 10 * self._width + MORE_COLUMNS):
-            raise Refused(413, f"a header of {fields:,} columns is too long; at most {most_fields:,} are read here.")
-        most = body.count(b"\n") + body.count(b"\r") + 1
-        return Inputs(min(most, self._limits.rows), lambda: self._csv(body))
+        header = body.lstrip().partition(b"\n")[0]
+        width = max(header.count(mark) for mark in (b",", b";", b"\t")) + 1
+        most = _MORE_COLUMNS + 10 * (len(self._known) or int(np.prod(getattr(self._schema, "shape", ()))))
+        if width > most:
+            raise Refused(413, f"a header of {width:,} columns is too long; at most {most:,} are read here.")
+        lines = body.count(b"\n") + body.count(b"\r") + 1
+        return Inputs(min(lines, self._limits.rows), lambda: _with_notes(lambda: self._csv(body)))
 
     def images(self, files: Sequence[bytes]) -> Inputs:
         """The contents of image files."""
-        if not isinstance(self._schema, ImageSchema):
-            raise Refused(415, "this model takes the rows of a table, not images: send rows, or a CSV.")
-        self._require_few(len(files), "images")
-        schema = self._schema
+        self._limits.require_few(len(files), "images")
+        schema: Any = self._schema
         return Inputs(len(files), lambda: _with_notes(lambda: schema.encode(schema.read_bytes(files))), alone=True)
-
-    def base64(self, images: list[Any]) -> Inputs:
-        """Images as a list of texts in base64."""
-        self._require_few(len(images), "images")
-        return self.images([_from_base64(text, i) for i, text in enumerate(images)])
-
-    def _require_few(self, n: int, what: str) -> None:
-        if n > self._limits.rows:
-            raise Refused(413, f"{n:,} {what} are too many; at most {self._limits.rows:,} are taken at once.")
 
     def _table(self, coder: TableCoder, rows: list[Any]) -> Encoded:
         known = self._known
@@ -119,41 +97,35 @@ class RowReader:
                 raise Refused(400, f"rows[{i}] has column {name!r:.60}, which is unknown; {closest(name[:60], known)}")
             for name, cell in row.items():
                 if isinstance(cell, (list, dict)):
-                    raise Refused(
-                        400,
-                        f"rows[{i}], column {name!r:.60}: a cell is a number, a text, true, false or null; "
-                        f"got {shown(cell)}.",
-                    )
+                    legal = "a cell is a number, a text, true, false or null"
+                    raise Refused(400, f"rows[{i}], column {name!r:.60}: {legal}; got {shown(cell)}.")
         matrix, remarks = coder.encode_rows(rows)
-        return Encoded(matrix, tuple(remarks))
+        return matrix, tuple(remarks)
 
     def _array(self, rows: list[Any]) -> Encoded:
-        if not all(isinstance(row, list) for row in rows):
-            raise Refused(400, "this model was trained on an array: a row is a list of numbers.")
         try:
+            if not all(isinstance(row, list) for row in rows):
+                raise TypeError
             matrix = np.array(rows, dtype=np.float64)
         except (ValueError, TypeError, OverflowError):
             raise Refused(400, "rows must be lists of numbers, all of one length.") from None
         if not (np.abs(matrix) <= np.finfo(np.float32).max).all():
             raise Refused(400, "rows must be finite numbers that float32 can hold.")
-        return Encoded(self._schema.encode(matrix.astype(np.float32)))
+        return self._schema.encode(matrix.astype(np.float32)), ()
 
-    def _csv(self, body: bytes) -> Encoded:
-        def encode() -> NDArray[Any]:
-            frame = read_csv(body, "the CSV")
-            self._require_few(len(frame), "rows")
-            if self.coder is None:
-                try:
-                    return self._schema.encode(frame.to_numpy(dtype=np.float32))
-                except (TypeError, ValueError) as error:
-                    raise Refused(400, f"this model was trained on an array of numbers: {error}") from None
-            unused = [str(name) for name in frame if name not in self._known]
-            if unused:
-                more = ", …" if len(unused) > 5 else ""
-                warn(f"not used: {', '.join(map(repr, unused[:5]))}{more}")
-            return self._schema.encode(frame)
-
-        return _with_notes(encode)
+    def _csv(self, body: bytes) -> NDArray[Any]:
+        frame = read_csv(body, "the CSV")
+        self._limits.require_few(len(frame), "rows")
+        if self._coder is None:
+            try:
+                return self._schema.encode(frame.to_numpy(dtype=np.float32))
+            except (TypeError, ValueError) as error:
+                raise Refused(400, f"this model was trained on an array of numbers: {error}") from None
+        unused = [str(name) for name in frame if name not in self._known]
+        if unused:
+            more = ", …" if len(unused) > 5 else ""
+            warn(f"not used: {', '.join(map(repr, unused[:5]))}{more}")
+        return self._schema.encode(frame)
 
 
 def _with_notes(encode: Callable[[], NDArray[Any]]) -> Encoded:
@@ -161,16 +133,7 @@ def _with_notes(encode: Callable[[], NDArray[Any]]) -> Encoded:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         matrix = encode()
-    return Encoded(matrix, tuple(str(w.message) for w in caught if issubclass(w.category, InputWarning)))
-
-
-def _from_base64(text: Any, i: int) -> bytes:
-    try:
-        if not isinstance(text, str):
-            raise ValueError
-        return base64.b64decode(text.partition(",")[2] if text.startswith("data:") else text, validate=True)
-    except (ValueError, binascii.Error):
-        raise Refused(400, f"images[{i}] must be a file in base64; got {shown(text)}.") from None
+    return matrix, tuple(str(w.message) for w in caught if issubclass(w.category, InputWarning))
 
 
 class _InMemory(MultiPartParser):
@@ -193,3 +156,149 @@ async def form_files(headers: Headers, body: bytes, most: int) -> list[bytes]:
     if not files:
         raise Refused(400, "the form has no files.")
     return files
+
+
+_PASS: Final = 1024  # rows of one pass that several requests share
+_QUICK_JOBS: Final = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Decided:
+    """One request's rows (n,): score, probability of the positive class, decision, and notes.
+
+    A decision is whether the positive class is predicted; for a referral band it is clear, refer or act.
+    """
+
+    score: NDArray[np.float32]
+    probability: NDArray[np.floating[Any]]
+    decision: NDArray[np.bool_] | NDArray[np.str_]
+    notes: tuple[str, ...]
+
+
+@dataclass(eq=False)
+class _Job:
+    choice: Choice
+    inputs: Inputs
+    future: asyncio.Future[Decided]
+    encoded: Encoded | None = None
+    outcome: Decided | Exception | None = None
+
+
+class Batcher:
+    """Scores the rows of requests in two lanes.
+
+    Rows that take less time than waking a thread are scored on the event loop at its next turn, the others in one
+    thread. Requests that arrive during a pass share the next one.
+    """
+
+    def __init__(self, limits: Limits, passed: Callable[[int], None]) -> None:
+        self._limits, self._passed = limits, passed
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="scoring")
+        self._quick: list[_Job] = []
+        self._slow: list[_Job] = []
+        self._task: asyncio.Task[None] | None = None
+        self.rows = 0  # that wait now
+
+    async def decide(self, choice: Choice, inputs: Inputs) -> Decided:
+        """What the point says of the rows; refused with 503 where too many wait already."""
+        most = self._limits.queue
+        if self.rows and self.rows + inputs.n > most:
+            raise Refused(503, f"{self.rows:,} rows are waiting already, of at most {most:,}; try again in a moment.")
+        loop = asyncio.get_running_loop()
+        job = _Job(choice, inputs, loop.create_future())
+        if inputs.quick:
+            job.encoded = inputs.encode()  # so that a mistake in the rows is an error of this request alone
+        self.rows += inputs.n
+        try:
+            if inputs.quick:
+                self._quick.append(job)
+                if len(self._quick) == 1:
+                    loop.call_soon(self._pass_quick)
+                return await job.future
+            self._slow.append(job)
+            if self._task is None:
+                self._task = loop.create_task(self._pass_slow())
+            async with asyncio.timeout(self._limits.seconds):
+                return await job.future
+        except TimeoutError:
+            text = f"there was no answer within {self._limits.seconds:g} s; send fewer at once, or try again later."
+            raise Refused(503, text) from None
+        finally:
+            self.rows -= inputs.n
+
+    def close(self) -> None:
+        """Wait for the pass that runs."""
+        self._pool.shutdown(wait=True)
+
+    def _pass_quick(self) -> None:
+        """Pass one turn of the loop after the first request came; to wait longer costs more than it gains."""
+        jobs, self._quick = self._quick, []
+        for start in range(0, len(jobs), _QUICK_JOBS):
+            batch = jobs[start : start + _QUICK_JOBS]
+            _score(batch)
+            self._settle(batch)
+
+    async def _pass_slow(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while self._slow:
+                batch = _next_batch(self._slow)
+                self._slow = self._slow[len(batch) :]
+                await loop.run_in_executor(self._pool, _score, batch)
+                self._settle(batch)
+        finally:
+            self._task = None
+
+    def _settle(self, jobs: Sequence[_Job]) -> None:
+        self._passed(sum(job.inputs.n for job in jobs))
+        for job in jobs:
+            if job.future.cancelled():
+                continue
+            if isinstance(job.outcome, Decided):
+                job.future.set_result(job.outcome)
+            else:
+                job.future.set_exception(job.outcome or RuntimeError("no outcome"))
+
+
+def _next_batch(jobs: Sequence[_Job]) -> list[_Job]:
+    """The first jobs that one pass takes: one of images, or several of rows."""
+    rows, count = 0, 0
+    for job in jobs:
+        rows += job.inputs.n
+        if count and (job.inputs.alone or jobs[0].inputs.alone or rows > _PASS):
+            break
+        count += 1
+    return list(jobs[:count])
+
+
+def _score(jobs: Sequence[_Job]) -> None:
+    """Encode what is not encoded yet, then pass together the jobs of one choice; an error stays with its job."""
+    groups: dict[int, list[_Job]] = {}
+    for job in jobs:
+        if job.future.cancelled():  # nobody waits for it any more
+            continue
+        try:
+            job.encoded = job.encoded or job.inputs.encode()
+        except Exception as error:
+            job.outcome = error
+        else:
+            groups.setdefault(id(job.choice), []).append(job)
+    for group in groups.values():
+        try:
+            _decide(group[0].choice, group, [job.encoded for job in group if job.encoded])
+        except Exception as error:
+            for job in group:
+                job.outcome = error
+
+
+def _decide(choice: Choice, jobs: Sequence[_Job], encoded: Sequence[Encoded]) -> None:
+    """Decide the rows of all jobs at once."""
+    matrices = [matrix for matrix, _ in encoded]
+    features = choice.predictor.embed(matrices[0] if len(jobs) == 1 else np.concatenate(matrices))
+    decided = choice.predictor.decide(features, choice.point, folded=choice.folded)
+    decision = decided.positive if decided.action is None else decided.action
+    start = 0
+    for job, (matrix, notes) in zip(jobs, encoded, strict=True):
+        own = slice(start, start := start + len(matrix))
+        answers = decided.margin[own], decided.probability[own], decision[own]
+        job.outcome = Decided(*answers, (*choice.notes, *notes))

@@ -48,7 +48,7 @@ class Server:
     --------
     >>> from lossdial.explorer import explore
     >>> server = Server("run", lambda bundle: explore(bundle.held_out()), port=0)  # doctest: +SKIP
-    >>> serve(server)  # doctest: +SKIP
+    >>> server.run_until_stopped(print)  # doctest: +SKIP
     http://127.0.0.1:46123 answers; http://127.0.0.1:46123/docs says what to. Ctrl-C ends it.
     """
 
@@ -92,12 +92,16 @@ class Server:
         """Where it answers."""
         return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
-    def run_until_stopped(self) -> None:
-        """Answer until a signal, or `stop`; requests that were accepted by then are answered."""
-        try:
+    def run_until_stopped(self, announce: Callable[[str], None] | None = None) -> None:
+        """Answer until a signal, or `stop`; requests that were accepted by then are answered.
+
+        `announce` gets a line when the server answers, and one when it has ended.
+        """
+        say = announce or str
+        say(f"{self.address} answers; {self.address}/docs says what to. Ctrl-C ends it.")
+        with self._socket, suppress(KeyboardInterrupt):  # uvicorn raises it again once all is answered
             self._uvicorn.run(sockets=[self._socket])
-        finally:
-            self._socket.close()
+        say("stopped; all accepted requests are answered.")
 
     def stop(self) -> None:
         """Accept no more requests, answer those that were accepted, and end."""
@@ -112,41 +116,16 @@ class Server:
         return thread
 
 
-def serve(server: Server, announce: Callable[[str], None] = print) -> None:
-    """Run a server until it is stopped.
-
-    Parameters
-    ----------
-    server : Server
-        What to run.
-    announce : Callable[[str], None]
-        Gets a line when it answers, and one when it has ended.
-
-    Examples
-    --------
-    >>> serve(Server("run", page_of, port=0))  # doctest: +SKIP
-    """
-    announce(f"{server.address} answers; {server.address}/docs says what to. Ctrl-C ends it.")
-    with suppress(KeyboardInterrupt):  # uvicorn raises it again once all is answered
-        server.run_until_stopped()
-    announce("stopped; all accepted requests are answered.")
-
-
 def _bound(host: str, port: int) -> socket.socket:
     """A listening socket: who asks from now on is answered as soon as the rest has started."""
     if not 0 <= port <= 65535:
         raise InputError("port", "must lie in [0, 65535]", got=port)
-    # The protocol is named so that asyncio sends small answers at once (TCP_NODELAY).
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((host, port))
-        bound.listen()
+        bound = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        bound.close()
         if error.errno == errno.EADDRINUSE:
             remedy = "Choose another, or {port=0} for a free one."
             raise InputError("port", f"of {host} is in use", got=port, remedy=remedy) from None
         raise InputError("host", f"cannot be used ({error.strerror})", got=f"{host}:{port}") from None
+    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # small answers go out at once
     return bound

@@ -52,8 +52,6 @@ export function positivesNeeded(floor, risk) {
   return n;
 }
 
-export const floorWithin = (n, risk) => (n ? Math.exp(Math.log(risk) / n) : 0);
-
 // The λ whose alarms are most precise at a recall, as far as the choosing rows can tell.
 function choose(model, floor, prevalence) {
   const { chosen_tp: tp, chosen_fp: fp } = model.streams;
@@ -74,11 +72,9 @@ function choose(model, floor, prevalence) {
   return bestLam(model, gains, balances);
 }
 
-// One float below the order statistic that a cut accepts, where Python puts it; the page's own threshold, which accepts the
-// same rows, where a page is too large to hold them.
+// One float below the order statistic that a cut accepts, where Python puts it.
 function nextTo(model, column, cut) {
   const { certified: thresholds, certifying_tp: accepted } = model.streams;
-  if (!thresholds) return model.threshold(column, cut);
   let place = 0;
   for (let j = 0; j <= column; j++) {
     const [start, end] = [model.offsets[j], model.offsets[j + 1]];
@@ -98,7 +94,7 @@ export function certified(model, { floor, confidence, prevalence }) {
   }
   const rank = (size) => rankFor(size, floor, MOST * risk) || rankFor(size, floor, risk);
   const k = rank(n);
-  if (k === 0) return { n, needed: positivesNeeded(floor, risk), possible: floorWithin(n, risk), split };
+  if (k === 0) return { n, needed: positivesNeeded(floor, risk), possible: n ? Math.exp(Math.log(risk) / n) : 0, split };
   const column = split ? choose(model, 1 - rank(certifying.positive) / (certifying.positive + 1), prevalence) : 0;
   const start = model.offsets[column];
   const accepted = model.streams.certifying_tp;

@@ -1,4 +1,4 @@
-// The arrays of the payload: base64, deflate, byte planes, steps, order-preserving integers (explorer/encoding.py).
+// The arrays of the payload: base64, deflate, byte planes, steps, order-preserving integers (explorer/payload.py).
 
 function bytesOf(text) {
   if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);

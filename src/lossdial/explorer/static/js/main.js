@@ -14,7 +14,7 @@ import { People, peopleDigits } from "./people.js";
 import { Pictures } from "./pictures.js";
 import { Points, listed } from "./points.js";
 import { Referral } from "./referral.js";
-import { objectives, alertsOf, everyLam } from "./search.js";
+import { objectives, everyLam } from "./search.js";
 import { about, certificateText, objective, onBudget, onCertified, onCost, onRecall, summary } from "./sentences.js";
 import { Store, firstState, fromAddress, moved, placeOf, settingOf, settled, toAddress } from "./state.js";
 
@@ -81,10 +81,10 @@ class Explorer {
     const { state } = this.store;
     const setting = settingOf(state);
     const points = listed(model, state);
-    const alertsFor = (count) => wilson(count / model.rows.all, model.rows.all);
-    const common = { state, setting, points, frontier: this.frontier, alertsOf: alertsFor };
-    if (!model.labelled) return { ...common, alerts: alertsOf(model, state.column, state.cut) };
+    const alertsOf = (count) => wilson(count / model.rows.all, model.rows.all);
+    const common = { state, setting, points, frontier: this.frontier, alertsOf };
     const { tp, fp } = model.counts(state.column, state.cut);
+    if (!model.labelled) return { ...common, alerts: alertsOf(fp) };
     const key = JSON.stringify([setting.prevalence, setting.costFn, setting.costFp]);
     if (this.costKey !== key) {
       this.costKey = key;

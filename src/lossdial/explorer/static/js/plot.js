@@ -155,7 +155,7 @@ export class Plot {
 export function legend(host, keys, ...more) {
   const entries = keys.map(([name, text]) => {
     const mark = draw("svg", { viewBox: "0 0 24 10", "aria-hidden": "true" }, draw("path", { class: name, d: "M0 5H24" }));
-    return node("span", { class: "key plot-key" }, mark, text);
+    return node("span", { class: "key" }, mark, text);
   });
   host.replaceChildren(...entries, ...more);
 }

@@ -77,11 +77,6 @@ function toJson(model, state, point) {
   return plainPoint;
 }
 
-export function pointsFile(model, state) {
-  const points = listed(model, state).map((point) => toJson(model, state, point));
-  return { format: model.format, title: model.title, evidence: model.evidence ?? null, points };
-}
-
 export class Points {
   constructor(store, onShow) {
     Object.assign(this, { store, onShow });
@@ -115,11 +110,13 @@ export class Points {
 
   save() {
     const { model, state } = this.store;
-    const content = JSON.stringify(pointsFile(model, state), null, 1);
+    const points = listed(model, state).map((point) => toJson(model, state, point));
+    const file = { format: model.format, title: model.title, evidence: model.evidence ?? null, points };
+    const content = JSON.stringify(file, null, 1);
     const link = node("a", { download: "points.json", href: URL.createObjectURL(new Blob([content], { type: "application/json" })) });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-    const count = listed(model, state).length;
+    const count = points.length;
     this.say(count ? `Saved ${count} ${count === 1 ? "point" : "points"} as points.json.` : "There are no points yet; the file is empty.");
   }
 

@@ -1,7 +1,7 @@
 // The best threshold of every λ and the best of all, chosen as dial.choice.selection.select does: figures closer than SAME are
 // equal; among equals the greatest recall within a λ, then the λ of the greatest balanced accuracy, then the plainest.
 
-import { alertRate, expectedCost, factor, precision, wilson } from "./figures.js";
+import { expectedCost, factor, precision, wilson } from "./figures.js";
 
 const SAME = 1e-12;
 
@@ -85,7 +85,7 @@ export function everyLam(model, objective) {
     const { tp, fp } = model.counts(column, cut);
     balances[column] = balancedAccuracy(tp, fp, model.sizes);
   }
-  return { cuts, gains, best: bestLam(model, gains, balances) };
+  return { cuts, best: bestLam(model, gains, balances) };
 }
 
 export const balancedAccuracy = (tp, fp, sizes) => (tp / sizes.positive + 1 - fp / sizes.negative) / 2;
@@ -95,12 +95,6 @@ export function bestLam(model, gains, balances) {
   const equal = model.plainest.filter((column) => gains[column] >= most - SAME);
   const fairest = Math.max(...equal.map((column) => balances[column]));
   return equal.find((column) => balances[column] >= fairest - SAME);
-}
-
-export function alertsOf(model, column, cut, prevalence) {
-  const { tp, fp } = model.counts(column, cut);
-  if (!model.labelled) return wilson(fp / model.rows.all, model.rows.all);
-  return alertRate(tp, fp, model.sizes, prevalence);
 }
 
 // Of one class: the variance of a·[accepted at λ] - b·[accepted at the best λ] over its witnesses. Half a witness more is

@@ -23,10 +23,7 @@ export function firstState(model) {
     up: "",
     theme: "",
     points: [],
-    origin: "",
-    aim: null,
-    certificate: "",
-    exact: null,
+    ...BY_HAND,
   };
   const own = model.points.find(({ point }) => point.name === "default") ?? model.points[0];
   if (own) Object.assign(state, opening(model, own));

@@ -1,17 +1,21 @@
-"""From z₊ − z₋ to a decision, as operators: which point, its λ and threshold, its calibration, and the prevalence."""
+"""What stands around the network in a graph, as operators: a table's encoder before it, and the decision behind it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from lossdial.bundle import Bundle
 from lossdial.bundle.predictor import class_array
+from lossdial.data.encoder.cells import NumberFormat
+from lossdial.data.encoder.columns import DAYS, CategoryColumn, Column, DateColumn, as_text
+from lossdial.data.schema import Schema, TableSchema
 from lossdial.dial import OperatingPoint
 from lossdial.dial.calibration import Beta, Isotonic, Platt, Temperature
 from lossdial.dial.monitor.prevalence import log_odds
@@ -40,14 +44,6 @@ class Settings:
 def lam_input(name: str) -> str:
     """The graph's input for one coordinate of λ."""
     return f"lam.{name}"
-
-
-def data_log_odds(bundle: Bundle, point: OperatingPoint) -> float:
-    """Of the share of positives where the point's probabilities hold before any shift: that of its data, else of
-    training."""
-    if point.prevalence is not None:
-        return log_odds(point.prevalence) - point.shift
-    return log_odds(bundle.own_share(point))
 
 
 def settings(graph: GraphNodes, points: Mapping[str, OperatingPoint], default: str, space: Space) -> Settings:
@@ -145,7 +141,9 @@ def _shift(graph: GraphNodes, set_to: Settings, bundle: Bundle) -> str:
     points = bundle.points.values()
     own = _looked_up(graph, set_to.row, [p.shift for p in points], np.float64)
     own = graph.add("Where", set_to.by_hand, graph.constant(np.zeros(1)), own)
-    base = _looked_up(graph, set_to.row, [data_log_odds(bundle, p) for p in points], np.float64)
+    # where the point's probabilities hold before any shift
+    held = [log_odds(bundle.own_share(p)) if p.prevalence is None else log_odds(p.prevalence) - p.shift for p in points]
+    base = _looked_up(graph, set_to.row, held, np.float64)
     trained = graph.constant(np.array([log_odds(bundle.training.prevalence)]))
     base = graph.add("Where", set_to.by_hand, trained, base)
     share = set_to.prevalence
@@ -223,3 +221,117 @@ def _knots(points: list[OperatingPoint]) -> tuple[NDArray[np.float64], NDArray[n
     xs = [[*margins, *[math.inf] * (most - len(margins))] for margins, _ in lines]
     ps = [[*shares, *[shares[-1]] * (most - len(shares))] for _, shares in lines]
     return np.array(xs), np.array(ps)
+
+
+_DAY: Final = 86_400.0
+
+
+@dataclass(frozen=True)
+class GraphColumn:
+    """A column as a graph takes it."""
+
+    column: Column
+    input: str  # its name
+    gap: str  # the text that stands for a missing one; numbers have NaN
+    said: str  # what it holds, in words
+    raw: bool  # whether cells go in as the file has them
+
+    @property
+    def kind(self) -> Any:
+        return object if isinstance(self.column, CategoryColumn) else np.float64
+
+    def feed(self, cells: pd.Series[Any]) -> NDArray[Any]:
+        """The cells of a column (n,) as the graph takes them, whatever its type: read as in training."""
+        if isinstance(self.column, CategoryColumn):
+            written = as_text(cells)
+            written[cells.isna().to_numpy()] = self.gap
+            return written
+        days = self.column.read(cells).values
+        return days * _DAY + _unix(self.column.origin) if isinstance(self.column, DateColumn) else days
+
+    def to_json(self) -> dict[str, Any]:
+        kind, gap = ("string", self.gap) if self.kind is object else ("double", "NaN")
+        return {"input": self.input, "column": self.column.name, "type": kind, "gap": gap, "holds": self.said}
+
+
+def graph_columns(schema: Schema, free: Iterable[str]) -> tuple[GraphColumn, ...]:
+    """The columns that a table's encoder reads; `free` are the names of λ that vary.
+
+    Each has its own name, or ``column.NAME`` where the graph has another use for that.
+    """
+    if not isinstance(schema, TableSchema):
+        return ()
+    reserved = {"", *RESERVED, *map(lam_input, free)}
+    columns: list[GraphColumn] = []
+    names = {column.name for column in schema.encoder.columns_}
+    for column in schema.encoder.columns_:
+        name = column.name
+        while name in reserved or (name != column.name and name in names) or name.startswith(("dial.", "network.")):
+            name = f"column.{name}"
+        reserved.add(name)
+        columns.append(GraphColumn(column, name, *_described(column)))
+    return tuple(columns)
+
+
+def _described(column: Column) -> tuple[str, str, bool]:
+    """The text of a gap, what the input holds, and whether that is the cell of a file as it is."""
+    if isinstance(column, CategoryColumn):
+        gap = ""
+        while gap in {*column.categories, *column.infrequent}:
+            gap += "<missing>"
+        return gap, f"text; {gap!r} is a gap", True
+    if isinstance(column, DateColumn):
+        return "", "a date as seconds since 1970-01-01 UTC; NaN is a gap", False
+    if column.boolean:
+        return "", "1 for true, 0 for false; NaN is a gap", True
+    if column.format.suffix == DAYS:
+        return "", "a duration in days; NaN is a gap", False
+    if column.format in (NumberFormat(), NumberFormat(",")):
+        return "", "a number; NaN is a gap", True
+    example = f"{column.format.prefix}…{column.format.suffix}"
+    return "", f"a number, without the {example!r} or the separators of the file; NaN is a gap", False
+
+
+def encode(graph: GraphNodes, columns: tuple[GraphColumn, ...]) -> tuple[str, str]:
+    """The names of the encoder's matrix (n, d), float32, and of the mask (n,) of rows with a number that is none."""
+    parts = [part for column in columns for part in _encoded(graph, column)]
+    matrix = graph.add("Concat", *parts, axis=1)
+    infinite = graph.cast(graph.add("IsInf", matrix), np.float32)
+    highest = graph.add("ReduceMax", infinite, graph.axes(1), keepdims=0)
+    return matrix, graph.cast(highest, np.bool_)
+
+
+def _encoded(graph: GraphNodes, column: GraphColumn) -> list[str]:
+    value = graph.input(column.input, column.kind, ["n"], column.said)
+    row = graph.add("Unsqueeze", value, graph.axes(1))  # (n, 1)
+    if isinstance(column.column, CategoryColumn):
+        return [_one_hot(graph, row, column.column, column.gap)]
+    if isinstance(column.column, DateColumn):
+        origin = graph.constant(np.array(_unix(column.column.origin)))
+        row = graph.add("Div", graph.add("Sub", row, origin), graph.constant(np.array(_DAY)))
+    gap = graph.add("IsNaN", graph.cast(row, np.float32))
+    filled = graph.add("Where", gap, graph.constant(np.array(column.column.median)), row)
+    parts = [graph.cast(filled, np.float32)]
+    return [*parts, graph.cast(gap, np.float32)] if column.column.missing else parts
+
+
+def _one_hot(graph: GraphNodes, row: str, column: CategoryColumn, gap: str) -> str:
+    """Texts (n, 1) as columns (n, d) of 0 and 1; a text that training has not seen is 0 in all of them."""
+    width = len(column.names())
+    codes = {word: i for i, word in enumerate(column.categories)}
+    codes |= dict.fromkeys(column.infrequent, len(column.categories))
+    if column.missing:
+        codes[gap] = width - 1
+    code = graph.add(
+        "LabelEncoder",
+        row,
+        domain="ai.onnx.ml",
+        keys_strings=list(codes),
+        values_int64s=list(codes.values()),
+        default_int64=-1,
+    )
+    return graph.cast(graph.add("Equal", code, graph.constant(np.arange(width))), np.float32)
+
+
+def _unix(origin: str) -> float:
+    return float((np.datetime64(origin, "D") - np.datetime64("1970-01-01", "D")).astype(np.int64)) * _DAY
