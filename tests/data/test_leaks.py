@@ -1,6 +1,5 @@
 """Copies on both sides of a split, and files that give their class away."""
 
-import time
 import warnings
 from pathlib import Path
 
@@ -146,15 +145,6 @@ def test_named_tables_have_no_copy_on_both_sides(data_dir: Path, name: str) -> N
         warnings.simplefilter("error")
         split = entry.load(data_dir, None)
         assert count_copies(split.x_train, split.x_test) == 0
-
-
-def test_a_million_rows_take_seconds() -> None:
-    x = np.random.default_rng(0).normal(size=(1_000_000, 5)).astype(np.float32)
-    x[500_000:500_100] = x[:100]
-    start = time.perf_counter()
-    split = split_rows(x, np.arange(len(x)) % 50 == 0, None, 0.2, 0)
-    assert time.perf_counter() - start < 30
-    assert split.test.sum() == 200_000
 
 
 def test_formats_that_tell_the_class() -> None:

@@ -50,8 +50,6 @@ from lossdial.dial.choice.envelope import adapt
 from lossdial.losses import loss_from_recipe
 from lossdial.spaces import Lam
 
-__all__ = ["Bundle", "Evidence", "Taken", "Training"]
-
 _LIBRARIES: Final = ("lossdial", "torch", "numpy", "scikit-learn", "safetensors")
 
 
@@ -150,11 +148,7 @@ class Bundle:
         return replace(self, points={**self.points, point.name: point})
 
     def take_up(self, points: Sequence[OperatingPoint]) -> Taken:
-        """Take up points of unknown origin, none of them certified by that.
-
-        A page shows the model's own points beside those set on it, and saves both. A point that the model has already,
-        but for its certificate, is left alone, with its certificate.
-        """
+        """Take up points of unknown origin, none of them certified by that."""
         bundle = self
         names: dict[str, list[str]] = {"new": [], "replaced": [], "known": []}
         for proposed in points:

@@ -23,34 +23,15 @@ from lossdial.data.encoder.table import TableCoder, as_pandas
 from lossdial.data.leaks import row_digests, row_numbers
 from lossdial.data.readers.decoding import DEFAULT_SIZE, WHITE, Decoded, decode_bytes, decode_images, machine_memory
 
-__all__ = [
-    "ArraySchema",
-    "ImageRows",
-    "ImageSchema",
-    "Schema",
-    "TableSchema",
-    "are_paths",
-    "as_dense",
-    "as_pandas",
-    "require_finite",
-    "schema_from_json",
-    "schema_of",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class ImageRows:
-    """Images (n, c, h, w) in memory, with what is known of them besides.
-
-    features: those (n, d) of a frozen network, which then need not run again.
-    white: the value of 16-bit files that became 255, where they came from files.
-    path_column: the column of a table that named the files, where there was one.
-    """
+    """Images (n, c, h, w) in memory, with what else is known of them."""
 
     images: NDArray[np.uint8]
-    features: NDArray[np.float32] | None = None
-    white: int | None = None
-    path_column: str | None = None
+    features: NDArray[np.float32] | None = None  # (n, d) of a frozen network, which then need not run again
+    white: int | None = None  # the value of 16-bit files that became 255
+    path_column: str | None = None  # the column of a table that named the files
 
     def __len__(self) -> int:
         return len(self.images)
@@ -70,7 +51,7 @@ class Schema(ABC):
         """The network's input, float32 or uint8."""
 
     def readable(self, X: Any) -> Any:
-        """The rows in memory: files are read here, once, and everything else is left as it is."""
+        """The rows in memory: files are read here, once."""
         return X
 
     def fingerprints(self, X: Any) -> NDArray[np.uint32]:
@@ -82,12 +63,10 @@ class Schema(ABC):
         return row_numbers(self._identifying(X))
 
     def _identifying(self, X: Any) -> NDArray[Any]:
-        """What tells one row from another."""
         return self.encode(X)
 
-    @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """All of it, in JSON's own types."""
+        return {"kind": self.kind, **to_json(self, tagged=False)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,26 +115,18 @@ class ArraySchema(Schema):
     def __post_init__(self) -> None:
         _require_sizes(self.shape, "shape")
 
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, **to_json(self, tagged=False)}
-
 
 @dataclass(frozen=True)
 class ImageSchema(Schema):
-    """Images of one size: arrays (n, c, h, w), or files, which are brought to it as those of training were.
-
-    features: where the network is frozen, how many features it gives; rows of so many are taken for features.
-    white: the largest value a pixel of a 16-bit file can have; None: 65,535.
-    path_column: the column of a table that named the files in training.
-    """
+    """Images of one size: arrays (n, c, h, w), or files, which are brought to it as those of training were."""
 
     kind: ClassVar[str] = "images"
     channels: int
     height: int
     width: int
-    features: int | None = None
-    white: int | None = None
-    path_column: str | None = None
+    features: int | None = None  # of a frozen network; rows of so many numbers are taken for features
+    white: int | None = None  # the largest value a pixel of a 16-bit file can have; None: 65,535
+    path_column: str | None = None  # the column of a table that named the files in training
 
     def encode(self, X: Any) -> NDArray[Any]:
         if isinstance(X, ImageRows):
@@ -196,10 +167,6 @@ class ImageSchema(Schema):
 
     def __post_init__(self) -> None:
         _require_sizes((self.channels, self.height, self.width, self.features, self.white), "sizes")
-
-    def to_json(self) -> dict[str, Any]:
-        fields = {"kind": self.kind, **to_json(self, tagged=False)}
-        return {key: value for key, value in fields.items() if (key, value) != ("path_column", None)}
 
 
 def as_dense(X: Any) -> Any:
@@ -248,11 +215,7 @@ def read_images(paths: Sequence[str | Path], image_size: int | None = None) -> I
 
 
 def schema_of(X: Any, image_size: int | None = None, features: int | None = None) -> Schema:
-    """The schema of training rows: a data frame's columns, an array's shape, images.
-
-    features: as in :class:`ImageSchema`, of a frozen network. image_size: where X are such features, the side to which
-    image files are brought afterwards.
-    """
+    """The schema of training rows: a data frame's columns, an array's shape, images."""
     if isinstance(X, pd.DataFrame):
         return TableSchema(TableCoder().fit(X))
     if isinstance(X, ImageRows):
@@ -270,8 +233,7 @@ def schema_of(X: Any, image_size: int | None = None, features: int | None = None
 def schema_from_json(data: Mapping[str, Any]) -> Schema:
     """The schema that ``to_json`` described; an InputError names what is wrong with it."""
     read = Reader(data, "schema of the inputs")
-    kinds = {ArraySchema.kind: ArraySchema, ImageSchema.kind: ImageSchema}
-    kind = read.text("kind")
+    kind, kinds = read.text("kind"), {"array": ArraySchema, "images": ImageSchema}
     if kind == TableSchema.kind:
         return TableSchema(TableCoder.from_json(read.mapping("encoder")))
     if kind not in kinds:

@@ -178,15 +178,12 @@ def test_booleans_as_text_and_decimals() -> None:
     np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"a": [True, False]})), [[1, 0], [0, 0]])
     boolean = fitted([True, False])
     np.testing.assert_array_equal(boolean.transform(pd.DataFrame({"a": ["True", "n/a"]})), [[1], [0.5]])
+    with pytest.warns(UserWarning, match="turned into numbers"):
+        mixed = fitted(pd.Series([1, 2.5, "unknown", "3"], dtype=object))
+    np.testing.assert_array_equal(mixed.transform(pd.DataFrame({"a": [4]})), [[4, 0]])
     decimals = fitted([Decimal("1.50"), None, Decimal("2.50")])
     assert decimals.report_[0].role == "used"
     np.testing.assert_array_equal(decimals.transform(pd.DataFrame({"a": [Decimal("3")]})), [[3, 0]])
-
-
-def test_objects_of_numbers_and_words() -> None:
-    with pytest.warns(UserWarning, match="turned into numbers"):
-        encoder = fitted(pd.Series([1, 2.5, "unknown", "3"], dtype=object))
-    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"a": [4]})), [[4, 0]])
 
 
 def test_transform_reads_the_format_of_training_and_no_other() -> None:

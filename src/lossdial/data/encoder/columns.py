@@ -18,20 +18,6 @@ from pandas.api import types
 from lossdial.base.errors import InputError, shown
 from lossdial.data.encoder.cells import ISO, LONGEST, NumberFormat, day_of, days_since, is_placeholder, read_dates
 
-__all__ = [
-    "DAYS",
-    "CategoryColumn",
-    "Column",
-    "DateColumn",
-    "NumericColumn",
-    "Reading",
-    "as_dates",
-    "as_text",
-    "cells_of",
-    "has_dates",
-    "has_numbers",
-]
-
 #: the unit of a column of durations
 DAYS: Final = "days"
 _BOOLEANS: Final = {"true": 1.0, "false": 0.0}
@@ -110,10 +96,7 @@ class _QuantityColumn:
 
 @dataclass(frozen=True)
 class NumericColumn(_QuantityColumn):
-    """Numbers, booleans or durations.
-
-    boolean: whether 'true' and 'false' are understood. format: how numbers are written that come as text.
-    """
+    """Numbers, booleans or durations."""
 
     kind: ClassVar[str] = "numeric"
     boolean: bool = False
@@ -195,10 +178,7 @@ class DateColumn(_QuantityColumn):
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """Text: a column for each frequent category, one for all rare ones, and one for gaps if training had any.
-
-    A text that training has not seen is zero in all of them.
-    """
+    """Text: a column for each frequent category, one for all rare ones, and one for gaps if training had any."""
 
     kind: ClassVar[str] = "category"
     name: str

@@ -34,26 +34,15 @@ from lossdial.data.encoder.columns import (
     has_numbers,
 )
 
-__all__ = ["ColumnDecision", "ColumnReport", "decide", "has_decimal_commas", "is_identifier"]
-
-FEW_CATEGORIES: Final = 20  # a text column with no more distinct values than this is never taken for an identifier
+_FEW_CATEGORIES: Final = 20  # a text column with no more distinct values than this is never taken for an identifier,
+_MOST_UNIQUE: Final = 0.5  # and one with a larger share of distinct values always is
 
 Role = Literal["used", "coerced", "left out"]
 
 
 @dataclass(frozen=True)
 class ColumnReport:
-    """What became of a column.
-
-    Parameters
-    ----------
-    name : str
-        The column.
-    role : {"used", "coerced", "left out"}
-        Whether it is used as it is, was text that is read as numbers or dates, or is not used.
-    note : str
-        How it is read, or why it is left out.
-    """
+    """What became of a column."""
 
     name: str
     role: Role
@@ -110,19 +99,14 @@ class _Texts:
         return f"{how}; {count:,} {'cell' if count == 1 else 'cells'} such as {examples} taken as missing"
 
 
-def decide(
-    name: str, column: pd.Series[Any], *, max_categories: int, max_unique: float, as_text: bool, comma: bool
-) -> ColumnDecision:
-    """How a column of training data will be encoded.
-
-    as_text: take it as text whatever it looks like. comma: whether columns of this table have decimal commas.
-    """
+def decide(name: str, column: pd.Series[Any], *, max_categories: int, as_text: bool, comma: bool) -> ColumnDecision:
+    """How a column of training data will be encoded."""
     missing = bool(column.isna().any())
     if column.isna().all():
         reason = "it is empty in training"
         return ColumnDecision(None, ColumnReport(name, "left out", reason), f"column {name!r} is left out: {reason}")
     if as_text or isinstance(column.dtype, pd.CategoricalDtype):
-        return _category(name, column, max_categories, max_unique)
+        return _category(name, column, max_categories)
     if has_numbers(column):
         boolean = bool(types.is_bool_dtype(column)) or types.infer_dtype(column, skipna=True) == "boolean"
         # Whole numbers beside decimal commas: a later file may have 1,5 here.
@@ -140,7 +124,7 @@ def decide(
             f"column {shown(name)} has type {column.dtype}; numbers, booleans, dates and text are understood",
             remedy="Convert it, or leave it out.",
         )
-    return _coerced(name, column, _Texts.of(column), comma) or _category(name, column, max_categories, max_unique)
+    return _coerced(name, column, _Texts.of(column), comma) or _category(name, column, max_categories)
 
 
 def has_decimal_commas(column: pd.Series[Any]) -> bool:
@@ -149,12 +133,12 @@ def has_decimal_commas(column: pd.Series[Any]) -> bool:
     return chosen is not None and chosen[0].decimal == "," and not chosen[1]
 
 
-def is_identifier(column: pd.Series[Any], max_unique: float = 0.5) -> bool:
+def is_identifier(column: pd.Series[Any]) -> bool:
     """Whether a column is text of which most values differ, and which are neither numbers nor dates."""
     if not _is_text(column):
         return False
     texts = _Texts.of(column)
-    if not _names_rows(texts.distinct, texts.total, max_unique):
+    if not _names_rows(texts.distinct, texts.total):
         return False
     dates = sum(count for text, count in texts.counts.items() if is_date_like(text))
     return 2 * max(dates, number_like(texts.counts)[0] + texts.numbers) <= texts.total
@@ -164,9 +148,9 @@ def _is_text(column: pd.Series[Any]) -> bool:
     return not has_numbers(column) and bool(types.is_object_dtype(column) or types.is_string_dtype(column))
 
 
-def _names_rows(distinct: int, total: int, max_unique: float) -> bool:
+def _names_rows(distinct: int, total: int) -> bool:
     """Whether so many values differ that they name rows rather than describe them."""
-    return distinct > FEW_CATEGORIES and distinct > max_unique * total
+    return distinct > _FEW_CATEGORIES and distinct > _MOST_UNIQUE * total
 
 
 def _with_median(
@@ -226,7 +210,7 @@ def _numbers(name: str, column: pd.Series[Any], texts: _Texts, chosen: NumberFor
 
 def _refuse_nearly_numeric(name: str, texts: _Texts) -> None:
     """Stop at a column that is mostly numbers, or dates, of no one format: as text it would be lost or misread."""
-    if texts.distinct <= FEW_CATEGORIES:
+    if texts.distinct <= _FEW_CATEGORIES:
         return
     count, others, units = number_like(texts.counts)
     kind, count = "a number", count + texts.numbers
@@ -250,11 +234,11 @@ def _refuse_nearly_numeric(name: str, texts: _Texts) -> None:
     )
 
 
-def _category(name: str, column: pd.Series[Any], max_categories: int, max_unique: float) -> ColumnDecision:
+def _category(name: str, column: pd.Series[Any], max_categories: int) -> ColumnDecision:
     gaps = column.isna().to_numpy()
     tally = pd.Series(as_text(column)[~gaps], dtype=object).value_counts().sort_index()
     values, n = tally.index.to_numpy(dtype=object), int(tally.sum())
-    if _names_rows(len(values), n, max_unique):
+    if _names_rows(len(values), n):
         reason = f"{len(values):,} distinct values in {n:,} rows: an identifier or free text"
         warning = f"text column {name!r} has {reason}, which is left out; drop it to say so"
         return ColumnDecision(None, ColumnReport(name, "left out", reason), warning)

@@ -16,8 +16,6 @@ from lossdial.base.errors import InputError, closest, shown, warn
 from lossdial.data.encoder.columns import CategoryColumn, Column, DateColumn, NumericColumn
 from lossdial.data.encoder.inference import ColumnReport, decide, has_decimal_commas
 
-__all__ = ["TableCoder", "as_pandas", "require_readable"]
-
 FORMAT: Final = 2
 _KINDS: Final = {kind.kind: kind for kind in (NumericColumn, DateColumn, CategoryColumn)}
 _FEW: Final = 64  # rows that are encoded sooner cell by cell than as a data frame
@@ -36,9 +34,8 @@ class TableCoder:
     n_features_in_: int
     feature_names_in_: NDArray[Any]
 
-    def __init__(self, max_categories: int = 100, max_unique: float = 0.5, text: Sequence[str] = ()) -> None:
+    def __init__(self, max_categories: int = 100, text: Sequence[str] = ()) -> None:
         self.max_categories = max_categories
-        self.max_unique = max_unique
         self.text = text
 
     def fit(self, X: Frame | ArrayLike, y: object = None) -> Self:  # noqa: ARG002 (scikit-learn's signature)
@@ -54,14 +51,7 @@ class TableCoder:
         columns = {name: frame[name].infer_objects() for name in frame.columns}
         comma = any(has_decimal_commas(column) for name, column in columns.items() if name not in self.text)
         decisions = [
-            decide(
-                name,
-                column,
-                max_categories=self.max_categories,
-                max_unique=self.max_unique,
-                as_text=name in self.text,
-                comma=comma,
-            )
+            decide(name, column, max_categories=self.max_categories, as_text=name in self.text, comma=comma)
             for name, column in columns.items()
         ]
         for decision in decisions:
@@ -77,10 +67,7 @@ class TableCoder:
         return self._restore(used, tuple(d.report for d in decisions))
 
     def transform(self, X: Frame | ArrayLike) -> Matrix:
-        """Encode rows as those of training were, found by their columns' names; what differs is a warning.
-
-        A column that is missing, or of which most cells cannot be read as in training, is an InputError.
-        """
+        """Encode rows as those of training were, found by their columns' names; what differs is a warning."""
         matrix, remarks = self.encode(X)
         for remark in remarks:
             warn(remark)
@@ -106,10 +93,6 @@ class TableCoder:
         """What :meth:`encode` gives for rows of JSON, ``[{"age": 30, "town": "Ulm"}, …]``, in which a gap is None.
 
         To make a data frame takes longer than to encode a row: a few rows of plain cells are encoded cell by cell.
-
-        >>> encoder = TableCoder().fit(pd.DataFrame({"age": [30.0, 40.0, 50.0], "town": ["Ulm", "Bern", "Ulm"]}))
-        >>> encoder.encode_rows([{"town": "Bern", "age": 41}])
-        (array([[41.,  1.,  0.]], dtype=float32), [])
         """
         try:
             if len(rows) <= _FEW:
@@ -138,7 +121,6 @@ class TableCoder:
         return {
             "format": FORMAT,
             "max_categories": self.max_categories,
-            "max_unique": self.max_unique,
             "text": list(self.text),
             "report": to_json(self.report_, tagged=False),
             "columns": [{"kind": column.kind, **to_json(column, tagged=False)} for column in self.columns_],
@@ -152,11 +134,7 @@ class TableCoder:
             raise InputError(
                 "", f"table encoder has format {version}; this version reads {FORMAT}", remedy="Train again."
             )
-        encoder = cls(
-            max_categories=read.count("max_categories"),
-            max_unique=read.finite("max_unique"),
-            text=read.read("text", tuple[str, ...]),
-        )
+        encoder = cls(read.count("max_categories"), read.read("text", tuple[str, ...]))
         columns = tuple(_column(part) for part in read.nested_list("columns"))
         report: tuple[ColumnReport, ...] = read.read("report", tuple[ColumnReport, ...])
         names, used = [r.name for r in report], [c.name for c in columns]
@@ -180,12 +158,7 @@ class TableCoder:
 
 
 def as_pandas(X: Any) -> Any:
-    """Any data frame, of polars or Arrow, lazy or not, as one of pandas; all else as it is.
-
-    >>> import pyarrow
-    >>> as_pandas(pyarrow.table({"town": ["Ulm", None]}))["town"].isna().tolist()
-    [False, True]
-    """
+    """Any data frame, of polars or Arrow, lazy or not, as one of pandas; all else as it is."""
     if isinstance(X, pd.DataFrame):
         return X
     frame = nw.from_native(X, pass_through=True)
