@@ -217,6 +217,10 @@ def move_outside(folder: Path) -> None:
     rewrite(folder, lambda content: content["weights"].update(file="../elsewhere.safetensors"))
 
 
+def unfinished(folder: Path) -> None:
+    (folder / "bundle.json").rename(folder / "checkpoint.pt")
+
+
 def giant(folder: Path) -> None:
     with (folder / "bundle.json").open("wb") as file:
         file.truncate(2**40)  # a hole: a terabyte that takes no room
@@ -232,6 +236,7 @@ def text(content: str):
 
 DAMAGES = {
     "no folder": (lambda folder: shutil.rmtree(folder), "does not exist; a model is the folder that"),
+    "unfinished": (unfinished, "has not finished: train again with the same settings"),
     "no JSON": (lambda folder: (folder / "bundle.json").unlink(), r"holds no bundle\.json; is it the right one\?"),
     "truncated": (lambda folder: cut_last_byte(folder / "bundle.json"), "is truncated or not JSON"),
     "a list": (text("[]"), "is not a bundle of lossdial"),
@@ -259,12 +264,6 @@ def test_every_damage_has_a_message_of_its_own(saved, damage):
     damaged(saved)
     with pytest.raises(BundleError, match=message):
         Bundle.load(saved)
-
-
-def test_a_training_that_has_not_finished(tmp_path):
-    (tmp_path / "checkpoint.pt").write_bytes(b"")
-    with pytest.raises(BundleError, match="has not finished: train again with the same settings"):
-        Bundle.load(tmp_path)
 
 
 def test_altered_json(saved):

@@ -65,8 +65,9 @@ def test_features_are_the_encoders_rounded_to_float16(
 def test_the_store_says_where_its_features_came_from(tmp_path: Path) -> None:
     x = some_images(5)
     store = embed(Stripes(), torch.from_numpy(x), tmp_path)
-    again = FeatureStore.open(tmp_path)
-    assert again == store
+    again, unused = FeatureStore.open(tmp_path), Stripes()
+    assert again == store == embed(unused, x, tmp_path)  # at once
+    assert unused.seen == 0
     assert again.source()["encoder"]["recipe"] == {"name": "stripes", "shape": [8, 8]}
     assert again.source()["images"]["shape"] == [5, 3, 8, 8]
     assert again.content["versions"]["torch"] == torch.__version__
@@ -74,27 +75,6 @@ def test_the_store_says_where_its_features_came_from(tmp_path: Path) -> None:
     other = embed(Stripes(), x, tmp_path.with_name("other"))
     for name in ("features.json", "features.npy"):  # no date, no path: the same source gives the same bytes
         assert (tmp_path / name).read_bytes() == (other.folder / name).read_bytes()
-
-
-def test_a_finished_embedding_returns_at_once(tmp_path: Path) -> None:
-    x = some_images(300)
-    first = embed(Stripes(), x, tmp_path)
-    encoder = Stripes()
-    assert embed(encoder, x, tmp_path) == first
-    assert encoder.seen == 0
-
-
-def test_a_stopped_embedding_goes_on(tmp_path: Path) -> None:
-    x = some_images(1000)
-    with pytest.raises(KeyboardInterrupt):
-        embed(Stripes(stop_after=600), x, tmp_path / "stopped", batch_size=100)
-    with pytest.raises(ValueError, match=r"has not finished\. Give the same command again"):
-        FeatureStore.open(tmp_path / "stopped")
-    encoder, done = Stripes(), []
-    resumed = embed(encoder, x, tmp_path / "stopped", batch_size=100, advance=done.append)
-    assert encoder.seen == 1000 - 2 * PART  # two parts were whole
-    assert done[:2] == [2 * PART + 100, 2 * PART + 200]
-    np.testing.assert_array_equal(resumed.load(), embed(Stripes(), x, tmp_path / "whole", batch_size=100).load())
 
 
 def test_unfinished_features_that_are_truncated_are_computed_again(tmp_path: Path) -> None:
@@ -150,6 +130,8 @@ def test_a_killed_embedding_resumes_to_the_same_features(tmp_path: Path) -> None
     assert process.returncode == -signal.SIGKILL
     assert not (folder / "features.json").exists()
     finished = done_images(folder)
+    with pytest.raises(ValueError, match=r"has not finished\. Give the same command again"):
+        FeatureStore.open(folder)
     names: dict[str, Any] = {"__name__": "script"}
     exec(compile(KILLED, "script", "exec"), names)
     threads = torch.get_num_threads()

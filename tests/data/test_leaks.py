@@ -116,13 +116,6 @@ def test_at_least_one_of_each_class_is_held_out() -> None:
         split_rows(np.zeros((4, 1)), y[:4], None, 1, 0)
 
 
-def test_images_are_rows_too() -> None:
-    x = np.random.default_rng(0).integers(0, 256, (40, 3, 4, 4), dtype=np.uint8)
-    x[20:] = x[:20]
-    split = split_rows(x, np.arange(40) % 4 == 0, None, 0.3, 0)
-    assert not set(pixel_groups(x[split.test])) & set(pixel_groups(x[~split.test]))
-
-
 def test_copies_of_training_rows_are_counted() -> None:
     train = pd.DataFrame({"id": [f"t{i}" for i in range(50)], "a": range(50)})
     other = pd.DataFrame({"extra": 1, "a": [3.0, 4.0, 99.0], "id": ["x", "y", "z"]})

@@ -209,12 +209,6 @@ def test_a_dot_that_may_mean_thousands_stays_as_it_is_written(tmp_path: Path) ->
     assert read_table(tmp_path / "t.csv")["miles"].tolist() == [1.234]  # between commas a dot is a decimal point
 
 
-@pytest.mark.parametrize("text", ["a,b\n1,x\n,y\n", "a;b\n1,5;x\n2;y\n", "a\tb\n1\t2\n"])
-def test_the_content_of_a_csv_is_read_as_the_file(tmp_path: Path, text: str) -> None:
-    (tmp_path / "t.csv").write_text(text)
-    pd.testing.assert_frame_equal(read_csv(text.encode(), "the body"), read_table(tmp_path / "t.csv"))
-
-
 @pytest.mark.parametrize(
     ("data", "message"),
     [
