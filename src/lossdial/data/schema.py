@@ -21,7 +21,7 @@ from lossdial.base.codec import Reader, decode, to_json, whole
 from lossdial.base.errors import InputError
 from lossdial.data.encoder.table import TableCoder, as_pandas
 from lossdial.data.leaks import row_digests, row_numbers
-from lossdial.data.readers.decoding import DEFAULT_SIZE, WHITE, Decoded, decode_bytes, decode_images, machine_memory
+from lossdial.data.readers.decoding import DEFAULT_SIZE, WHITE, decode_bytes, decode_images, machine_memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,15 +142,13 @@ class ImageSchema(Schema):
         return np.ascontiguousarray(array, dtype=None if array.dtype == np.uint8 else np.float32)
 
     def readable(self, X: Any) -> Any:
-        return self.read(list(X), max_corrupt=0.0).x if are_paths(X) else X
+        if not are_paths(X):
+            return X
+        self._require_square()
+        return decode_images(list(X), self.height, max_corrupt=0.0, white=self.white or WHITE).x
 
     def _identifying(self, X: Any) -> NDArray[Any]:
         return X.images if isinstance(X, ImageRows) else self.encode(X)
-
-    def read(self, paths: Sequence[str | Path], max_corrupt: float = 1.0) -> Decoded:
-        """Files as images of this size; those that cannot be read are named, not guessed."""
-        self._require_square()
-        return decode_images(paths, self.height, max_corrupt=max_corrupt, white=self.white or WHITE)
 
     def read_bytes(self, files: Sequence[bytes]) -> ImageRows:
         """The contents of files as images of this size; one that cannot be read is an error."""

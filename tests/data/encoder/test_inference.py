@@ -112,7 +112,7 @@ def test_codes_may_be_named_as_text() -> None:
     codes = [f"{i % 40:03d}" if i % 40 else "V58" for i in range(N)]
     with pytest.raises(ValueError, match="'a' is a number in 585 of 600 cells"):
         fitted(codes)
-    encoder = TableEncoder(text=["a"]).fit(pd.DataFrame({"a": codes}))
+    encoder = fitted(pd.Series(codes, dtype="category"))
     assert encoder.report_[0].note == "text, 40 categories"
     assert encoder.get_feature_names_out()[1] == "a=002"
 

@@ -155,7 +155,6 @@ def test_transform_names_absent_columns_and_the_closest() -> None:
         (TableEncoder(), pd.DataFrame([[1, 2]], columns=["a", "a"]), "X"),
         (TableEncoder(), np.ones(3), "X"),
         (TableEncoder(max_categories=0), pd.DataFrame({"a": [1]}), "max_categories"),
-        (TableEncoder(text=["b"]), pd.DataFrame({"a": ["x"]}), "text"),
     ],
 )
 def test_fit_refuses(encoder: TableEncoder, frame: Any, argument: str) -> None:
@@ -167,7 +166,7 @@ def test_fit_refuses(encoder: TableEncoder, frame: Any, argument: str) -> None:
 def test_is_a_scikit_learn_transformer() -> None:
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0], "w": ["x", "y", "x", "y"]})
     encoder = clone(TableEncoder(max_categories=7))
-    assert encoder.get_params() == {"max_categories": 7, "text": ()}
+    assert encoder.get_params() == {"max_categories": 7}
     with pytest.raises(NotFittedError):
         encoder.to_json()
     assert encoder.set_output(transform="pandas").fit_transform(frame).columns.tolist() == ["a", "w=x", "w=y"]
@@ -226,7 +225,7 @@ def coder() -> TableCoder:
         }
     )
     with warnings.catch_warnings(action="ignore"):
-        return TableCoder(text=["code"], max_categories=2).fit(frame)
+        return TableCoder(max_categories=2).fit(frame.astype({"code": "category"}))
 
 
 NUMBERS = st.one_of(st.integers(-(10**9), 10**9), st.floats(-1e30, 1e30), st.booleans(), st.none())

@@ -99,13 +99,13 @@ class _Texts:
         return f"{how}; {count:,} {'cell' if count == 1 else 'cells'} such as {examples} taken as missing"
 
 
-def decide(name: str, column: pd.Series[Any], *, max_categories: int, as_text: bool, comma: bool) -> ColumnDecision:
-    """How a column of training data will be encoded."""
+def decide(name: str, column: pd.Series[Any], max_categories: int, comma: bool) -> ColumnDecision:
+    """How a column of training data will be encoded; `comma`: whether others of its table have decimal commas."""
     missing = bool(column.isna().any())
     if column.isna().all():
         reason = "it is empty in training"
         return ColumnDecision(None, ColumnReport(name, "left out", reason), f"column {name!r} is left out: {reason}")
-    if as_text or isinstance(column.dtype, pd.CategoricalDtype):
+    if isinstance(column.dtype, pd.CategoricalDtype):
         return _category(name, column, max_categories)
     if has_numbers(column):
         boolean = bool(types.is_bool_dtype(column)) or types.infer_dtype(column, skipna=True) == "boolean"

@@ -34,9 +34,8 @@ class TableCoder:
     n_features_in_: int
     feature_names_in_: NDArray[Any]
 
-    def __init__(self, max_categories: int = 100, text: Sequence[str] = ()) -> None:
+    def __init__(self, max_categories: int = 100) -> None:
         self.max_categories = max_categories
-        self.text = text
 
     def fit(self, X: Frame | ArrayLike, y: object = None) -> Self:  # noqa: ARG002 (scikit-learn's signature)
         """Learn from training rows what each column is: a data frame of pandas, polars or Arrow, or an array (n, d)."""
@@ -45,15 +44,9 @@ class TableCoder:
             raise InputError("max_categories", "must be at least 1", got=self.max_categories)
         if frame.empty:
             raise InputError("X", "must have at least one row and one column", got=frame.shape)
-        for name in self.text:
-            if name not in frame.columns:
-                raise InputError("text", f"names column {shown(name)}, which X lacks; {closest(name, frame.columns)}")
         columns = {name: frame[name].infer_objects() for name in frame.columns}
-        comma = any(has_decimal_commas(column) for name, column in columns.items() if name not in self.text)
-        decisions = [
-            decide(name, column, max_categories=self.max_categories, as_text=name in self.text, comma=comma)
-            for name, column in columns.items()
-        ]
+        comma = any(has_decimal_commas(column) for column in columns.values())
+        decisions = [decide(name, column, self.max_categories, comma) for name, column in columns.items()]
         for decision in decisions:
             if decision.warning is not None:
                 warn(decision.warning)
@@ -121,7 +114,6 @@ class TableCoder:
         return {
             "format": FORMAT,
             "max_categories": self.max_categories,
-            "text": list(self.text),
             "report": to_json(self.report_, tagged=False),
             "columns": [{"kind": column.kind, **to_json(column, tagged=False)} for column in self.columns_],
         }
@@ -134,7 +126,7 @@ class TableCoder:
             raise InputError(
                 "", f"table encoder has format {version}; this version reads {FORMAT}", remedy="Train again."
             )
-        encoder = cls(read.count("max_categories"), read.read("text", tuple[str, ...]))
+        encoder = cls(read.count("max_categories"))
         columns = tuple(_column(part) for part in read.nested_list("columns"))
         report: tuple[ColumnReport, ...] = read.read("report", tuple[ColumnReport, ...])
         names, used = [r.name for r in report], [c.name for c in columns]

@@ -24,8 +24,6 @@ class TableEncoder(TransformerMixin, BaseEstimator, TableCoder):
     ----------
     max_categories : int, default=100
         How many categories of a text column have a column each; rarer ones share one.
-    text : sequence of str, default=()
-        Columns to take as text, whatever they look like: codes made of digits.
 
     Attributes
     ----------
