@@ -1,9 +1,9 @@
-"""Rows that are copies of each other, groups that belong together, and files that give their class away."""
+"""Rows that are copies of each other, groups that belong together, and columns and files that give the class away."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.base.errors import InputError, warn
+from lossdial.base.errors import InputError, shown, warn
 from lossdial.data.encoder.columns import cells_of, has_numbers
 from lossdial.data.encoder.inference import is_identifier
 from lossdial.data.splits import CoarseGroups, grouped_split
@@ -21,7 +21,11 @@ Rows = pd.DataFrame | NDArray[Any]
 _PART: Final = 256  # rows hashed at a time: a view in another order is copied, one part at a time
 _WIDE: Final = 256  # columns; beyond, a row is hashed as bytes
 _SHARP: Final = 0.5  # difference between the classes' shares of a file format, or of their sizes, that is warned of
-_FEW: Final = 5  # files of a class that say nothing yet
+_FEW: Final = 5  # files, or rows, of a class that say nothing yet
+_PERFECT: Final = 0.999  # AUC of a column alone that is warned of,
+_ORDERED: Final = 0.75  # of one that numbers the rows, in which there should be nothing to learn,
+_SURE: Final = 5.0  # and how many standard errors that has to be from one half
+_LOOKED_AT: Final = 25_000  # rows of a class, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +193,75 @@ def warn_of_file_kinds(labels: Sequence[str], formats: NDArray[np.str_], sizes: 
         difference, text = max(differences, key=lambda pair: pair[0], default=(0.0, ""))
         if difference >= _SHARP:
             warn(text)
+
+
+def warn_of_columns(columns: Iterable[tuple[str, NDArray[Any]]], y: NDArray[Any]) -> None:
+    """Warn if a column alone separates the classes almost perfectly, or numbers the rows and follows the label.
+
+    Columns (n,) have a name, and numbers, NaN for a gap, or texts, None for a gap; y (n,) is 1 for the positive class.
+    """
+    of_class = [np.flatnonzero(np.asarray(y) == label) for label in (0, 1)]
+    rows = np.sort(np.concatenate([members[:: 1 + len(members) // _LOOKED_AT] for members in of_class]))
+    positive = np.asarray(y)[rows] == 1
+    count = int(positive.sum())
+    if min(count, len(rows) - count) < _FEW:
+        return
+    error = np.sqrt((len(rows) + 1) / (12 * count * (len(rows) - count)))  # of an AUC that is one half
+    perfect: list[str] = []
+    ordered: list[str] = []
+    for name, cells in columns:
+        values = _by_label(cells[rows], positive) if cells.dtype == object else cells[rows]
+        auc = _auc(values, positive)
+        told = f"{shown(name)} (AUC {auc:.4f})"
+        if _numbers_rows(cells, rows):
+            if auc - 0.5 >= max(_ORDERED - 0.5, _SURE * error):
+                ordered.append(told)
+        elif auc >= _PERFECT:
+            perfect.append(told)
+    seen = f"over {len(rows):,} rows, {count:,} of them positive"
+    if perfect:
+        these = "one column" if len(perfect) == 1 else f"each of {len(perfect)} columns"
+        told = f"{these} alone separates the classes almost perfectly, {seen}: {_listed(perfect)}"
+        warn(f"{told}. Leave out what is known only after the label")
+    if ordered:
+        warn(f"the label follows the number of the row, {seen}: {_listed(ordered)}. Leave such a column out")
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+
+
+def _auc(values: NDArray[Any], positive: NDArray[np.bool_]) -> float:
+    """How well values (n,), NaN lowest, separate the classes, in whichever direction: 0.5 to 1."""
+    ranks = pd.Series(values).rank(na_option="top").to_numpy()
+    n = int(positive.sum())
+    auc = (ranks[positive].sum() - n * (n + 1) / 2) / (n * (len(ranks) - n))
+    return float(max(auc, 1 - auc))
+
+
+def _by_label(texts: NDArray[Any], positive: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The share of positives among other rows of the same text: of the odd ones for an even row, and the reverse."""
+    codes, _ = pd.factorize(texts)
+    codes = codes + 1  # a gap is a text too
+    half = np.arange(len(codes)) % 2 == 1
+    values = np.empty(len(codes))
+    for own, other in ((half, ~half), (~half, half)):
+        positives = np.bincount(codes[other], weights=positive[other], minlength=codes.max() + 1)
+        totals = np.bincount(codes[other], minlength=codes.max() + 1)
+        values[own] = ((positives + positive.mean()) / (totals + 1))[codes[own]]
+    return values
+
+
+def _numbers_rows(cells: NDArray[Any], rows: NDArray[np.intp]) -> bool:
+    """Whether a column (n,) counts the rows: whole numbers, no two the same, that ascend or leave few out."""
+    values = cells[rows]
+    if values.dtype == object or not np.array_equal(values, np.rint(values)):
+        return False
+    steps = np.diff(values)
+    if (steps > 0).all():
+        return True
+    ascending = np.sort(values)
+    return bool((np.diff(ascending) > 0).all() and ascending[-1] - ascending[0] < 2 * len(cells))
 
 
 def _typical(sizes: NDArray[np.int64]) -> str:

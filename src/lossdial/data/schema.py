@@ -20,7 +20,7 @@ from scipy import sparse
 from lossdial.base.codec import Reader, decode, to_json, whole
 from lossdial.base.errors import InputError
 from lossdial.data.encoder.table import TableCoder, as_pandas
-from lossdial.data.leaks import row_digests, row_numbers
+from lossdial.data.leaks import row_digests, row_numbers, warn_of_columns
 from lossdial.data.readers.decoding import DEFAULT_SIZE, WHITE, decode_bytes, decode_images, machine_memory
 
 
@@ -62,6 +62,9 @@ class Schema(ABC):
         """A number for each row, (n,), by which a sketch knows rows of the training: see ``row_numbers``."""
         return row_numbers(self._identifying(X))
 
+    def warn_of_leaks(self, X: Any, y: NDArray[Any]) -> None:  # noqa: B027 (images have no columns)
+        """Warn where a column of training rows gives the label y (n,) away."""
+
     def _identifying(self, X: Any) -> NDArray[Any]:
         return self.encode(X)
 
@@ -87,6 +90,9 @@ class TableSchema(Schema):
             X = pd.DataFrame(array, columns=names)
         return self.encoder.transform(X)
 
+    def warn_of_leaks(self, X: Any, y: NDArray[Any]) -> None:
+        warn_of_columns(((column.name, column.cells(X[column.name])) for column in self.encoder.columns_), y)
+
     @property
     def numbered(self) -> bool:
         """Whether the columns have no names but 0, 1, …, as those of an array."""
@@ -111,6 +117,10 @@ class ArraySchema(Schema):
             raise InputError("X", problem, got=array.shape)
         require_finite(array)
         return np.ascontiguousarray(array)
+
+    def warn_of_leaks(self, X: Any, y: NDArray[Any]) -> None:
+        if len(self.shape) == 1:
+            warn_of_columns(((str(i), np.asarray(X)[:, i]) for i in range(self.shape[0])), y)
 
     def __post_init__(self) -> None:
         _require_sizes(self.shape, "shape")

@@ -1,14 +1,16 @@
-"""What becomes of one column: a number, days since a date, or one column of 0 and 1 for each category."""
+"""What becomes of one column: a number, a date's days and parts, or columns of 0 and 1 for categories or words."""
 
 from __future__ import annotations
 
+import re
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from functools import cached_property
 from numbers import Real
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -25,6 +27,11 @@ _LARGEST: Final = float(np.finfo(np.float32).max)
 _MANY: Final = 0.1  # share of unseen text beyond which something is amiss: another spelling, another column
 _SEVERAL: Final = 20  # unreadable cells that are no slip of the pen
 _EXAMPLES: Final = 3
+_HASHES: Final = 64  # columns of free text
+_WORD: Final = re.compile(r"[^\W\d_]{2,}")
+_LOOKED_AT: Final = 1000  # characters of free text
+
+DatePart = Literal["hour", "weekday", "month"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,22 +62,32 @@ class _QuantityColumn:
         """The numbers of a column, whatever its type."""
         raise NotImplementedError
 
+    def parts_of(self, values: Any) -> list[Any]:  # noqa: ARG002 (of dates alone)
+        """Further encoded columns, of values without gaps."""
+        return []
+
+    def cells(self, column: pd.Series[Any]) -> NDArray[Any]:
+        """A column (n,) as numbers, NaN for gaps."""
+        return self.read(column.infer_objects()).values
+
     def encode(self, cell: object) -> tuple[float, ...] | None:
         """The encoded columns of a plain cell; None where :meth:`write` has something to say of it."""
         value = np.nan if cell is None else self.value(cell)
         if value is None or abs(value) > _LARGEST:
             return None
-        if value != value:
-            return (self.median, 1.0) if self.missing else None
-        return (value, 0.0) if self.missing else (value,)
+        gap = value != value
+        if gap and not self.missing:
+            return None
+        filled = self.median if gap else value
+        return (filled, *([float(gap)] if self.missing else []), *self.parts_of(filled))
 
     def write(self, column: pd.Series[Any], out: NDArray[np.float32], report: str) -> list[str]:
         """Write a column (n,) into the encoded ones (n, d); remarks on cells that differ from those of training."""
         reading = self.read(column)
         gaps = np.isnan(reading.values)
-        out[:, 0] = np.where(gaps, self.median, reading.values)
-        if self.missing:
-            out[:, 1] = gaps
+        filled = np.where(gaps, self.median, reading.values)
+        for i, encoded in enumerate([filled, *([gaps] if self.missing else []), *self.parts_of(filled)]):
+            out[:, i] = encoded
         n, n_odd = len(gaps), int(reading.odd.sum())
         remarks = [self._about_odd(column, reading.odd, report)] if n_odd else []
         n_gaps = int(gaps.sum()) - n_odd
@@ -143,11 +160,22 @@ class NumericColumn(_QuantityColumn):
 
 @dataclass(frozen=True)
 class DateColumn(_QuantityColumn):
-    """Dates as days since `origin`, an ISO date. Text is read in `format`, or as YYYY-MM-DD."""
+    """Dates as days since `origin`, an ISO date, and their parts. Text is read in `format`, or as YYYY-MM-DD.
+
+    A gap has the parts of the median.
+    """
 
     kind: ClassVar[str] = "date"
     origin: str = "1970-01-01"
     format: str = ISO
+    parts: tuple[DatePart, ...] = ()
+
+    def names(self) -> list[str]:
+        return [*super().names(), *(f"{self.name}=<{part}>" for part in self.parts)]
+
+    def parts_of(self, values: Any) -> list[Any]:
+        """The hour, 0 to 24 with its fraction, the weekday from Monday, 0, and the month from January, 1."""
+        return [_date_part(part, values, self.origin) for part in self.parts]
 
     def __post_init__(self) -> None:
         try:
@@ -204,6 +232,10 @@ class CategoryColumn:
         rows = [tuple(float(i == place) for i in range(width)) for place in range(width)]
         return rows if self.missing else [*rows, (0.0,) * width]
 
+    def cells(self, column: pd.Series[Any]) -> NDArray[Any]:
+        """A column (n,) as texts, None for gaps."""
+        return as_text(column)
+
     def encode(self, cell: object) -> tuple[float, ...] | None:
         """The encoded columns of a plain cell; None where :meth:`write` has something to say of it."""
         if cell is None:
@@ -231,7 +263,63 @@ class CategoryColumn:
         ]
 
 
-Column = NumericColumn | DateColumn | CategoryColumn
+@dataclass(frozen=True)
+class WordsColumn:
+    """Free text: whether it has a word of each hash, and a column for gaps if training had any."""
+
+    kind: ClassVar[str] = "words"
+    name: str
+    missing: bool
+
+    def names(self) -> list[str]:
+        """The names of the encoded columns."""
+        gap = [f"{self.name}=<missing>"] if self.missing else []
+        return [*(f"{self.name}=<word {i}>" for i in range(_HASHES)), *gap]
+
+    def cells(self, column: pd.Series[Any]) -> NDArray[Any]:
+        """A column (n,) as texts, None for gaps."""
+        return as_text(column)
+
+    def encode(self, cell: object) -> tuple[float, ...]:
+        """The encoded columns of a plain cell."""
+        places = {_HASHES} if cell is None else {zlib.crc32(word.encode()) % _HASHES for word in words_of(cell)}
+        return tuple(float(i in places) for i in range(_HASHES + self.missing))
+
+    def write(self, column: pd.Series[Any], out: NDArray[np.float32], report: str) -> list[str]:  # noqa: ARG002 (see above)
+        """Write a column (n,) into the encoded ones (n, d); there is no text of which anything is to be said."""
+        codes, cells = cells_of(column)
+        out[:] = np.array([self.encode(cell) for cell in [*cells, None]], dtype=np.float32)[codes]  # −1 is the last
+        return []
+
+
+Column = NumericColumn | DateColumn | CategoryColumn | WordsColumn
+
+
+def words_of(cell: object) -> set[str]:
+    """The words of a text: runs of two letters or more, in lower case.
+
+    >>> sorted(words_of("Refund of order 4711, PLEASE!"))
+    ['of', 'order', 'please', 'refund']
+    """
+    return set(_WORD.findall(_spelled(cell)[:_LOOKED_AT].lower()))
+
+
+def parts_that_vary(days: NDArray[np.float64], origin: str) -> tuple[DatePart, ...]:
+    """The parts of dates (n,) that say what their days do not: those that vary, and come again."""
+    spans: dict[DatePart, int] = {"hour": 1, "weekday": 7, "month": 365}
+    long_enough = [part for part, span in spans.items() if np.ptp(days) >= span]
+    return tuple(part for part in long_enough if np.ptp(_date_part(part, days, origin)) > 0)
+
+
+def _date_part(part: DatePart, days: Any, origin: str) -> Any:
+    """A part of dates, given as days since an ISO date."""
+    whole = np.floor(days)
+    if part == "hour":
+        return 24.0 * (days - whole)
+    if part == "weekday":
+        return (whole + date.fromisoformat(origin).weekday()) % 7.0
+    months = np.datetime64(origin, "D") + whole.astype("timedelta64[D]")
+    return months.astype("datetime64[M]").astype(np.int64) % 12 + 1.0
 
 
 def has_dates(column: pd.Series[Any]) -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -15,6 +18,7 @@ from lossdial.data.encoder.cells import (
     ISO,
     NumberFormat,
     date_formats,
+    days_since,
     is_date_like,
     is_placeholder,
     number_format,
@@ -27,15 +31,20 @@ from lossdial.data.encoder.columns import (
     Column,
     DateColumn,
     NumericColumn,
+    WordsColumn,
     as_dates,
     as_text,
     cells_of,
     has_dates,
     has_numbers,
+    parts_that_vary,
+    words_of,
 )
 
 _FEW_CATEGORIES: Final = 20  # a text column with no more distinct values than this is never taken for an identifier,
 _MOST_UNIQUE: Final = 0.5  # and one with a larger share of distinct values always is
+_SEVERAL_WORDS: Final = 3  # of a text, at least in half of those of a column of free text
+_TEXTS: Final = 10_000  # that are looked into
 
 Role = Literal["used", "coerced", "left out"]
 
@@ -138,7 +147,7 @@ def is_identifier(column: pd.Series[Any]) -> bool:
     if not _is_text(column):
         return False
     texts = _Texts.of(column)
-    if not _names_rows(texts.distinct, texts.total):
+    if not _names_rows(texts.distinct, texts.total) or _is_free_text(list(texts.counts)):
         return False
     dates = sum(count for text, count in texts.counts.items() if is_date_like(text))
     return 2 * max(dates, number_like(texts.counts)[0] + texts.numbers) <= texts.total
@@ -153,6 +162,14 @@ def _names_rows(distinct: int, total: int) -> bool:
     return distinct > _FEW_CATEGORIES and distinct > _MOST_UNIQUE * total
 
 
+def _is_free_text(texts: Sequence[str]) -> bool:
+    """Whether texts have several words, and most of their words come again: they describe rows, and name none."""
+    words = [words_of(text) for text in texts[:_TEXTS]]
+    tally = Counter(chain.from_iterable(words))
+    several = sum(len(one) >= _SEVERAL_WORDS for one in words)
+    return 2 * several >= len(words) and 2 * sum(n for n in tally.values() if n > 1) >= tally.total()
+
+
 def _with_median(
     quantity: NumericColumn | DateColumn, column: pd.Series[Any], report: ColumnReport, warning: str | None = None
 ) -> ColumnDecision:
@@ -164,8 +181,9 @@ def _date(
     name: str, column: pd.Series[Any], dates: pd.Series[Any], format_: str, missing: bool, role: Role, how: str
 ) -> ColumnDecision:
     origin = dates.min().strftime("%Y-%m-%d")
-    quantity = DateColumn(name, 0.0, missing, origin, format_)
-    return _with_median(quantity, column, ColumnReport(name, role, f"{how}, as days since {origin}"))
+    parts = parts_that_vary(days_since(dates, origin), origin)
+    note = f"{how}, as {', '.join(('days since ' + origin, *parts))}"
+    return _with_median(DateColumn(name, 0.0, missing, origin, format_, parts), column, ColumnReport(name, role, note))
 
 
 def _coerced(name: str, column: pd.Series[Any], texts: _Texts, comma: bool) -> ColumnDecision | None:
@@ -239,7 +257,10 @@ def _category(name: str, column: pd.Series[Any], max_categories: int) -> ColumnD
     tally = pd.Series(as_text(column)[~gaps], dtype=object).value_counts().sort_index()
     values, n = tally.index.to_numpy(dtype=object), int(tally.sum())
     if _names_rows(len(values), n):
-        reason = f"{len(values):,} distinct values in {n:,} rows: an identifier or free text"
+        if _is_free_text(list(values)):
+            note = f"free text, as the words of {len(values):,} distinct texts, hashed"
+            return ColumnDecision(WordsColumn(name, bool(gaps.any())), ColumnReport(name, "used", note))
+        reason = f"{len(values):,} distinct values in {n:,} rows: an identifier"
         warning = f"text column {name!r} has {reason}, which is left out; drop it to say so"
         return ColumnDecision(None, ColumnReport(name, "left out", reason), warning)
     order = np.argsort(-tally.to_numpy(), kind="stable")  # equal counts: alphabetical

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from lossdial.base.codec import Reader, decode, to_json
 from lossdial.base.errors import InputError, closest, shown, warn
-from lossdial.data.encoder.columns import CategoryColumn, Column, DateColumn, NumericColumn
+from lossdial.data.encoder.columns import CategoryColumn, Column, DateColumn, NumericColumn, WordsColumn
 from lossdial.data.encoder.inference import ColumnReport, decide, has_decimal_commas
 
 FORMAT: Final = 2
-_KINDS: Final = {kind.kind: kind for kind in (NumericColumn, DateColumn, CategoryColumn)}
+_KINDS: Final = {kind.kind: kind for kind in (NumericColumn, DateColumn, CategoryColumn, WordsColumn)}
 _FEW: Final = 64  # rows that are encoded sooner cell by cell than as a data frame
 _SEVERAL_VALUES: Final = (list, dict, set, np.ndarray)
 
