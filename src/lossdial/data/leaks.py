@@ -232,10 +232,11 @@ def _listed(names: list[str]) -> str:
 
 
 def _auc(values: NDArray[Any], positive: NDArray[np.bool_]) -> float:
-    """How well values (n,), NaN lowest, separate the classes, in whichever direction: 0.5 to 1."""
-    ranks = pd.Series(values).rank(na_option="top").to_numpy()
+    """How well values (n,), NaN highest, separate the classes, in whichever direction: 0.5 to 1."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = np.cumsum(counts) - (counts - 1) / 2
     n = int(positive.sum())
-    auc = (ranks[positive].sum() - n * (n + 1) / 2) / (n * (len(ranks) - n))
+    auc = (ranks[place[positive]].sum() - n * (n + 1) / 2) / (n * (len(values) - n))
     return float(max(auc, 1 - auc))
 
 

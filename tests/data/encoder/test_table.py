@@ -113,20 +113,6 @@ def test_every_way_to_write_numbers_and_booleans_with_gaps(column: pd.Series) ->
     np.testing.assert_array_equal(matrix, [[1, 0], [0.5, 1], [0, 0]])
 
 
-@pytest.mark.parametrize("dtype", [object, "str", "string", "category", "string[pyarrow]"])
-def test_every_way_to_write_text(dtype: str) -> None:
-    frame = pd.DataFrame({"w": pd.Series(["b", None, "a"], dtype=dtype)})
-    np.testing.assert_array_equal(TableEncoder().fit_transform(frame), [[0, 1, 0], [0, 0, 1], [1, 0, 0]])
-
-
-def test_identifier_is_left_out_with_a_warning_and_not_asked_for_again() -> None:
-    frame = pd.DataFrame({"uid": [f"u{i}" for i in range(50)], "a": np.arange(50)})
-    with pytest.warns(UserWarning, match=r"'uid' has 50 distinct values in 50 rows.*left out; drop it"):
-        encoder = TableEncoder().fit(frame)
-    assert encoder.dropped_ == ("uid",)
-    assert encoder.transform(frame[["a"]]).shape == (50, 1)
-
-
 def test_empty_column_is_left_out_with_a_warning() -> None:
     with pytest.warns(UserWarning, match="'b' is left out: it is empty in training"):
         encoder = TableEncoder().fit(pd.DataFrame({"a": [1.0], "b": [None]}))

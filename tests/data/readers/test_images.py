@@ -72,13 +72,6 @@ def test_folders_that_are_not_classes(tmp_path: Path, folder: Path) -> None:
         list_image_folder(folder / "fine")
 
 
-def test_folder_with_one_class(folder: Path) -> None:
-    for path in (folder / "Broken part").rglob("*.PNG"):
-        path.unlink()
-    with pytest.raises(ValueError, match=r"it has Broken part \(0 images\), fine \(40 images\)"):
-        list_image_folder(folder)
-
-
 @pytest.fixture
 def table(folder: Path) -> Path:
     """The same images in a table with a column of groups: pairs of consecutive files."""

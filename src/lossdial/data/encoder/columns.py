@@ -282,13 +282,17 @@ class WordsColumn:
 
     def encode(self, cell: object) -> tuple[float, ...]:
         """The encoded columns of a plain cell."""
-        places = {_HASHES} if cell is None else {zlib.crc32(word.encode()) % _HASHES for word in words_of(cell)}
+        places = {_HASHES} if cell is None or cell != cell else hashes_of(cell)  # NaN is a gap in a frame
         return tuple(float(i in places) for i in range(_HASHES + self.missing))
 
     def write(self, column: pd.Series[Any], out: NDArray[np.float32], report: str) -> list[str]:  # noqa: ARG002 (see above)
         """Write a column (n,) into the encoded ones (n, d); there is no text of which anything is to be said."""
         codes, cells = cells_of(column)
-        out[:] = np.array([self.encode(cell) for cell in [*cells, None]], dtype=np.float32)[codes]  # −1 is the last
+        rows = np.zeros((len(cells) + 1, out.shape[1]), dtype=np.float32)
+        for row, cell in zip(rows, cells, strict=False):
+            row[list(hashes_of(cell))] = 1
+        rows[-1, _HASHES:] = 1  # a gap's, where training had any; its code is −1
+        out[:] = rows[codes]
         return []
 
 
@@ -302,6 +306,11 @@ def words_of(cell: object) -> set[str]:
     ['of', 'order', 'please', 'refund']
     """
     return set(_WORD.findall(_spelled(cell)[:_LOOKED_AT].lower()))
+
+
+def hashes_of(cell: object) -> set[int]:
+    """The encoded columns of a text's words, the same in every process and version."""
+    return {zlib.crc32(word.encode()) % _HASHES for word in words_of(cell)}
 
 
 def parts_that_vary(days: NDArray[np.float64], origin: str) -> tuple[DatePart, ...]:
