@@ -199,6 +199,7 @@ def test_a_row_number_that_the_label_follows_is_told() -> None:
     later = rng.random(n) < np.linspace(0, 0.15, n) ** 2 * 8  # ids of 7 digits in the order of the days
     assert "'row' (AUC 0.7" in warned(frame.assign(row=1_000_000 + 7 * np.arange(n)), later.astype(int))[0]
     assert warned(frame, (rng.random(n) < 0.05).astype(int)) == []
+    assert "'row' (AUC 1.0000)" in warned(frame, (np.arange(n) >= n - 6).astype(int))[0]
     for data in (frame, frame.to_numpy()):
         with pytest.warns(UserWarning, match="the label follows the number of the row, over 2,400 rows"):
             LCTClassifier(recipe=Recipe(1), network="mlp", random_state=0).fit(data, y)

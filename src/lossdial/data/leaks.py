@@ -22,9 +22,9 @@ _PART: Final = 256  # rows hashed at a time: a view in another order is copied, 
 _WIDE: Final = 256  # columns; beyond, a row is hashed as bytes
 _SHARP: Final = 0.5  # difference between the classes' shares of a file format, or of their sizes, that is warned of
 _FEW: Final = 5  # files, or rows, of a class that say nothing yet
-_PERFECT: Final = 0.999  # AUC of a column alone that is warned of,
-_ORDERED: Final = 0.75  # of one that numbers the rows, in which there should be nothing to learn,
-_SURE: Final = 5.0  # and how many standard errors that has to be from one half
+_PERFECT: Final = 0.999  # AUC of a column alone that is warned of
+_ORDERED: Final = 0.75  # that of a column that numbers the rows, in which there should be nothing to learn,
+_SURE: Final = 5.0  # where it is so many standard errors above one half
 _LOOKED_AT: Final = 25_000  # rows of a class, at most
 
 
@@ -214,7 +214,7 @@ def warn_of_columns(columns: Iterable[tuple[str, NDArray[Any]]], y: NDArray[Any]
         auc = _auc(values, positive)
         told = f"{shown(name)} (AUC {auc:.4f})"
         if _numbers_rows(cells, rows):
-            if auc - 0.5 >= max(_ORDERED - 0.5, _SURE * error):
+            if auc >= min(max(_ORDERED, 0.5 + _SURE * error), _PERFECT):
                 ordered.append(told)
         elif auc >= _PERFECT:
             perfect.append(told)

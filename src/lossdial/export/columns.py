@@ -143,7 +143,7 @@ def _date_parts(graph: GraphNodes, days: str, column: DateColumn) -> list[str]:
     whole_days = graph.add("Floor", days)
     since_1970 = of("Add", whole_days, _unix(column.origin) / _DAY)
     parts = []
-    for part in column.parts:
+    for part in column.calendar:
         if part == "hour":
             parts.append(of("Mul", graph.add("Sub", days, whole_days), 24.0))
         elif part == "weekday":  # 1970-01-01 was a Thursday

@@ -165,9 +165,9 @@ def test_the_parts_of_a_date_that_say_what_its_days_do_not() -> None:
         assert len(set(part[~known])) == 1  # the median's
     for days, parts in ((0.9, ()), (6, ("hour",)), (300, ("hour", "weekday"))):
         (column,) = fitted(start + pd.to_timedelta(rng.uniform(0, days, N), "D")).columns_
-        assert column.parts == parts  # type: ignore[union-attr]
+        assert column.calendar == parts  # type: ignore[union-attr]
     (mondays,) = fitted(pd.date_range("2020-01-06", periods=200, freq="7D")).columns_
-    assert mondays.parts == ("month",)  # type: ignore[union-attr]
+    assert mondays.calendar == ("month",)  # type: ignore[union-attr]
 
 
 def test_the_hour_of_a_fraud_is_learned() -> None:

@@ -31,7 +31,7 @@ _HASHES: Final = 64  # columns of free text
 _WORD: Final = re.compile(r"[^\W\d_]{2,}")
 _LOOKED_AT: Final = 1000  # characters of free text
 
-DatePart = Literal["hour", "weekday", "month"]
+CalendarUnit = Literal["hour", "weekday", "month"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class _QuantityColumn:
         """The numbers of a column, whatever its type."""
         raise NotImplementedError
 
-    def parts_of(self, values: Any) -> list[Any]:  # noqa: ARG002 (of dates alone)
+    def of_calendar(self, values: Any) -> list[Any]:  # noqa: ARG002 (of dates alone)
         """Further encoded columns, of values without gaps."""
         return []
 
@@ -79,14 +79,14 @@ class _QuantityColumn:
         if gap and not self.missing:
             return None
         filled = self.median if gap else value
-        return (filled, *([float(gap)] if self.missing else []), *self.parts_of(filled))
+        return (filled, *([float(gap)] if self.missing else []), *self.of_calendar(filled))
 
     def write(self, column: pd.Series[Any], out: NDArray[np.float32], report: str) -> list[str]:
         """Write a column (n,) into the encoded ones (n, d); remarks on cells that differ from those of training."""
         reading = self.read(column)
         gaps = np.isnan(reading.values)
         filled = np.where(gaps, self.median, reading.values)
-        for i, encoded in enumerate([filled, *([gaps] if self.missing else []), *self.parts_of(filled)]):
+        for i, encoded in enumerate([filled, *([gaps] if self.missing else []), *self.of_calendar(filled)]):
             out[:, i] = encoded
         n, n_odd = len(gaps), int(reading.odd.sum())
         remarks = [self._about_odd(column, reading.odd, report)] if n_odd else []
@@ -168,14 +168,14 @@ class DateColumn(_QuantityColumn):
     kind: ClassVar[str] = "date"
     origin: str = "1970-01-01"
     format: str = ISO
-    parts: tuple[DatePart, ...] = ()
+    calendar: tuple[CalendarUnit, ...] = ()
 
     def names(self) -> list[str]:
-        return [*super().names(), *(f"{self.name}=<{part}>" for part in self.parts)]
+        return [*super().names(), *(f"{self.name}=<{unit}>" for unit in self.calendar)]
 
-    def parts_of(self, values: Any) -> list[Any]:
+    def of_calendar(self, values: Any) -> list[Any]:
         """The hour, 0 to 24 with its fraction, the weekday from Monday, 0, and the month from January, 1."""
-        return [_date_part(part, values, self.origin) for part in self.parts]
+        return [_calendar_unit(unit, values, self.origin) for unit in self.calendar]
 
     def __post_init__(self) -> None:
         try:
@@ -205,14 +205,24 @@ class DateColumn(_QuantityColumn):
 
 
 @dataclass(frozen=True)
-class CategoryColumn:
+class _TextColumn:
+    """Text, and whether training had any gaps."""
+
+    name: str
+    missing: bool
+
+    def cells(self, column: pd.Series[Any]) -> NDArray[Any]:
+        """A column (n,) as texts, None for gaps."""
+        return as_text(column)
+
+
+@dataclass(frozen=True)
+class CategoryColumn(_TextColumn):
     """Text: a column for each frequent category, one for all rare ones, and one for gaps if training had any."""
 
     kind: ClassVar[str] = "category"
-    name: str
     categories: tuple[str, ...]
     infrequent: tuple[str, ...]
-    missing: bool
 
     def names(self) -> list[str]:
         """The names of the encoded columns."""
@@ -231,10 +241,6 @@ class CategoryColumn:
         width = len(self.names())
         rows = [tuple(float(i == place) for i in range(width)) for place in range(width)]
         return rows if self.missing else [*rows, (0.0,) * width]
-
-    def cells(self, column: pd.Series[Any]) -> NDArray[Any]:
-        """A column (n,) as texts, None for gaps."""
-        return as_text(column)
 
     def encode(self, cell: object) -> tuple[float, ...] | None:
         """The encoded columns of a plain cell; None where :meth:`write` has something to say of it."""
@@ -264,21 +270,15 @@ class CategoryColumn:
 
 
 @dataclass(frozen=True)
-class WordsColumn:
+class WordsColumn(_TextColumn):
     """Free text: whether it has a word of each hash, and a column for gaps if training had any."""
 
     kind: ClassVar[str] = "words"
-    name: str
-    missing: bool
 
     def names(self) -> list[str]:
         """The names of the encoded columns."""
         gap = [f"{self.name}=<missing>"] if self.missing else []
         return [*(f"{self.name}=<word {i}>" for i in range(_HASHES)), *gap]
-
-    def cells(self, column: pd.Series[Any]) -> NDArray[Any]:
-        """A column (n,) as texts, None for gaps."""
-        return as_text(column)
 
     def encode(self, cell: object) -> tuple[float, ...]:
         """The encoded columns of a plain cell."""
@@ -313,19 +313,19 @@ def hashes_of(cell: object) -> set[int]:
     return {zlib.crc32(word.encode()) % _HASHES for word in words_of(cell)}
 
 
-def parts_that_vary(days: NDArray[np.float64], origin: str) -> tuple[DatePart, ...]:
+def calendar_of(days: NDArray[np.float64], origin: str) -> tuple[CalendarUnit, ...]:
     """The parts of dates (n,) that say what their days do not: those that vary, and come again."""
-    spans: dict[DatePart, int] = {"hour": 1, "weekday": 7, "month": 365}
-    long_enough = [part for part, span in spans.items() if np.ptp(days) >= span]
-    return tuple(part for part in long_enough if np.ptp(_date_part(part, days, origin)) > 0)
+    spans: dict[CalendarUnit, int] = {"hour": 1, "weekday": 7, "month": 365}
+    long_enough = [unit for unit, span in spans.items() if np.ptp(days) >= span]
+    return tuple(unit for unit in long_enough if np.ptp(_calendar_unit(unit, days, origin)) > 0)
 
 
-def _date_part(part: DatePart, days: Any, origin: str) -> Any:
+def _calendar_unit(unit: CalendarUnit, days: Any, origin: str) -> Any:
     """A part of dates, given as days since an ISO date."""
     whole = np.floor(days)
-    if part == "hour":
+    if unit == "hour":
         return 24.0 * (days - whole)
-    if part == "weekday":
+    if unit == "weekday":
         return (whole + date.fromisoformat(origin).weekday()) % 7.0
     months = np.datetime64(origin, "D") + whole.astype("timedelta64[D]")
     return months.astype("datetime64[M]").astype(np.int64) % 12 + 1.0

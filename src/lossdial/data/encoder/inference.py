@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from pandas.api import types
 
-from lossdial.base.errors import InputError, shown
+from lossdial.base.errors import InputError, shown, warn
 from lossdial.data.encoder.cells import (
     ISO,
     NumberFormat,
@@ -34,10 +34,10 @@ from lossdial.data.encoder.columns import (
     WordsColumn,
     as_dates,
     as_text,
+    calendar_of,
     cells_of,
     has_dates,
     has_numbers,
-    parts_that_vary,
     words_of,
 )
 
@@ -58,13 +58,8 @@ class ColumnReport:
     note: str
 
 
-@dataclass(frozen=True)
-class ColumnDecision:
-    """A column as it will be encoded (None: not at all), what is reported of it, and what deserves a warning."""
-
-    column: Column | None
-    report: ColumnReport
-    warning: str | None = None
+#: a column as it will be encoded (None: not at all), and what is reported of it
+Decision = tuple[Column | None, ColumnReport]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,12 +103,13 @@ class _Texts:
         return f"{how}; {count:,} {'cell' if count == 1 else 'cells'} such as {examples} taken as missing"
 
 
-def decide(name: str, column: pd.Series[Any], max_categories: int, comma: bool) -> ColumnDecision:
+def decide(name: str, column: pd.Series[Any], max_categories: int, comma: bool) -> Decision:
     """How a column of training data will be encoded; `comma`: whether others of its table have decimal commas."""
     missing = bool(column.isna().any())
     if column.isna().all():
         reason = "it is empty in training"
-        return ColumnDecision(None, ColumnReport(name, "left out", reason), f"column {name!r} is left out: {reason}")
+        warn(f"column {name!r} is left out: {reason}")
+        return None, ColumnReport(name, "left out", reason)
     if isinstance(column.dtype, pd.CategoricalDtype):
         return _category(name, column, max_categories)
     if has_numbers(column):
@@ -170,23 +166,23 @@ def _is_free_text(texts: Sequence[str]) -> bool:
     return 2 * several >= len(words) and 2 * sum(n for n in tally.values() if n > 1) >= tally.total()
 
 
-def _with_median(
-    quantity: NumericColumn | DateColumn, column: pd.Series[Any], report: ColumnReport, warning: str | None = None
-) -> ColumnDecision:
+def _with_median(quantity: NumericColumn | DateColumn, column: pd.Series[Any], report: ColumnReport) -> Decision:
     values = quantity.read(column).values
-    return ColumnDecision(replace(quantity, median=float(np.median(values[~np.isnan(values)]))), report, warning)
+    return replace(quantity, median=float(np.median(values[~np.isnan(values)]))), report
 
 
 def _date(
     name: str, column: pd.Series[Any], dates: pd.Series[Any], format_: str, missing: bool, role: Role, how: str
-) -> ColumnDecision:
+) -> Decision:
     origin = dates.min().strftime("%Y-%m-%d")
-    parts = parts_that_vary(days_since(dates, origin), origin)
-    note = f"{how}, as {', '.join(('days since ' + origin, *parts))}"
-    return _with_median(DateColumn(name, 0.0, missing, origin, format_, parts), column, ColumnReport(name, role, note))
+    calendar = calendar_of(days_since(dates, origin), origin)
+    note = f"{how}, as {', '.join(('days since ' + origin, *calendar))}"
+    return _with_median(
+        DateColumn(name, 0.0, missing, origin, format_, calendar), column, ColumnReport(name, role, note)
+    )
 
 
-def _coerced(name: str, column: pd.Series[Any], texts: _Texts, comma: bool) -> ColumnDecision | None:
+def _coerced(name: str, column: pd.Series[Any], texts: _Texts, comma: bool) -> Decision | None:
     """A column of text that is clearly numbers, booleans or dates; None if it is text; an error if it is in between."""
     if not texts.total:
         return None  # nothing but words for 'missing': text that never varies
@@ -212,18 +208,17 @@ def _coerced(name: str, column: pd.Series[Any], texts: _Texts, comma: bool) -> C
     return None
 
 
-def _numbers(name: str, column: pd.Series[Any], texts: _Texts, chosen: NumberFormat, ambiguous: bool) -> ColumnDecision:
+def _numbers(name: str, column: pd.Series[Any], texts: _Texts, chosen: NumberFormat, ambiguous: bool) -> Decision:
     example = max(texts.counts, key=len)  # the longest shows most of the format
     value, unusual = chosen.read(example), chosen.describe()
     note = texts.note(f"text as numbers{f' ({unusual})' if unusual else ''}: {example!r} is {value:.12g}")
-    warning = None
     if ambiguous:
-        warning = (
+        warn(
             f"column {name!r} is read with {unusual or 'decimal points'}, {example!r} as {value:.12g}; it could be "
             "read otherwise. Write plain numbers with a decimal point to be certain"
         )
     quantity = NumericColumn(name, 0.0, texts.missing, format=chosen)
-    return _with_median(quantity, column, ColumnReport(name, "coerced", note), warning)
+    return _with_median(quantity, column, ColumnReport(name, "coerced", note))
 
 
 def _refuse_nearly_numeric(name: str, texts: _Texts) -> None:
@@ -252,19 +247,19 @@ def _refuse_nearly_numeric(name: str, texts: _Texts) -> None:
     )
 
 
-def _category(name: str, column: pd.Series[Any], max_categories: int) -> ColumnDecision:
+def _category(name: str, column: pd.Series[Any], max_categories: int) -> Decision:
     gaps = column.isna().to_numpy()
     tally = pd.Series(as_text(column)[~gaps], dtype=object).value_counts().sort_index()
     values, n = tally.index.to_numpy(dtype=object), int(tally.sum())
     if _names_rows(len(values), n):
         if _is_free_text(list(values)):
             note = f"free text, as the words of {len(values):,} distinct texts, hashed"
-            return ColumnDecision(WordsColumn(name, bool(gaps.any())), ColumnReport(name, "used", note))
+            return WordsColumn(name, bool(gaps.any())), ColumnReport(name, "used", note)
         reason = f"{len(values):,} distinct values in {n:,} rows: an identifier"
-        warning = f"text column {name!r} has {reason}, which is left out; drop it to say so"
-        return ColumnDecision(None, ColumnReport(name, "left out", reason), warning)
+        warn(f"text column {name!r} has {reason}, which is left out; drop it to say so")
+        return None, ColumnReport(name, "left out", reason)
     order = np.argsort(-tally.to_numpy(), kind="stable")  # equal counts: alphabetical
     frequent, rare = np.sort(order[:max_categories]), np.sort(order[max_categories:])
     note = f"text, {len(values):,} categories" + (f", {len(rare):,} of them in one column" if len(rare) else "")
-    column_ = CategoryColumn(name, tuple(values[frequent]), tuple(values[rare]), bool(gaps.any()))
-    return ColumnDecision(column_, ColumnReport(name, "used", note))
+    categories = CategoryColumn(name, bool(gaps.any()), tuple(values[frequent]), tuple(values[rare]))
+    return categories, ColumnReport(name, "used", note)

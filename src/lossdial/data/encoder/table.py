@@ -47,17 +47,15 @@ class TableCoder:
         columns = {name: frame[name].infer_objects() for name in frame.columns}
         comma = any(has_decimal_commas(column) for column in columns.values())
         decisions = [decide(name, column, self.max_categories, comma) for name, column in columns.items()]
-        for decision in decisions:
-            if decision.warning is not None:
-                warn(decision.warning)
-        coerced = [d.report for d in decisions if d.report.role == "coerced"]
+        reports = tuple(report for _, report in decisions)
+        coerced = [report for report in reports if report.role == "coerced"]
         if coerced:
             notes = "; ".join(f"{report.name!r}: {report.note}" for report in coerced)
             warn(f"{len(coerced)} column(s) were turned into numbers. {notes}")
-        used = tuple(d.column for d in decisions if d.column is not None)
+        used = tuple(column for column, _ in decisions if column is not None)
         if not used:
             raise InputError("X", "has no column that can be used", got=list(frame.columns))
-        return self._restore(used, tuple(d.report for d in decisions))
+        return self._restore(used, reports)
 
     def transform(self, X: Frame | ArrayLike) -> Matrix:
         """Encode rows as those of training were, found by their columns' names; what differs is a warning."""
