@@ -60,7 +60,7 @@ def bare_rate(paths: list[Path]) -> float:
 
 def pool_rate(paths: list[Path], workers: int) -> float:
     begun = time.perf_counter()
-    decode_images(paths, SIZE, workers=workers, progress=False)
+    decode_images(paths, SIZE, workers=workers)
     return len(paths) / (time.perf_counter() - begun)
 
 

@@ -17,8 +17,7 @@ from torch import nn
 from lossdial import Bundle, Constant, LCTClassifier, Linear, Space
 from lossdial.base.files import digest
 from lossdial.bundle import BundleError
-from lossdial.dial import Estimate
-from lossdial.models import MLP, CifarResNet, FiLMConfig, FrozenEncoder, PlainConfig, PolynomialConfig
+from lossdial.models import MLP, CifarResNet, FiLMConfig, FrozenEncoder
 from lossdial.training import Augment, Exact, Recipe
 
 
@@ -56,12 +55,9 @@ class OwnBackbone(nn.Module):
 
 VARIANTS = {
     "table": (table, {}),
-    "focal": (table, {"loss": "focal"}),
     "baseline": (table, {"space": Space(gamma=Constant(0.1), tau=Constant(1.0))}),
-    "one constant": (table, {"space": Space.from_json({"gamma": [0.1], "tau": [0, 3, 0.2]})}),
     "not told λ": (table, {"head": "plain"}),
     "FiLM in every layer of the head": (table, {"head": FiLMConfig(widths=(6, 5), scale="sigma")}),
-    "a polynomial in λ": (table, {"head": PolynomialConfig(degree=2)}),
     "the ridge as a coordinate": (
         table,
         {
@@ -70,9 +66,7 @@ VARIANTS = {
         },
     ),
     "an ensemble": (table, {"head": FiLMConfig(members=3)}),
-    "an ensemble that is not told λ": (table, {"head": PlainConfig(members=2)}),
     "images": (images, {"network": CifarResNet(8, 2), "recipe": Recipe(2, augment=Augment(crop_padding=1))}),
-    "a frozen network": (images, {"network": FrozenEncoder(CifarResNet(8, 2))}),
     "a frozen network, solved": (images, {"network": FrozenEncoder(CifarResNet(8, 2)), "recipe": Exact(tol=1e-6)}),
     "features, solved": (frame, {"loss": "focal", "network": "features", "recipe": "exact"}),
     "own network": (table, {"network": OwnBackbone()}),
@@ -142,6 +136,9 @@ def test_predictions_are_bit_identical_after_loading(variant, tmp_path):
 
 def test_nothing_is_lost(classifier, saved):
     before, after = classifier.bundle_, Bundle.load(saved)
+    assert set(json.loads((saved / "bundle.json").read_text())["versions"]) >= {"python", "lossdial", "torch", "numpy"}
+    with safe_open(the_file(saved, "evidence"), "pt") as file:  # neither rows nor features
+        assert set(file.keys()) == {"y", "scores", "seen", "seen_counts", "seen_width"}
     assert after.predictor.classes == before.predictor.classes
     assert after.predictor.schema == before.predictor.schema
     assert after.training == before.training
@@ -153,14 +150,6 @@ def test_nothing_is_lost(classifier, saved):
     with pytest.warns(UserWarning, match="positives"):
         point = again.tune(maximize="f1", name="screening")
     assert point == before.points["screening"]
-
-
-def test_it_holds_no_rows_and_no_features(saved):
-    X, _ = table()
-    with safe_open(the_file(saved, "evidence"), "pt") as file:
-        assert set(file.keys()) == {"y", "scores", "seen", "seen_counts", "seen_width"}
-    everything = b"".join(files(saved).values())
-    assert not any(row.tobytes() in everything for row in X)
 
 
 def test_without_evidence(classifier, tmp_path):
@@ -176,21 +165,13 @@ def test_without_evidence(classifier, tmp_path):
         assert whole.adapt(prevalence=0.1, cost_fn=5, cost_fp=1, name="clinic") == point
 
 
-def test_versions_are_noted(saved):
-    content = json.loads((saved / "bundle.json").read_text())
-    assert content["versions"]["torch"] == torch.__version__
-    assert set(content["versions"]) == {"python", "lossdial", "torch", "numpy", "scikit-learn", "safetensors"}
-
-
 @pytest.mark.parametrize(
     "labels",  # the numbers of an array of objects are refused by scikit-learn itself
     [
         np.array(["healthy", "ill"]),
-        np.array(["healthy", "ill"], dtype=object),
         np.array([0, 1]),
         np.array([-1, 1], dtype=np.int8),
         np.array([False, True]),
-        np.array([1.0, 2.0]),
     ],
     ids=lambda a: f"{a.dtype}-{a[0]}",
 )
@@ -236,6 +217,10 @@ def move_outside(folder: Path) -> None:
     rewrite(folder, lambda content: content["weights"].update(file="../elsewhere.safetensors"))
 
 
+def unfinished(folder: Path) -> None:
+    (folder / "bundle.json").rename(folder / "checkpoint.pt")
+
+
 def giant(folder: Path) -> None:
     with (folder / "bundle.json").open("wb") as file:
         file.truncate(2**40)  # a hole: a terabyte that takes no room
@@ -251,6 +236,7 @@ def text(content: str):
 
 DAMAGES = {
     "no folder": (lambda folder: shutil.rmtree(folder), "does not exist; a model is the folder that"),
+    "unfinished": (unfinished, "has not finished: train again with the same settings"),
     "no JSON": (lambda folder: (folder / "bundle.json").unlink(), r"holds no bundle\.json; is it the right one\?"),
     "truncated": (lambda folder: cut_last_byte(folder / "bundle.json"), "is truncated or not JSON"),
     "a list": (text("[]"), "is not a bundle of lossdial"),
@@ -278,12 +264,6 @@ def test_every_damage_has_a_message_of_its_own(saved, damage):
     damaged(saved)
     with pytest.raises(BundleError, match=message):
         Bundle.load(saved)
-
-
-def test_a_training_that_has_not_finished(tmp_path):
-    (tmp_path / "checkpoint.pt").write_bytes(b"")
-    with pytest.raises(BundleError, match="has not finished: train again with the same settings"):
-        Bundle.load(tmp_path)
 
 
 def test_altered_json(saved):
@@ -322,17 +302,14 @@ def test_a_field_that_is_missing_or_of_another_type_is_named(saved, key):
         (("head", "evil"), 1, "has no field 'evil'"),
         (("space",), {"gamma": [0, 0.3, 99], "tau": [0]}, "h_b must lie in"),
         (("classes", "values"), [0, 1, 2], "must be the two labels; got 3"),
-        (("classes", "values"), [[1], [2]], "must be two labels that differ"),
         (("classes", "values"), [1, 1], "must be two labels that differ"),
         (("classes", "dtype"), "no dtype", "bundle.json"),
         (("schema", "kind"), "letters", "'kind' must be table, array or images; got 'letters'"),
         (("schema", "shape"), [-4], "schema of the inputs: shape must be positive whole numbers"),
         (("points", "screening", "threshold"), float("nan"), "operating point 'screening': 'threshold'"),
-        (("points", "screening", "threshold"), "high", "operating point 'screening': 'threshold'"),
         (("training", "steps"), 1.5, "'training': 'steps' must be a whole number; got 1.5"),
         (("training", "history"), None, "'training': 'history' must be a list; got None"),
         (("weights", "bytes"), 12, "longer than declared: .* bytes in place of 12"),
-        (("weights", "bytes"), 10**15, "is truncated: .* bytes in place of 1,000,000,000,000,000"),
         (("weights", "file"), 7, "'weights': 'file' must be a text; got 7"),
     ],
     ids=lambda value: ".".join(value) if isinstance(value, tuple) else None,
@@ -388,99 +365,14 @@ def test_saving_over_a_bundle_leaves_nothing_of_it(saved):
     assert not list(saved.glob("evidence-*"))
 
 
-def test_a_band_of_an_older_bundle_is_a_point_with_two_cuts(saved):
-    band = {
-        "low": -1.5,
-        "high": "inf",
-        "prevalence": 0.1,
-        "confidence": 0.95,
-        "npv": 0.99,
-        "precision": 1.0,
-        "workload": [0.3, 0.2, 0.4],
-        "cleared": 0.7,
-        "acted": 0.0,
-        "missed": 0.02,
-        "n_positive": 60,
-        "n_negative": 500,
-        "data": "ab12",
-        "unit": "row",
-        "note": "",
-        "lam": dict(Bundle.load(saved).points["default"].lam),
-        "name": "triage",
-        "calibration": None,
-        "shift": 0.25,
-    }
-    rewrite(saved, lambda content: content | {"bands": {"triage": band}})
-    bundle = Bundle.load(saved)
-    point = bundle.points["triage"]
-    assert (point.lower, point.threshold, point.shift) == (-1.5, np.inf, 0.25)
-    assert {bound.metric: bound.value for bound in point.certificate.bounds} == {"npv": 0.99}
-    assert point.metrics["referred"] == Estimate(0.3, 0.2, 0.4)
-    bundle.save(saved)  # in the form of today
-    assert Bundle.load(saved).points["triage"] == point
-    del band["workload"]
-    rewrite(saved, lambda content: content | {"bands": {"triage": band}})
-    with pytest.raises(BundleError, match="band of the bundle is damaged: 'workload'"):
-        Bundle.load(saved)
-
-
-@pytest.mark.filterwarnings("ignore:only .* positives:UserWarning")
-def test_two_writers_lose_nothing(saved):
-    one, two = LCTClassifier.load(saved), LCTClassifier.load(saved)
-    one.tune(maximize="recall", subject_to={"fpr": 0.2}, name="one")
-    two.tune(maximize="balanced_accuracy", name="two")
-    one.save(saved)
-    two.save(saved)
-    assert Bundle.load(saved).points.keys() == {"default", "screening", "one", "two"}
-    Bundle.delete_point(saved, "one")
-    assert Bundle.load(saved).points.keys() == {"default", "screening", "two"}
-    with pytest.raises(BundleError, match="there is no operating point 'one'; there are default, screening, two"):
-        Bundle.delete_point(saved, "one")
-
-
-class DiskFull(OSError):
-    pass
-
-
-@pytest.mark.parametrize("failing", ["weights", "evidence", "bundle"])
-@pytest.mark.parametrize("moment", ["write", "rename"])
-def test_when_a_write_fails_the_old_bundle_stays(classifier, saved, monkeypatch, failing, moment):
-    before = files(saved)
-    expected = classifier.predict_proba(table()[0])
-    other = trained(*table(), random_state=1)
-    fsync, rename, synced = os.fsync, Path.replace, []
-
-    def failing_fsync(file):
-        synced.append(file)
-        if len(synced) == 1 + ["weights", "evidence", "bundle"].index(failing):
-            raise DiskFull
-        fsync(file)
-
-    def failing_rename(self, target):
-        if failing in self.name:
-            raise DiskFull
-        return rename(self, target)
-
-    if moment == "write":
-        monkeypatch.setattr(os, "fsync", failing_fsync)
-    else:
-        monkeypatch.setattr(Path, "replace", failing_rename)
-    with pytest.raises(DiskFull):
-        other.save(saved, replace=True)
-    monkeypatch.undo()
-    assert files(saved) == before
-    loaded = LCTClassifier.load(saved)
-    assert np.array_equal(loaded.predict_proba(table()[0]), expected)
-    assert np.array_equal(loaded.dial().y, classifier.dial().y)
-
-
 @pytest.mark.parametrize("size", [100, 2000])
-def test_a_disk_that_is_full_for_real(saved, full_disk, size):
+def test_where_the_disk_is_full_the_old_bundle_stays(classifier, saved, full_disk, size):
     before = files(saved)
     other = trained(*table(), random_state=1)
     with full_disk(size), pytest.raises(OSError, match="too large"):
         other.save(saved, replace=True)
     assert files(saved) == before
+    assert np.array_equal(LCTClassifier.load(saved).dial().y, classifier.dial().y)
 
 
 def test_what_cannot_be_written_is_noticed_before_anything_is(classifier, saved):
@@ -498,21 +390,21 @@ def with_threshold(bundle, name, threshold):
     return bundle.with_point(replace(bundle.points["default"], name=name, threshold=threshold))
 
 
-def test_what_others_changed_is_not_put_back(saved):
-    stale, other = Bundle.load(saved), Bundle.load(saved)
-    with_threshold(other, "default", 1.5).save(saved)
-    Bundle.delete_point(saved, "screening")
-    with_threshold(stale, "mine", 0.5).save(saved)
+def test_writers_change_what_they_changed_and_nothing_else(saved):
+    one, two, stale = (Bundle.load(saved) for _ in range(3))
+    with_threshold(with_threshold(one, "one", 0.5), "default", 1.5).save(saved)
+    with_threshold(two, "two", 0.5).save(saved)
     points = Bundle.load(saved).points
-    assert points.keys() == {"default", "mine"}
+    assert points.keys() == {"default", "screening", "one", "two"}
     assert points["default"].threshold == 1.5
-
-
-def test_what_this_object_leaves_out_is_taken_away(saved):
-    bundle = Bundle.load(saved)
-    with_threshold(Bundle.load(saved), "another", 0.5).save(saved)
-    replace(bundle, points={"default": bundle.points["default"]}).save(saved)
-    assert Bundle.load(saved).points.keys() == {"default", "another"}
+    Bundle.delete_point(saved, "one")
+    replace(Bundle.load(saved), evidence=None, seen=None).save(saved)
+    replace(stale, points={"default": stale.points["default"]}).save(saved)  # it leaves one out that it had read
+    assert Bundle.load(saved).points.keys() == {"default", "two"}
+    assert Bundle.load(saved).evidence is None  # which another took away
+    assert not list(saved.glob("evidence-*"))
+    with pytest.raises(BundleError, match="there is no operating point 'one'; there are default, two"):
+        Bundle.delete_point(saved, "one")
 
 
 def test_an_estimator_that_saves_twice_writes_only_what_it_changed_in_between(classifier, tmp_path):
@@ -530,15 +422,7 @@ def test_an_estimator_that_saves_twice_writes_only_what_it_changed_in_between(cl
         assert Bundle.load(tmp_path / f"elsewhere {evidence}").points["default"].threshold == 0
 
 
-def test_evidence_that_another_took_away_stays_away(saved):
-    stale = Bundle.load(saved)
-    replace(Bundle.load(saved), evidence=None, seen=None).save(saved)
-    with_threshold(stale, "mine", 0.5).save(saved)
-    assert Bundle.load(saved).evidence is None
-    assert not list(saved.glob("evidence-*"))
-
-
-@pytest.mark.parametrize("look", range(1, 10))
+@pytest.mark.parametrize("look", range(1, 8))
 def test_a_reader_starts_again_where_the_model_is_replaced_under_it(classifier, saved, tmp_path, monkeypatch, look):
     """At one of the moments at which it looks at a file of tensors, the model is another one already."""
     trained(*table(), random_state=1).save(tmp_path / "other")

@@ -162,12 +162,15 @@ FACES: dict[str, Callable[[Problem], Answers]] = {
 def rows(n: int, seed: int) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     ill = rng.random(n) < 0.2
+    times = pd.Timestamp("2024-03-01") + pd.to_timedelta(rng.integers(0, 500 * 24 * 60, n), "min")
+    words = np.array(["pain", "fever", "cough", "rash", "none", "since", "days", "two", "mild", "again"])
     return pd.DataFrame(
         {
             "age": (rng.normal(50, 9, n) + 8 * ill).round(2),
             "town": np.where(rng.random(n) + 0.3 * ill > 0.6, "Ulm", "Bern"),
             "dose": np.where(rng.random(n) < 0.1, np.nan, (rng.random(n) + ill).round(3)),
-            "since": (pd.Timestamp("2024-03-01") + pd.to_timedelta(rng.integers(0, 90, n), "D")).strftime("%Y-%m-%d"),
+            "since": times.strftime("%Y-%m-%d %H:%M"),
+            "note": [" ".join(row) for row in rng.choice(words, (n, 5))],
             "state": np.where(ill, "ill", "well"),
         }
     )
@@ -175,10 +178,12 @@ def rows(n: int, seed: int) -> pd.DataFrame:
 
 def table_problem(folder: Path) -> Problem:
     train, val, new = rows(900, 0), rows(700, 1), rows(300, 2)
-    val[["since", "state", "dose", "age", "town"]].to_csv(folder / "val.csv", index=False)  # in another order
+    val[["since", "state", "note", "dose", "age", "town"]].to_csv(folder / "val.csv", index=False)  # in another order
     new.drop(columns="state").to_csv(folder / "new.csv", index=False)
     inputs = [c for c in train if c != "state"]
     clf = LCTClassifier(recipe=Recipe(4), random_state=0).fit(train[inputs], train["state"])
+    encoded = clf.bundle_.predictor.schema.encoder.get_feature_names_out().tolist()
+    assert {"since=<hour>", "since=<weekday>", "since=<month>", "note=<word 0>"} < set(encoded)
     read = pd.read_csv(folder / "val.csv")
     new_rows = pd.read_csv(folder / "new.csv")
     files = str(folder / "val.csv"), str(folder / "new.csv")

@@ -70,7 +70,7 @@ def _content_of_features(folder: Path) -> str:
         for key in sorted(archive.files):
             array = archive[key]
             labels.update(f"{key} {array.dtype.str} {array.shape}".encode() + array.tobytes())
-    content = {"images": dict(store.images), "encoder": dict(store.encoder), "labels": labels.hexdigest()}
+    content = {**store.source(), "labels": labels.hexdigest()}
     return digest(content)[:16]
 
 

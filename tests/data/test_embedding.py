@@ -65,38 +65,16 @@ def test_features_are_the_encoders_rounded_to_float16(
 def test_the_store_says_where_its_features_came_from(tmp_path: Path) -> None:
     x = some_images(5)
     store = embed(Stripes(), torch.from_numpy(x), tmp_path)
-    again = FeatureStore.open(tmp_path)
-    assert again == store
-    assert again.shape == (5, 8)
-    assert again.encoder["recipe"] == {"name": "stripes", "shape": [8, 8]}
-    assert again.images["shape"] == [5, 3, 8, 8]
-    assert again.versions["torch"] == torch.__version__
-    content = json.loads((tmp_path / "features.json").read_text())
-    assert content["features"]["dtype"] == "float16"
+    again, unused = FeatureStore.open(tmp_path), Stripes()
+    assert again == store == embed(unused, x, tmp_path)  # at once
+    assert unused.seen == 0
+    assert again.source()["encoder"]["recipe"] == {"name": "stripes", "shape": [8, 8]}
+    assert again.source()["images"]["shape"] == [5, 3, 8, 8]
+    assert again.content["versions"]["torch"] == torch.__version__
+    assert again.content["features"]["shape"] == [5, 8]
     other = embed(Stripes(), x, tmp_path.with_name("other"))
     for name in ("features.json", "features.npy"):  # no date, no path: the same source gives the same bytes
         assert (tmp_path / name).read_bytes() == (other.folder / name).read_bytes()
-
-
-def test_a_finished_embedding_returns_at_once(tmp_path: Path) -> None:
-    x = some_images(300)
-    first = embed(Stripes(), x, tmp_path)
-    encoder = Stripes()
-    assert embed(encoder, x, tmp_path) == first
-    assert encoder.seen == 0
-
-
-def test_a_stopped_embedding_goes_on(tmp_path: Path) -> None:
-    x = some_images(1000)
-    with pytest.raises(KeyboardInterrupt):
-        embed(Stripes(stop_after=600), x, tmp_path / "stopped", batch_size=100)
-    with pytest.raises(ValueError, match=r"has not finished\. Give the same command again"):
-        FeatureStore.open(tmp_path / "stopped")
-    encoder, done = Stripes(), []
-    resumed = embed(encoder, x, tmp_path / "stopped", batch_size=100, advance=done.append)
-    assert encoder.seen == 1000 - 2 * PART  # two parts were whole
-    assert done[:2] == [2 * PART + 100, 2 * PART + 200]
-    np.testing.assert_array_equal(resumed.load(), embed(Stripes(), x, tmp_path / "whole", batch_size=100).load())
 
 
 def test_unfinished_features_that_are_truncated_are_computed_again(tmp_path: Path) -> None:
@@ -152,12 +130,14 @@ def test_a_killed_embedding_resumes_to_the_same_features(tmp_path: Path) -> None
     assert process.returncode == -signal.SIGKILL
     assert not (folder / "features.json").exists()
     finished = done_images(folder)
+    with pytest.raises(ValueError, match=r"has not finished\. Give the same command again"):
+        FeatureStore.open(folder)
     names: dict[str, Any] = {"__name__": "script"}
     exec(compile(KILLED, "script", "exec"), names)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with pytest.raises(ValueError, match=r"images\.sha256 is '[0-9a-f]+… there"):
+        with pytest.raises(ValueError, match=r"images\.sha256 is '[0-9a-f]+' there"):
             embed(names["encoder"](), names["images"]()[::-1], folder)
         assert done_images(folder) == finished
         done: list[int] = []
@@ -167,7 +147,7 @@ def test_a_killed_embedding_resumes_to_the_same_features(tmp_path: Path) -> None
         torch.set_num_threads(threads)
     assert done[0] == finished + 16
     np.testing.assert_array_equal(resumed.load(), whole.load())
-    assert resumed.sha256 == whole.sha256
+    assert resumed.content == whole.content
 
 
 @pytest.mark.parametrize("finished", [True, False])
@@ -208,8 +188,6 @@ def test_what_cannot_be_embedded(tmp_path: Path) -> None:
             embed(Stripes(), bad, tmp_path)
     with pytest.raises(ValueError, match=r"batch_size must be at least 1; got 0"):
         embed(Stripes(), x, tmp_path, batch_size=0)
-    with pytest.raises(ValueError, match=r"gave \(4, 8\) for 4 images; its n_features is 9"):
-        embed(Stripes(n_features=9), x, tmp_path / "nine")
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"out_dir must be a folder; .*file is a file"):
         embed(Stripes(), x, tmp_path / "file")
@@ -218,18 +196,14 @@ def test_what_cannot_be_embedded(tmp_path: Path) -> None:
 def test_features_that_were_altered_are_refused(tmp_path: Path) -> None:
     store = embed(Stripes(), some_images(50), tmp_path)
     path, data = tmp_path / "features.npy", (tmp_path / "features.npy").read_bytes()
-    for changed, problem in (
-        (data[:-14], "truncated: 914 bytes in place of 928"),
-        (data + b"\0", "altered: 929 bytes in place of 928"),
-        (data[:-1] + bytes([data[-1] ^ 1]), "altered after it was written"),
-    ):
+    for changed in (data[:-14], data + b"\0", data[:-1] + bytes([data[-1] ^ 1])):
         path.write_bytes(changed)
-        with pytest.raises(InputError, match=problem) as raised:
+        with pytest.raises(InputError, match="cut short or altered") as raised:
             store.load()
         assert raised.value.remedy.startswith("Copy the folder again")
     path.unlink()
     with pytest.raises(FileNotFoundError, match="missing"):
-        FeatureStore.open(tmp_path)
+        FeatureStore.open(tmp_path).load()
 
 
 def test_features_of_a_later_version_are_refused(tmp_path: Path) -> None:

@@ -49,6 +49,8 @@ COLUMNS: dict[str, tuple[Any, Any]] = {
     "money": (["$1,234.50", "$2.00", "$3.25"], ["$7.00", None, "$1,000.00"]),
     "dates": (["2024-01-31", "2023-05-01", None], ["1969-12-31", "2024-02-29 12:30", None]),
     "German dates": (["31.12.1999", "1.1.2000", "2.3.2001"], ["29.2.2000", None, "2000-01-05"]),
+    "times": (["2023-03-01 03:20", "2024-02-29 23:59:59", "2024-07-01", None], ["1969-12-31 01:01", None]),
+    "free text": ([f"parcel {'late broken'[i % 2 :]} order {i}" for i in range(50)], ["late order", "xyz", None, ""]),
     "durations": (pd.to_timedelta([1, 2.5, None], "D"), pd.to_timedelta([36, None, 1], "h")),
     "whole numbers": ([1, 2, 3], [4, 5, 6]),
     "Größe in cm/µ": ([1, 2, 3], [4.5, None, 6]),

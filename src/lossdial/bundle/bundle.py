@@ -50,8 +50,6 @@ from lossdial.dial.choice.envelope import adapt
 from lossdial.losses import loss_from_recipe
 from lossdial.spaces import Lam
 
-__all__ = ["Bundle", "Evidence", "Taken", "Training"]
-
 _LIBRARIES: Final = ("lossdial", "torch", "numpy", "scikit-learn", "safetensors")
 
 
@@ -93,20 +91,6 @@ class Evidence:
     def dial(self, plain: Mapping[str, float] | None = None) -> Dial:
         """The dial over them; ``plain`` is the λ of the plain loss, where it is known."""
         return Dial(self.y, self.scores, self.lams, self.groups, self.sample_weight, plain=plain)
-
-    @classmethod
-    def of(cls, tensors: Mapping[str, NDArray[Any]], lams: tuple[Mapping[str, float], ...]) -> Evidence:
-        """What :meth:`tensors` gave, with its λ."""
-        y, scores = tensors["y"], tensors["scores"]
-        if scores.shape != (len(y), len(lams)):
-            raise BundleError(f"the evidence has scores of shape {scores.shape} for {len(lams)} λ. {DELETE}")
-        return cls(y, scores, lams, tensors.get("groups"), tensors.get("sample_weight"))
-
-    def tensors(self) -> dict[str, NDArray[Any]]:
-        """Its arrays by name."""
-        arrays: dict[str, NDArray[Any] | None] = {"y": self.y, "scores": self.scores}
-        arrays |= {"groups": self.groups, "sample_weight": self.sample_weight}
-        return {name: array for name, array in arrays.items() if array is not None}
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,11 +134,7 @@ class Bundle:
         return replace(self, points={**self.points, point.name: point})
 
     def take_up(self, points: Sequence[OperatingPoint]) -> Taken:
-        """Take up points of unknown origin, none of them certified by that.
-
-        A page shows the model's own points beside those set on it, and saves both. A point that the model has already,
-        but for its certificate, is left alone, with its certificate.
-        """
+        """Take up points of unknown origin, none of them certified by that."""
         bundle = self
         names: dict[str, list[str]] = {"new": [], "replaced": [], "known": []}
         for proposed in points:
@@ -341,7 +321,7 @@ class Bundle:
             arrays = {name: tensor.numpy() for name, tensor in optional_tensors(content, "evidence").items()}
             evidence = None
             if "y" in arrays:
-                evidence = Evidence.of(arrays, fields.read("lams", tuple[Mapping[str, float], ...]))
+                evidence = _evidence(arrays, fields.read("lams", tuple[Mapping[str, float], ...]))
             envelope = fields.get("envelope")
             return cls(
                 predictor=Predictor(schema, model, _classes(fields.nested("classes"))),
@@ -360,7 +340,8 @@ class Bundle:
     def _files(self) -> dict[str, TensorFile]:
         """The weights and, if there is any, the evidence, as files."""
         files = {"weights": TensorFile.of("weights", self.predictor.model.state_dict())}
-        arrays = {} if self.evidence is None else self.evidence.tensors()
+        held_out = vars(self.evidence) if self.evidence is not None else {}
+        arrays = {name: array for name, array in held_out.items() if name != "lams" and array is not None}
         if self.seen is not None:
             arrays |= {
                 "seen": self.seen.cells.astype(np.int64),
@@ -422,6 +403,13 @@ def _merged(
     """Points as JSON: those on disk, with what was added, changed or left out since ``origin`` was read."""
     changed = {name: point.to_json() for name, point in own.items() if point is not origin.get(name)}
     return {name: point for name, point in stored.items() if name in own or name not in origin} | changed
+
+
+def _evidence(arrays: Mapping[str, NDArray[Any]], lams: tuple[Mapping[str, float], ...]) -> Evidence:
+    y, scores = arrays["y"], arrays["scores"]
+    if scores.shape != (len(y), len(lams)):
+        raise BundleError(f"the evidence has scores of shape {scores.shape} for {len(lams)} λ. {DELETE}")
+    return Evidence(y, scores, lams, arrays.get("groups"), arrays.get("sample_weight"))
 
 
 def _sketch(arrays: Mapping[str, NDArray[Any]]) -> Sketch | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
@@ -20,23 +20,6 @@ from lossdial.base.errors import warn
 from lossdial.base.files import digest, sweep, write, write_json
 from lossdial.models import ConditionalClassifier, build_backbone, build_head
 from lossdial.spaces import Space
-
-__all__ = [
-    "AGAIN",
-    "DELETE",
-    "FORMAT",
-    "JSON",
-    "BundleError",
-    "Content",
-    "TensorFile",
-    "commit",
-    "commit_of",
-    "model_from_json",
-    "model_to_json",
-    "optional_tensors",
-    "read_content",
-    "sweep_folder",
-]
 
 FORMAT: Final = 2
 JSON: Final = "bundle.json"
@@ -89,7 +72,7 @@ def read_content(folder: Path) -> Content:
         raise BundleError(f"{path} is truncated or not JSON ({error}). {AGAIN}") from error
     if not unaltered:
         raise BundleError(f"{path} was altered after it was written: its checksum does not match. {AGAIN}")
-    return Content(folder, Reader(_with_bands_as_points(content), str(path)), commit)
+    return Content(folder, Reader(content, str(path)), commit)
 
 
 def _require_format(content: Any, path: Path) -> None:
@@ -103,44 +86,6 @@ def _require_format(content: Any, path: Path) -> None:
     raise BundleError(
         f"{path} has format {content['format']}, written by lossdial {by}; this version reads {FORMAT}. {remedy}"
     )
-
-
-def _with_bands_as_points(content: dict[str, Any]) -> dict[str, Any]:
-    """A bundle of version 0.1 kept referral bands beside the points; here they are points with two cuts."""
-    bands = content.pop("bands", None)
-    if not isinstance(bands, dict) or not isinstance(content.get("points"), dict):
-        return content
-    try:
-        return content | {"points": content["points"] | {name: _point_of_band(band) for name, band in bands.items()}}
-    except (KeyError, TypeError) as error:
-        raise BundleError(f"a referral band of the bundle is damaged: {error}. {AGAIN}") from error
-
-
-def _point_of_band(band: Mapping[str, Any]) -> dict[str, Any]:
-    ends = {"npv": band["low"], "precision": band["high"]}
-    bounds = [
-        {"metric": name, "value": band[name], "at_least": True, "hits": 0, "n": 0, "risk": 1 - band["confidence"]}
-        for name, end in ends.items()
-        if end not in ("inf", "-inf")
-    ]
-    certificate = {name: band[name] for name in ("confidence", "n_positive", "n_negative", "data", "unit", "note")}
-    shares = {"cleared": [band["cleared"]] * 3, "referred": band["workload"], "acted": [band["acted"]] * 3}
-    same = ("name", "lam", "n_positive", "n_negative", "calibration", "prevalence", "shift")
-    return {
-        **{name: band[name] for name in same},
-        "threshold": band["high"],
-        "lower": band["low"],
-        "objective": f"a referral band at prevalence {band['prevalence']:g}",
-        "aim": None,
-        "metrics": shares | {"missed": [band["missed"]] * 3},
-        "feasible": True,
-        "note": "",
-        "missed": [],
-        "crossfit": {},
-        "certificate": {**certificate, "bounds": bounds},
-        "chosen_on": "",
-        "holding": "",
-    }
 
 
 def commit_of(folder: Path) -> tuple[int, ...]:
@@ -170,7 +115,7 @@ class TensorFile:
 def commit(folder: Path, content: Mapping[str, Any], files: Mapping[str, TensorFile]) -> None:
     """Write the files that a folder lacks, then ``bundle.json``, and remove those that it names no more.
 
-    Whoever calls it holds the folder's lock. Where a write fails, the folder is as it was.
+    The caller holds the folder's lock. Where a write fails, the folder is as it was.
     """
     present = {file.name for file in folder.iterdir()}
     named = {entry["file"] for entry in (content["weights"], content["evidence"]) if entry}
@@ -199,33 +144,22 @@ def _tensor_path(folder: Path, entry: Reader) -> Path:
     return folder / Path(entry.text("file")).name
 
 
-def _shapes(path: Path, entry: Reader, remedy: str = AGAIN) -> dict[str, tuple[int, ...]]:
-    """The shapes that a file of tensors declares, once its size is the declared one; nothing is read but its header."""
-    size, declared = path.stat().st_size, entry.read("bytes", int)
-    if size != declared:
-        kind = "truncated" if size < declared else "longer than declared"
-        raise BundleError(f"{path} is {kind}: {size:,} bytes in place of {declared:,}. {remedy}")
-    try:
-        with path.open("rb") as file:
-            (length,) = struct.unpack("<Q", file.read(8))
-            if length > size:
-                raise ValueError(f"a header of {length:,} bytes")
-            header = json.loads(file.read(length))
-        return {name: tuple(value["shape"]) for name, value in header.items() if name != "__metadata__"}
-    except (ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError) as error:
-        raise BundleError(f"{path} is not a file of tensors ({error}). {remedy}") from error
-
-
 def _read_tensors(folder: Path, entry: Reader, remedy: str = AGAIN) -> dict[str, Tensor]:
     """The tensors of a file that is there, of the declared size, and unaltered."""
     path = _tensor_path(folder, entry)
     if not path.exists():
         raise BundleError(f"{path} is missing: a bundle is {JSON} and the files it names. {remedy}")
-    _shapes(path, entry, remedy)
+    size, declared = path.stat().st_size, entry.read("bytes", int)
+    if size != declared:
+        kind = "truncated" if size < declared else "longer than declared"
+        raise BundleError(f"{path} is {kind}: {size:,} bytes in place of {declared:,}. {remedy}")
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != entry.text("sha256"):
         raise BundleError(f"{path} was altered after it was written: its checksum does not match. {remedy}")
-    return load_tensors(data)
+    try:
+        return load_tensors(data)
+    except SafetensorError as error:
+        raise BundleError(f"{path} is not a file of tensors ({error}). {remedy}") from error
 
 
 def optional_tensors(content: Content, key: str) -> dict[str, Tensor]:
@@ -260,16 +194,10 @@ def model_to_json(model: ConditionalClassifier) -> dict[str, Any]:
 
 def model_from_json(content: Content, network: nn.Module | None) -> ConditionalClassifier:
     """The network with its weights, in evaluation mode; what does not fit is found before anything large is made."""
-    folder, entry = content.folder, content.fields.nested("weights")
-    path = _tensor_path(folder, entry)
-    if path.exists():
-        _compare(_build(content, network, "meta"), _shapes(path, entry), folder)
+    weights = _read_tensors(content.folder, content.fields.nested("weights"))
+    _compare(_build(content, network, "meta"), weights, content.folder)
     model = _build(content, network, "cpu")
-    weights = _read_tensors(folder, entry)
-    try:
-        model.load_state_dict(weights)
-    except RuntimeError as error:
-        raise BundleError(f"the weights in {folder} do not fit the model it describes: {error}") from error
+    model.load_state_dict(weights)
     return model.eval()
 
 
@@ -295,8 +223,9 @@ def _build(content: Content, network: nn.Module | None, device: str) -> Conditio
         raise BundleError(f"{content.folder / JSON} describes no network that can be built: {error}") from error
 
 
-def _compare(model: nn.Module, stored: dict[str, tuple[int, ...]], folder: Path) -> None:
+def _compare(model: nn.Module, weights: dict[str, Tensor], folder: Path) -> None:
     expected = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    stored = {name: tuple(value.shape) for name, value in weights.items()}
     for name in sorted(expected.keys() | stored.keys()):
         if expected.get(name) != stored.get(name):
             raise BundleError(

@@ -24,8 +24,6 @@ from lossdial.dial.choice.cases import worth_an_alert
 from lossdial.models import ConditionalClassifier, Head
 from lossdial.spaces import Lam, Space
 
-__all__ = ["Decisions", "Folded", "ModelScores", "Predictor", "class_array", "dial_grid"]
-
 _ROWS: Final = 2**16  # of features held in double precision at a time
 
 
@@ -154,11 +152,7 @@ class Decisions:
 
 @dataclass(frozen=True, eq=False)
 class ModelScores:
-    """Scores (n, m) of features (n, c) at λ (m,), computed in blocks, as the dial takes them.
-
-    Everything from λ on is computed in float64 and rounded to float32, so that a row's score depends neither on the
-    other rows nor on the other λ.
-    """
+    """Scores (n, m) of features (n, c) at λ (m,), computed in blocks, as the dial takes them."""
 
     head: Head
     space: Space

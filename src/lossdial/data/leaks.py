@@ -1,9 +1,9 @@
-"""Rows that are copies of each other, groups that belong together, and files that give their class away."""
+"""Rows that are copies of each other, groups that belong together, and columns and files that give the class away."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,28 +11,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from lossdial.base.errors import InputError, warn
+from lossdial.base.errors import InputError, shown, warn
 from lossdial.data.encoder.columns import cells_of, has_numbers
 from lossdial.data.encoder.inference import is_identifier
 from lossdial.data.splits import CoarseGroups, grouped_split
-
-__all__ = [
-    "RowSplit",
-    "count_copies",
-    "join_groups",
-    "row_digests",
-    "row_groups",
-    "row_numbers",
-    "split_rows",
-    "warn_of_file_kinds",
-]
 
 Rows = pd.DataFrame | NDArray[Any]
 
 _PART: Final = 256  # rows hashed at a time: a view in another order is copied, one part at a time
 _WIDE: Final = 256  # columns; beyond, a row is hashed as bytes
 _SHARP: Final = 0.5  # difference between the classes' shares of a file format, or of their sizes, that is warned of
-_FEW: Final = 5  # files of a class that say nothing yet
+_FEW: Final = 5  # files, or rows, of a class that say nothing yet
+_PERFECT: Final = 0.999  # AUC of a column alone that is warned of
+_ORDERED: Final = 0.75  # that of a column that numbers the rows, in which there should be nothing to learn,
+_SURE: Final = 5.0  # where it is so many standard errors above one half
+_LOOKED_AT: Final = 25_000  # rows of a class, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +39,7 @@ class RowSplit:
 def row_numbers(X: Any) -> NDArray[np.float64]:
     """A number (n,) for each row of a table, of an array (n, …) or of a list: a random mixture of its columns.
 
-    It changes by little where a row is rounded or stored in float32, so that a sketch of training rows knows them then.
-    Columns count by place and on a scale of logarithms, so that none outweighs the others; text counts by a hash.
+    It changes by little where a row is rounded or stored in float32, so that a sketch of training rows still knows it.
     """
     if hasattr(X, "tocsr"):  # a sparse matrix
         return np.asarray(np.arcsinh(X.tocsr()) @ _weights(X.shape[1])).ravel()
@@ -88,8 +80,7 @@ def _as_numbers(column: pd.Series[Any]) -> NDArray[np.float64]:
 def row_digests(x: Rows) -> NDArray[np.uint64]:
     """A number (n,) per row of a table (n, d) or per image (n, c, h, w), the same for rows that are the same.
 
-    It does not depend on the process, the order of a data frame's columns, or whether 1 was stored as 1.0. Nothing is
-    copied but one column, or one image, at a time.
+    It depends neither on the process, nor on the order of a data frame's columns, nor on the type of a number.
     """
     if isinstance(x, pd.DataFrame):
         names = sorted(x.columns, key=str)
@@ -104,13 +95,9 @@ def row_digests(x: Rows) -> NDArray[np.uint64]:
 
 
 def row_groups(x: Rows, largest: float = 0.05) -> NDArray[np.intp]:
-    """Groups (n,) of rows that are exactly the same; numbered in the order in which they first occur.
+    """Groups (n,) of rows that are exactly the same, identifiers aside; numbered in the order of first occurrence.
 
-    Text columns that the table encoder takes for identifiers do not count. A row that makes up more than a share
-    `largest` of the data is what the data are made of and no copy: each of its occurrences is a group of its own.
-
-    >>> row_groups(np.array([[1, 2], [3, 4], [1, 2]]), largest=1).tolist()
-    [0, 1, 0]
+    A row that makes up more than a share `largest` is what the data are made of, and no copy.
     """
     if isinstance(x, pd.DataFrame):
         x = x.loc[:, [not is_identifier(x.iloc[:, i]) for i in range(x.shape[1])]]
@@ -128,11 +115,7 @@ def _are_common(digests: NDArray[np.uint64], largest: float = 0.05) -> NDArray[n
 
 
 def join_groups(*groups: ArrayLike | None) -> NDArray[np.intp] | None:
-    """Groups (n,) in which two rows are together if any of the given groupings has them together; None for none.
-
-    >>> join_groups(["a", "a", "b", "c"], [0, 1, 1, 2])
-    array([0, 0, 0, 1])
-    """
+    """Groups (n,) in which two rows are together if any of the given groupings has them together; None for none."""
     from scipy.sparse import coo_array  # here, for reading a model needs neither
     from scipy.sparse.csgraph import connected_components
 
@@ -155,32 +138,7 @@ def join_groups(*groups: ArrayLike | None) -> NDArray[np.intp] | None:
 def split_rows(x: Rows, y: NDArray[Any], groups: ArrayLike | None, share: float, seed: int) -> RowSplit:
     """Hold out a share of each class, with copies of a row, and rows of a group, on one side.
 
-    At least one row of each class is held out where it has two. Where rows repeat so much that copies cannot be kept
-    together, only the groups are; rows that are then on both sides are counted in a warning.
-
-    Parameters
-    ----------
-    x : pandas.DataFrame, or ndarray of shape (n, …)
-        The rows of a table, or images.
-    y : ndarray of shape (n,)
-        Their labels.
-    groups : array-like of shape (n,), optional
-        What must stay together.
-    share : float
-        Of the rows of each class that are held out.
-    seed : int
-        Of the random order; see :func:`lossdial.data.grouped_split`.
-
-    Returns
-    -------
-    RowSplit
-        Which rows are held out, and the groups that were kept together.
-
-    Examples
-    --------
-    >>> split = split_rows(np.arange(10)[:, None] // 2, np.arange(10) < 4, None, 0.5, seed=0)
-    >>> int(split.test.sum()), set(split.groups[split.test]) & set(split.groups[~split.test])
-    (4, set())
+    Where rows repeat too much for that, only groups are kept together, and a warning counts the copies.
     """
     if not 0 < share < 1:
         raise InputError("share", "must lie strictly between 0 and 1", got=share)
@@ -201,22 +159,7 @@ def split_rows(x: Rows, y: NDArray[Any], groups: ArrayLike | None, share: float,
 
 
 def count_copies(train: Rows, other: Rows, what: str = "test images") -> int:
-    """Count the rows, or images, that are exact copies of training rows; a warning gives their number.
-
-    As in :func:`split_rows`, a row of a table that makes up a large share of them all is no copy.
-
-    Parameters
-    ----------
-    train, other : pandas.DataFrame, or ndarray of shape (n, …)
-        The training rows, and the others.
-    what : str, default="test images"
-        What the others are, for the warning; it ends in "images" or "rows".
-
-    Returns
-    -------
-    int
-        How many of the others are copies.
-    """
+    """Count the rows, or images, that are exact copies of training rows; a warning gives their number."""
     if isinstance(train, pd.DataFrame) and isinstance(other, pd.DataFrame):
         names = [name for name in train.columns if name in other.columns and not is_identifier(train[name])]
         train, other = train[names], other[names]
@@ -224,11 +167,7 @@ def count_copies(train: Rows, other: Rows, what: str = "test images") -> int:
 
 
 def warn_of_file_kinds(labels: Sequence[str], formats: NDArray[np.str_], sizes: NDArray[np.int64]) -> None:
-    """Warn if the files of one class are of another format, or of other sizes, than those of the rest.
-
-    A network learns to tell JPEG from PNG long before it learns a disease. labels, formats: (n,); sizes: (n, 2), the
-    width and height of each file.
-    """
+    """Warn if the files of one class are of another format, or of other sizes, than those of the rest."""
     from scipy.stats import ks_2samp  # here, for it takes long to import
 
     classes, pixels = np.asarray(labels), sizes.prod(axis=1)
@@ -254,6 +193,76 @@ def warn_of_file_kinds(labels: Sequence[str], formats: NDArray[np.str_], sizes: 
         difference, text = max(differences, key=lambda pair: pair[0], default=(0.0, ""))
         if difference >= _SHARP:
             warn(text)
+
+
+def warn_of_columns(columns: Iterable[tuple[str, NDArray[Any]]], y: NDArray[Any]) -> None:
+    """Warn if a column alone separates the classes almost perfectly, or numbers the rows and follows the label.
+
+    Columns (n,) have a name, and numbers, NaN for a gap, or texts, None for a gap; y (n,) is 1 for the positive class.
+    """
+    of_class = [np.flatnonzero(np.asarray(y) == label) for label in (0, 1)]
+    rows = np.sort(np.concatenate([members[:: 1 + len(members) // _LOOKED_AT] for members in of_class]))
+    positive = np.asarray(y)[rows] == 1
+    count = int(positive.sum())
+    if min(count, len(rows) - count) < _FEW:
+        return
+    error = np.sqrt((len(rows) + 1) / (12 * count * (len(rows) - count)))  # of an AUC that is one half
+    perfect: list[str] = []
+    ordered: list[str] = []
+    for name, cells in columns:
+        values = _by_label(cells[rows], positive) if cells.dtype == object else cells[rows]
+        auc = _auc(values, positive)
+        told = f"{shown(name)} (AUC {auc:.4f})"
+        if _numbers_rows(cells, rows):
+            if auc >= min(max(_ORDERED, 0.5 + _SURE * error), _PERFECT):
+                ordered.append(told)
+        elif auc >= _PERFECT:
+            perfect.append(told)
+    seen = f"over {len(rows):,} rows, {count:,} of them positive"
+    if perfect:
+        these = "one column" if len(perfect) == 1 else f"each of {len(perfect)} columns"
+        told = f"{these} alone separates the classes almost perfectly, {seen}: {_listed(perfect)}"
+        warn(f"{told}. Leave out what is known only after the label")
+    if ordered:
+        warn(f"the label follows the number of the row, {seen}: {_listed(ordered)}. Leave such a column out")
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+
+
+def _auc(values: NDArray[Any], positive: NDArray[np.bool_]) -> float:
+    """How well values (n,), NaN highest, separate the classes, in whichever direction: 0.5 to 1."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = np.cumsum(counts) - (counts - 1) / 2
+    n = int(positive.sum())
+    auc = (ranks[place[positive]].sum() - n * (n + 1) / 2) / (n * (len(values) - n))
+    return float(max(auc, 1 - auc))
+
+
+def _by_label(texts: NDArray[Any], positive: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The share of positives among other rows of the same text: of the odd ones for an even row, and the reverse."""
+    codes, _ = pd.factorize(texts)
+    codes = codes + 1  # a gap is a text too
+    half = np.arange(len(codes)) % 2 == 1
+    values = np.empty(len(codes))
+    for own, other in ((half, ~half), (~half, half)):
+        positives = np.bincount(codes[other], weights=positive[other], minlength=codes.max() + 1)
+        totals = np.bincount(codes[other], minlength=codes.max() + 1)
+        values[own] = ((positives + positive.mean()) / (totals + 1))[codes[own]]
+    return values
+
+
+def _numbers_rows(cells: NDArray[Any], rows: NDArray[np.intp]) -> bool:
+    """Whether a column (n,) counts the rows: whole numbers, no two the same, that ascend or leave few out."""
+    values = cells[rows]
+    if values.dtype == object or not np.array_equal(values, np.rint(values)):
+        return False
+    steps = np.diff(values)
+    if (steps > 0).all():
+        return True
+    ascending = np.sort(values)
+    return bool((np.diff(ascending) > 0).all() and ascending[-1] - ascending[0] < 2 * len(cells))
 
 
 def _typical(sizes: NDArray[np.int64]) -> str:

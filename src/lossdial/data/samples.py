@@ -7,15 +7,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 from rich.table import Table
 
 from lossdial.base.errors import InputError
 from lossdial.base.files import replacing
-
-__all__ = ["ImageSplit", "TableSplit", "counts_table", "save_contact_sheet"]
 
 _COLUMNS: Final = 12  # images in a row of a contact sheet, each of so many pixels
 _TILE: Final = 80
@@ -24,62 +21,55 @@ _LEFT, _TOP = 150, 28  # room for text
 
 
 @dataclass(frozen=True, eq=False)
-class ImageSplit:
-    """Images of two classes, 0 the majority and 1 the minority, for training and test.
-
-    Shapes: x_train (n, c, h, w) and x_test (m, c, h, w) uint8; y_train (n,) and y_test (m,) int64 in {0, 1};
-    groups_train (n,) and groups_test (m,), or None where images are unrelated. `beta` is the ratio that was asked for
-    (that of the data as they are if none was); `white` is the value of 16-bit files that became 255.
-    """
+class _Split:
+    """Samples of two classes, 0 the majority and 1 the minority, for training and test."""
 
     name: str
     class_names: tuple[str, str]
-    beta: float
-    x_train: NDArray[np.uint8]
+    beta: float  # the ratio that was asked for; that of the data where none was
+    x_train: Any
     y_train: NDArray[np.int64]
-    x_test: NDArray[np.uint8]
+    x_test: Any
     y_test: NDArray[np.int64]
-    groups_train: NDArray[Any] | None = None
-    groups_test: NDArray[Any] | None = None
-    white: int = 65535
 
     def __post_init__(self) -> None:
         for part, x, y in (("train", self.x_train, self.y_train), ("test", self.x_test, self.y_test)):
+            if y.shape != (len(x),):
+                problem = f"must have shape ({len(x)},), as x_{part} has {len(x)} samples"
+                raise InputError(f"y_{part}", problem, got=y.shape)
+            for label, class_name in enumerate(self.class_names):
+                if not (y == label).any():
+                    problem = f"the {part} data have no sample of class {class_name!r}; both classes are needed"
+                    raise InputError("", problem)
+
+    @property
+    def ratio(self) -> float:
+        """n₋/n₊ of the training data."""
+        return float((self.y_train == 0).sum() / (self.y_train == 1).sum())
+
+
+class TableSplit(_Split):
+    """Rows of a table as data frames."""
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSplit(_Split):
+    """Images (n, c, h, w), uint8, with the groups (n,) that they belong to where these are known."""
+
+    groups_train: NDArray[Any] | None = None
+    groups_test: NDArray[Any] | None = None
+    white: int = 65535  # the value of 16-bit files that became 255
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for part, x in (("train", self.x_train), ("test", self.x_test)):
             if x.ndim != 4 or x.dtype != np.uint8:
                 raise InputError(f"x_{part}", "must be uint8 of shape (n, c, h, w)", got=(x.dtype.name, x.shape))
-            _check_labels(part, y, len(x), self.class_names)
         if self.groups_train is not None and self.groups_test is not None:
             shared = np.intersect1d(self.groups_train, self.groups_test)
             if len(shared):
                 problem = f"has {len(shared)} group(s) that are in training too, for example {shared[0]!r}"
                 raise InputError("groups_test", problem)
-
-    @property
-    def ratio(self) -> float:
-        """n₋/n₊ of the training data."""
-        return _ratio(self.y_train)
-
-
-@dataclass(frozen=True, eq=False)
-class TableSplit:
-    """Rows of a table, of two classes, for training and test; features are data frames, labels int64 in {0, 1}."""
-
-    name: str
-    class_names: tuple[str, str]
-    beta: float
-    x_train: pd.DataFrame
-    y_train: NDArray[np.int64]
-    x_test: pd.DataFrame
-    y_test: NDArray[np.int64]
-
-    def __post_init__(self) -> None:
-        _check_labels("train", self.y_train, len(self.x_train), self.class_names)
-        _check_labels("test", self.y_test, len(self.x_test), self.class_names)
-
-    @property
-    def ratio(self) -> float:
-        """n₋/n₊ of the training data."""
-        return _ratio(self.y_train)
 
 
 def counts_table(split: ImageSplit | TableSplit) -> Table:
@@ -119,17 +109,3 @@ def save_contact_sheet(split: ImageSplit, path: str | Path) -> Path:
     with replacing(path) as temporary:
         sheet.save(temporary, format="PNG")
     return path
-
-
-def _check_labels(part: str, y: NDArray[np.int64], n: int, class_names: tuple[str, str]) -> None:
-    if y.shape != (n,):
-        raise InputError(f"y_{part}", f"must have shape ({n},), as x_{part} has {n} samples", got=y.shape)
-    if not np.isin(y, (0, 1)).all():
-        raise InputError(f"y_{part}", "must hold 0 (majority) and 1 (minority)", got=np.unique(y)[:5].tolist())
-    for label, class_name in enumerate(class_names):
-        if not (y == label).any():
-            raise InputError("", f"the {part} data have no sample of class {class_name!r}; both classes are needed")
-
-
-def _ratio(y: NDArray[np.int64]) -> float:
-    return float((y == 0).sum() / (y == 1).sum())

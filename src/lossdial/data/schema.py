@@ -20,37 +20,18 @@ from scipy import sparse
 from lossdial.base.codec import Reader, decode, to_json, whole
 from lossdial.base.errors import InputError
 from lossdial.data.encoder.table import TableCoder, as_pandas
-from lossdial.data.leaks import row_digests, row_numbers
-from lossdial.data.readers.decoding import DEFAULT_SIZE, WHITE, Decoded, decode_bytes, decode_images, machine_memory
-
-__all__ = [
-    "ArraySchema",
-    "ImageRows",
-    "ImageSchema",
-    "Schema",
-    "TableSchema",
-    "are_paths",
-    "as_dense",
-    "as_pandas",
-    "require_finite",
-    "schema_from_json",
-    "schema_of",
-]
+from lossdial.data.leaks import row_digests, row_numbers, warn_of_columns
+from lossdial.data.readers.decoding import DEFAULT_SIZE, WHITE, decode_bytes, decode_images, machine_memory
 
 
 @dataclass(frozen=True, eq=False)
 class ImageRows:
-    """Images (n, c, h, w) in memory, with what is known of them besides.
-
-    features: those (n, d) of a frozen network, which then need not run again.
-    white: the value of 16-bit files that became 255, where they came from files.
-    path_column: the column of a table that named the files, where there was one.
-    """
+    """Images (n, c, h, w) in memory, with what else is known of them."""
 
     images: NDArray[np.uint8]
-    features: NDArray[np.float32] | None = None
-    white: int | None = None
-    path_column: str | None = None
+    features: NDArray[np.float32] | None = None  # (n, d) of a frozen network, which then need not run again
+    white: int | None = None  # the value of 16-bit files that became 255
+    path_column: str | None = None  # the column of a table that named the files
 
     def __len__(self) -> int:
         return len(self.images)
@@ -70,7 +51,7 @@ class Schema(ABC):
         """The network's input, float32 or uint8."""
 
     def readable(self, X: Any) -> Any:
-        """The rows in memory: files are read here, once, and everything else is left as it is."""
+        """The rows in memory: files are read here, once."""
         return X
 
     def fingerprints(self, X: Any) -> NDArray[np.uint32]:
@@ -81,13 +62,14 @@ class Schema(ABC):
         """A number for each row, (n,), by which a sketch knows rows of the training: see ``row_numbers``."""
         return row_numbers(self._identifying(X))
 
+    def warn_of_leaks(self, X: Any, y: NDArray[Any]) -> None:  # noqa: B027 (images have no columns)
+        """Warn where a column of training rows gives the label y (n,) away."""
+
     def _identifying(self, X: Any) -> NDArray[Any]:
-        """What tells one row from another."""
         return self.encode(X)
 
-    @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """All of it, in JSON's own types."""
+        return {"kind": self.kind, **to_json(self, tagged=False)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +89,9 @@ class TableSchema(Schema):
                 raise InputError("X", problem, got=array.shape)
             X = pd.DataFrame(array, columns=names)
         return self.encoder.transform(X)
+
+    def warn_of_leaks(self, X: Any, y: NDArray[Any]) -> None:
+        warn_of_columns(((column.name, column.cells(X[column.name])) for column in self.encoder.columns_), y)
 
     @property
     def numbered(self) -> bool:
@@ -133,29 +118,25 @@ class ArraySchema(Schema):
         require_finite(array)
         return np.ascontiguousarray(array)
 
+    def warn_of_leaks(self, X: Any, y: NDArray[Any]) -> None:
+        if len(self.shape) == 1:
+            warn_of_columns(((str(i), np.asarray(X)[:, i]) for i in range(self.shape[0])), y)
+
     def __post_init__(self) -> None:
         _require_sizes(self.shape, "shape")
-
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, **to_json(self, tagged=False)}
 
 
 @dataclass(frozen=True)
 class ImageSchema(Schema):
-    """Images of one size: arrays (n, c, h, w), or files, which are brought to it as those of training were.
-
-    features: where the network is frozen, how many features it gives; rows of so many are taken for features.
-    white: the largest value a pixel of a 16-bit file can have; None: 65,535.
-    path_column: the column of a table that named the files in training.
-    """
+    """Images of one size: arrays (n, c, h, w), or files, which are brought to it as those of training were."""
 
     kind: ClassVar[str] = "images"
     channels: int
     height: int
     width: int
-    features: int | None = None
-    white: int | None = None
-    path_column: str | None = None
+    features: int | None = None  # of a frozen network; rows of so many numbers are taken for features
+    white: int | None = None  # the largest value a pixel of a 16-bit file can have; None: 65,535
+    path_column: str | None = None  # the column of a table that named the files in training
 
     def encode(self, X: Any) -> NDArray[Any]:
         if isinstance(X, ImageRows):
@@ -171,15 +152,13 @@ class ImageSchema(Schema):
         return np.ascontiguousarray(array, dtype=None if array.dtype == np.uint8 else np.float32)
 
     def readable(self, X: Any) -> Any:
-        return self.read(list(X), max_corrupt=0.0).x if are_paths(X) else X
+        if not are_paths(X):
+            return X
+        self._require_square()
+        return decode_images(list(X), self.height, max_corrupt=0.0, white=self.white or WHITE).x
 
     def _identifying(self, X: Any) -> NDArray[Any]:
         return X.images if isinstance(X, ImageRows) else self.encode(X)
-
-    def read(self, paths: Sequence[str | Path], max_corrupt: float = 1.0) -> Decoded:
-        """Files as images of this size; those that cannot be read are named, not guessed."""
-        self._require_square()
-        return decode_images(paths, self.height, max_corrupt=max_corrupt, white=self.white or WHITE)
 
     def read_bytes(self, files: Sequence[bytes]) -> ImageRows:
         """The contents of files as images of this size; one that cannot be read is an error."""
@@ -196,10 +175,6 @@ class ImageSchema(Schema):
 
     def __post_init__(self) -> None:
         _require_sizes((self.channels, self.height, self.width, self.features, self.white), "sizes")
-
-    def to_json(self) -> dict[str, Any]:
-        fields = {"kind": self.kind, **to_json(self, tagged=False)}
-        return {key: value for key, value in fields.items() if (key, value) != ("path_column", None)}
 
 
 def as_dense(X: Any) -> Any:
@@ -248,11 +223,7 @@ def read_images(paths: Sequence[str | Path], image_size: int | None = None) -> I
 
 
 def schema_of(X: Any, image_size: int | None = None, features: int | None = None) -> Schema:
-    """The schema of training rows: a data frame's columns, an array's shape, images.
-
-    features: as in :class:`ImageSchema`, of a frozen network. image_size: where X are such features, the side to which
-    image files are brought afterwards.
-    """
+    """The schema of training rows: a data frame's columns, an array's shape, images."""
     if isinstance(X, pd.DataFrame):
         return TableSchema(TableCoder().fit(X))
     if isinstance(X, ImageRows):
@@ -270,8 +241,7 @@ def schema_of(X: Any, image_size: int | None = None, features: int | None = None
 def schema_from_json(data: Mapping[str, Any]) -> Schema:
     """The schema that ``to_json`` described; an InputError names what is wrong with it."""
     read = Reader(data, "schema of the inputs")
-    kinds = {ArraySchema.kind: ArraySchema, ImageSchema.kind: ImageSchema}
-    kind = read.text("kind")
+    kind, kinds = read.text("kind"), {"array": ArraySchema, "images": ImageSchema}
     if kind == TableSchema.kind:
         return TableSchema(TableCoder.from_json(read.mapping("encoder")))
     if kind not in kinds:

@@ -17,38 +17,14 @@ from lossdial.base.imports import plugins
 from lossdial.base.labels import match_labels, positive_class
 from lossdial.data.leaks import count_copies, split_rows, warn_of_file_kinds
 from lossdial.data.readers.decoding import DEFAULT_SIZE, WHITE, decode_images
-from lossdial.data.readers.images import (
-    SUFFIXES,
-    ImageFiles,
-    list_image_folder,
-    list_image_table,
-    list_images,
-)
+from lossdial.data.readers.images import SUFFIXES, ImageFiles, list_image_folder, list_image_table, list_images
 from lossdial.data.readers.tables import TABLE_SUFFIXES, read_table, split_target, target_labels
 from lossdial.data.samples import ImageSplit, TableSplit
 from lossdial.data.splits import subsample_minority
 
-__all__ = [
-    "NewImages",
-    "NewRows",
-    "TrainingImages",
-    "TrainingRows",
-    "data_root",
-    "kind_of",
-    "named_set",
-    "read_images",
-    "read_rows",
-    "training_images",
-    "training_rows",
-]
-
 
 def data_root() -> Path:
-    """The folder in which data sets are looked for: $LOSSDIAL_DATA, or lossdial/data in the user's cache.
-
-    >>> isinstance(data_root(), Path)
-    True
-    """
+    """The folder in which data sets are looked for: $LOSSDIAL_DATA, or lossdial/data in the user's cache."""
     if folder := os.environ.get("LOSSDIAL_DATA"):
         return Path(folder)
     cache = os.environ.get("XDG_CACHE_HOME")
@@ -66,10 +42,8 @@ def kind_of(data: str, path_column: str | None = None) -> Literal["table", "imag
 def named_set(data: str) -> Any:
     """The data set of that name; None where `data` is a file or folder, or looks like a file.
 
-    Packages bring data sets through entry points of the group ``lossdial.data_sets``: functions of a name. A data set
-    has `kind` ("table" or "images"), `minority` (the class that is looked for) and ``load(root, beta, seed)``, which
-    gives a TableSplit or an ImageSplit; a table also `target` and `drop`; images also `default_beta`, a preset for
-    training (``preset(name)``), ``subsample(y, beta, seed)``, and two further arguments of `load`: size and workers.
+    Packages bring data sets through entry points of the group ``lossdial.data_sets``: functions of a name, such as
+    ``lossdial_studies.data_sets.named_set``.
     """
     path = Path(data)
     if path.exists() or data.lower().endswith(TABLE_SUFFIXES) or path.suffix.lower() in SUFFIXES or len(path.parts) > 1:
@@ -88,13 +62,9 @@ def named_set(data: str) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """A labelled table as it was read, not yet encoded; validation rows where there are any of their own.
+    """A labelled table as it was read, not yet encoded; validation rows where there are any of their own."""
 
-    frame (n rows) has neither the target, nor the columns dropped, nor that of the groups; y (n,) are the labels as
-    they are, of which `positive` is looked for; groups (n,) or None. `split` is that of a data set by name.
-    """
-
-    frame: pd.DataFrame
+    frame: pd.DataFrame  # without the target, the columns dropped, and that of the groups
     y: NDArray[Any]
     groups: NDArray[Any] | None
     frame_val: pd.DataFrame | None
@@ -102,25 +72,21 @@ class TrainingRows:
     groups_val: NDArray[Any] | None
     positive: Any
     target: str
-    split: TableSplit | None = None
+    split: TableSplit | None = None  # of a data set by name
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingImages:
-    """Images of two classes, split, all of them; ``kept`` are the training samples that remain at the β asked for.
-
-    corrupt: the files that could not be read, and why. notes: what was done that a reader should know.
-    """
+    """Images of two classes, split, all of them; ``kept`` are the training samples that remain at the β asked for."""
 
     split: ImageSplit
     kept: NDArray[np.intp]
     beta: float
-    corrupt: tuple[tuple[Path, str], ...] = ()
+    corrupt: tuple[tuple[Path, str], ...] = ()  # files that could not be read, and why
     notes: tuple[str, ...] = ()
 
     @property
     def white(self) -> int:
-        """The value of 16-bit files that became 255: a later image must be decoded with the same."""
         return self.split.white
 
     def at_beta(self) -> ImageSplit:
@@ -143,12 +109,7 @@ def training_rows(
     beta: float | None = None,
     seed: int = 0,
 ) -> TrainingRows:
-    """A table to train on, from a file or by name; training positives are left out to reach `beta`.
-
-    target: the column of the labels. drop: columns to leave out. positive: the label to look for, by default the rarer
-    one. group: the column of what must stay on one side of a split. validation: a table of validation rows.
-    """
-    _check_beta(beta)
+    """A table to train on, from a file or by name; training positives are left out to reach `beta`."""
     entry = named_set(data)
     if entry is not None:
         if entry.kind == "images":
@@ -198,14 +159,11 @@ def training_images(
 ) -> TrainingImages:
     """Images to train on: by name, from a folder per class, or from a table of paths and labels.
 
-    Own images are brought to `image_size` px, else to the `preset_size` of the network, else to 64. `target` and
-    `group` are columns of a table of paths, by default 'label' and, where there is one, 'group'. `share` of own images
-    is held out; a data set by name brings its own test images.
+    Own images are brought to `image_size` px, else to the `preset_size` of the network, else to 64; `share` of them is
+    held out. A data set by name brings its own test images.
     """
-    _check_beta(beta)
-    for argument, value in (("image_size", image_size), ("preset_size", preset_size)):
-        if value is not None and value < 1:
-            raise InputError(argument, "must be at least 1 pixel", got=value)
+    if image_size is not None and image_size < 1:
+        raise InputError("image_size", "must be at least 1 pixel", got=image_size)
     entry = None if path_column is not None else named_set(data)
     if entry is not None:
         if entry.kind == "table":
@@ -310,11 +268,6 @@ def _require_table(argument: str, name: str | None, data: str) -> None:
         raise InputError(argument, f"names a column of a table of paths, and {data} is none", got=name)
 
 
-def _check_beta(beta: float | None) -> None:
-    if beta is not None and not beta > 0:
-        raise InputError("beta", "must be greater than 0, negatives per positive", got=beta)
-
-
 # To ask a trained model about
 
 
@@ -344,26 +297,19 @@ class NewRows:
 
 @dataclass(frozen=True, eq=False)
 class NewImages:
-    """Images x (k, 3, size, size), and a row of `table` (n rows) for each file, readable or not.
-
-    kept (k,): the rows of the table whose files could be read. corrupt: the others, and why. names: the class of each
-    row of the table, where it is known. groups (k,) or None.
-    """
+    """Images x (k, 3, size, size), and a row of `table` (n rows) for each file, readable or not."""
 
     x: NDArray[np.uint8]
     table: pd.DataFrame
-    kept: NDArray[np.intp]
+    kept: NDArray[np.intp]  # (k,): the rows of the table whose files could be read
     source: str
-    corrupt: tuple[tuple[Path, str], ...] = ()
-    names: tuple[str, ...] | None = None
+    corrupt: tuple[tuple[Path, str], ...] = ()  # the other files, and why
+    names: tuple[str, ...] | None = None  # the class of each row of the table
     groups: NDArray[Any] | None = None
     notes: tuple[str, ...] = ()
 
     def labels(self, class_names: tuple[str, str]) -> NDArray[np.int64]:
-        """y (k,): 1 where an image is of the second class. An error where there are no labels, or unknown ones.
-
-        A first class called 'other', as several classes become in training, is any but the second.
-        """
+        """y (k,): 1 where an image is of the second class; a first class 'other' is any but the second."""
         if self.names is None:
             raise InputError(
                 "",
@@ -377,10 +323,7 @@ class NewImages:
 
 
 def read_rows(data: str, target: str | None = None, group: str | None = None) -> NewRows:
-    """Rows for a trained model: a table file, labelled or not, or the test rows of a data set by name.
-
-    target: the column of the labels, where there are any. group: the column of what belongs together.
-    """
+    """Rows for a trained model: a table file, labelled or not, or the test rows of a data set by name."""
     entry = named_set(data)
     if entry is not None and entry.kind == "images":
         raise InputError("", f"{data} is a data set of images, and this model was trained on a table")
@@ -403,19 +346,16 @@ def read_images(
     label_column: str = "label",
     group: str | None = None,
     max_corrupt: float = 1.0,
-    workers: int | None = None,
 ) -> NewImages:
-    """Images for a trained model, at its `size` and `white`: with labels where they can be found.
+    """Images for a trained model, at its `size` and `white`, with labels where they can be found.
 
-    A folder with a folder per class, a flat folder, one image file, a table of paths (columns `path_column` and, where
-    there is one, `label_column`), or the test images of a data set by name. Unreadable files are reported, and an
-    error only beyond a share `max_corrupt` of them.
+    They are in a folder with a folder per class, a flat folder, one file, a table of paths, or a data set by name.
     """
     entry = named_set(data)
     if entry is not None and entry.kind == "table":
         raise InputError("", f"{data} is a table, and this model was trained on images")
     if entry is not None:
-        split = entry.load(data_root(), None, 0, size, workers)
+        split = entry.load(data_root(), None, 0, size)
         names = tuple(split.class_names[label] for label in split.y_test)
         table = pd.DataFrame({"path": [f"{data}/test/{i}" for i in range(len(names))]})
         source, kept = f"the test images of {data}", np.arange(len(names))
@@ -431,7 +371,7 @@ def read_images(
         table = pd.DataFrame({"path": [str(p) for p in files.paths]})
         if class_names is not None and path.is_dir():
             files = replace(files, labels=_classes_by_folder(path, files.paths, class_names))
-    decoded = decode_images(files.paths, size, workers=workers, max_corrupt=max_corrupt, white=white)
+    decoded = decode_images(files.paths, size, max_corrupt=max_corrupt, white=white)
     groups = None if files.groups is None else np.array(files.groups)[decoded.kept]
     return NewImages(decoded.x, table, decoded.kept, data, decoded.corrupt, files.labels, groups, decoded.notes)
 

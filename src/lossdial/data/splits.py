@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from lossdial.base.errors import InputError, warn
 
-__all__ = ["CoarseGroups", "grouped_split", "minority_count", "subsample_minority"]
-
 Share = float | Fraction
 
 
@@ -21,74 +19,25 @@ class CoarseGroups(InputError):
     """Groups that are too large for both sides of a split to have samples of every stratum."""
 
 
-def minority_count(n_majority: int, beta: float) -> int:
-    """How many positives there are at a ratio: n₊ = n₋/β to the nearest whole number, halves upwards.
-
-    Parameters
-    ----------
-    n_majority : int
-        How many negatives there are.
-    beta : float
-        The ratio n₋/n₊.
-
-    Returns
-    -------
-    int
-        At least 1.
-
-    Examples
-    --------
-    >>> [minority_count(2500, beta) for beta in (10, 100, 200)]
-    [250, 25, 13]
-    """
-    if not (math.isfinite(beta) and beta > 0):
-        raise InputError("beta", "must be a positive number", got=beta)
-    if beta > n_majority:
-        raise InputError(
-            "beta",
-            f"leaves no minority sample beside {n_majority:,} of the majority",
-            got=beta,
-            remedy=f"The largest possible is {n_majority:g} (one sample).",
-        )
-    return math.floor(n_majority / beta + 0.5)
-
-
 def subsample_minority(
     y: NDArray[np.integer[Any]], beta: float, seed: int, n_minority: int | None = None
 ) -> NDArray[np.intp]:
-    """Keep all negatives and n₋/β of the positives.
+    """Indices of all negatives and of n₋/β (or `n_minority`) positives; what a larger β keeps, smaller β keep too.
 
-    The positives are put in a random order that depends on the seed alone, and the first n₋/β are taken: what a larger
-    β keeps, every smaller β keeps too.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        0 for the majority, 1 for the minority.
-    beta : float
-        The ratio n₋/n₊.
-    seed : int
-        Of the random order.
-    n_minority : int, optional
-        How many positives to keep, in place of n₋/β.
-
-    Returns
-    -------
-    ndarray
-        The indices of the samples that are kept, in order.
-
-    Raises
-    ------
-    InputError
-        If there are too few samples for the ratio.
-
-    Examples
-    --------
     >>> subsample_minority(np.array([0, 0, 0, 0, 1, 1, 1, 1]), beta=2, seed=0)
     array([0, 1, 2, 3, 4, 6])
     """
     majority, minority = np.flatnonzero(y == 0), np.flatnonzero(y == 1)
-    count = minority_count(len(majority), beta) if n_minority is None else n_minority
+    if not beta > 0:
+        raise InputError("beta", "must be greater than 0, negatives per positive", got=beta)
+    if beta > len(majority):
+        raise InputError(
+            "beta",
+            f"leaves no minority sample beside {len(majority):,} of the majority",
+            got=beta,
+            remedy=f"The largest possible is {len(majority)} (one sample).",
+        )
+    count = math.floor(len(majority) / beta + 0.5) if n_minority is None else n_minority
     if count > len(minority):
         raise InputError(
             "beta",
@@ -105,32 +54,8 @@ def grouped_split(
 ) -> NDArray[np.bool_]:
     """Hold out ⌊share·n⌋ samples of each stratum, with every group wholly on one side.
 
-    Groups are visited in random order and taken while they fit every stratum's quota. Where groups are too coarse to
-    meet the quotas, those that bring the counts nearer follow, and a warning gives the shares reached.
+    Where groups are too coarse for that, a warning gives the shares reached, or CoarseGroups is raised.
 
-    Parameters
-    ----------
-    strata : ndarray of shape (n,)
-        What is to be shared out evenly: the labels, of any type.
-    groups : ndarray of shape (n,), optional
-        What must stay together; None puts each sample in a group of its own.
-    share : float, Fraction, or mapping of stratum to these
-        Of the samples that are held out.
-    seed : int
-        Of the random order.
-
-    Returns
-    -------
-    ndarray of shape (n,), bool
-        Which samples are held out.
-
-    Raises
-    ------
-    CoarseGroups
-        If one side would have no samples of a stratum.
-
-    Examples
-    --------
     >>> test = grouped_split(np.array([0, 0, 0, 0, 1, 1]), np.array([7, 7, 8, 8, 9, 5]), 0.5, seed=0)
     >>> int(test.sum())
     3
@@ -159,8 +84,7 @@ def grouped_split(
         taken[nearest] = True
         count += sizes[nearest]
     _check_shares(names.tolist(), shares, totals, quota, count)
-    held_out: NDArray[np.bool_] = taken[group]
-    return held_out
+    return np.asarray(taken[group])
 
 
 def _first_that_fit(sizes: NDArray[np.int64], quota: NDArray[Any], order: NDArray[np.intp]) -> NDArray[np.bool_]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lossdial.base.errors import warn
 from lossdial.bundle import Bundle
 from lossdial.bundle.predictor import Decisions, Predictor, class_array
-from lossdial.data.encoder.columns import DAYS, CategoryColumn, Column, DateColumn
+from lossdial.data.encoder.columns import DAYS, CategoryColumn, Column, DateColumn, WordsColumn
 from lossdial.data.schema import ArraySchema, ImageSchema, TableSchema
 from lossdial.dial.metrics.registry import sigmoid
 from lossdial.export.nodes import ExportError
@@ -26,6 +26,7 @@ _BATCHES: Final = (1, 2, 1000)
 _NUMBERS: Final = 2**22  # that a batch may hold: a thousand large images would not fit into memory
 _GAPS: Final = 0.05
 _LAMS: Final = 4
+_SYLLABLES: Final = ("ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu", "na", "pe")
 
 
 @dataclass(frozen=True)
@@ -143,11 +144,13 @@ def _cells(column: Column, centre: float, spread: float, n: int, rng: np.random.
     if isinstance(column, CategoryColumn):
         words = [*column.categories, *column.infrequent, "a text that nobody has seen"]
         return pd.Series([words[i] for i in rng.integers(0, len(words), n)], dtype=object).mask(gaps)
+    if isinstance(column, WordsColumn):
+        return pd.Series([" ".join(_SYLLABLES[i] for i in rng.integers(0, 12, 5)) for _ in range(n)]).mask(gaps)
     if np.isnan(centre):
         centre, spread = column.median, max(1.0, abs(column.median))
     numbers = rng.normal(centre, spread or 1.0, n)
     if isinstance(column, DateColumn):
-        days = np.round(np.clip(numbers, -30_000, 30_000))
+        days = np.round(np.clip(numbers, -30_000, 30_000), 2)
         return pd.Series(pd.Timestamp(column.origin) + pd.to_timedelta(days, "D")).mask(gaps)
     if column.boolean:
         numbers = (numbers > centre).astype(np.float64)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lossdial.bundle import Bundle
 from lossdial.bundle.predictor import class_array
 from lossdial.data.encoder.cells import NumberFormat
-from lossdial.data.encoder.columns import DAYS, CategoryColumn, Column, DateColumn, as_text
+from lossdial.data.encoder.columns import DAYS, CategoryColumn, Column, DateColumn, WordsColumn, as_text
 from lossdial.data.schema import Schema, TableSchema
 from lossdial.dial import OperatingPoint
 from lossdial.dial.calibration import Beta, Isotonic, Platt, Temperature
@@ -224,6 +224,11 @@ def _knots(points: list[OperatingPoint]) -> tuple[NDArray[np.float64], NDArray[n
 
 
 _DAY: Final = 86_400.0
+#: what no operator makes of a text: a caller does, in any language
+_WORDS: Final = (
+    "the words of a text, runs of two letters or more in lower case, as 64 numbers: 1 at the CRC-32 of a word's UTF-8 "
+    "modulo 64, else 0"
+)
 
 
 @dataclass(frozen=True)
@@ -238,6 +243,8 @@ class GraphColumn:
 
     @property
     def kind(self) -> Any:
+        if isinstance(self.column, WordsColumn):
+            return np.float32
         return object if isinstance(self.column, CategoryColumn) else np.float64
 
     def feed(self, cells: pd.Series[Any]) -> NDArray[Any]:
@@ -246,12 +253,17 @@ class GraphColumn:
             written = as_text(cells)
             written[cells.isna().to_numpy()] = self.gap
             return written
+        if isinstance(self.column, WordsColumn):
+            words = np.empty((len(cells), len(self.column.names())), dtype=np.float32)
+            self.column.write(cells, words, "")
+            return words
         days = self.column.read(cells).values
         return days * _DAY + _unix(self.column.origin) if isinstance(self.column, DateColumn) else days
 
     def to_json(self) -> dict[str, Any]:
-        kind, gap = ("string", self.gap) if self.kind is object else ("double", "NaN")
-        return {"input": self.input, "column": self.column.name, "type": kind, "gap": gap, "holds": self.said}
+        kind = {object: "string", np.float32: "float", np.float64: "double"}[self.kind]
+        gap = {} if isinstance(self.column, WordsColumn) else {"gap": self.gap if self.kind is object else "NaN"}
+        return {"input": self.input, "column": self.column.name, "type": kind, **gap, "holds": self.said}
 
 
 def graph_columns(schema: Schema, free: Iterable[str]) -> tuple[GraphColumn, ...]:
@@ -280,6 +292,8 @@ def _described(column: Column) -> tuple[str, str, bool]:
         while gap in {*column.categories, *column.infrequent}:
             gap += "<missing>"
         return gap, f"text; {gap!r} is a gap", True
+    if isinstance(column, WordsColumn):
+        return "", _WORDS + (", and 1 in the last for a gap" if column.missing else "; a gap has none"), False
     if isinstance(column, DateColumn):
         return "", "a date as seconds since 1970-01-01 UTC; NaN is a gap", False
     if column.boolean:
@@ -302,6 +316,8 @@ def encode(graph: GraphNodes, columns: tuple[GraphColumn, ...]) -> tuple[str, st
 
 
 def _encoded(graph: GraphNodes, column: GraphColumn) -> list[str]:
+    if isinstance(column.column, WordsColumn):
+        return [graph.input(column.input, column.kind, ["n", len(column.column.names())], column.said)]
     value = graph.input(column.input, column.kind, ["n"], column.said)
     row = graph.add("Unsqueeze", value, graph.axes(1))  # (n, 1)
     if isinstance(column.column, CategoryColumn):
@@ -312,7 +328,44 @@ def _encoded(graph: GraphNodes, column: GraphColumn) -> list[str]:
     gap = graph.add("IsNaN", graph.cast(row, np.float32))
     filled = graph.add("Where", gap, graph.constant(np.array(column.column.median)), row)
     parts = [graph.cast(filled, np.float32)]
-    return [*parts, graph.cast(gap, np.float32)] if column.column.missing else parts
+    if column.column.missing:
+        parts.append(graph.cast(gap, np.float32))
+    if isinstance(column.column, DateColumn):
+        parts += [graph.cast(part, np.float32) for part in _date_parts(graph, filled, column.column)]
+    return parts
+
+
+def _date_parts(graph: GraphNodes, days: str, column: DateColumn) -> list[str]:
+    """The parts of dates (n, 1), given as days since the origin of their column."""
+
+    def of(operator: str, value: str, number: float) -> str:
+        return graph.add(operator, value, graph.constant(np.array(number)))
+
+    def whole(value: str, number: float) -> str:
+        return graph.add("Floor", of("Div", value, number))
+
+    def less(value: str, number: float, times: str) -> str:
+        return graph.add("Sub", value, of("Mul", times, number))
+
+    whole_days = graph.add("Floor", days)
+    since_1970 = of("Add", whole_days, _unix(column.origin) / _DAY)
+    parts = []
+    for part in column.calendar:
+        if part == "hour":
+            parts.append(of("Mul", graph.add("Sub", days, whole_days), 24.0))
+        elif part == "weekday":  # 1970-01-01 was a Thursday
+            thursday = of("Add", since_1970, 3.0)
+            parts.append(less(thursday, 7.0, whole(thursday, 7.0)))
+        else:  # years begin in March here, and cycles of 400 in the year 0
+            march = of("Add", since_1970, 719_468.0)
+            day = less(march, 146_097.0, whole(march, 146_097.0))
+            leaps = graph.add("Sub", whole(day, 36_524.0), graph.add("Add", whole(day, 1460.0), whole(day, 146_096.0)))
+            year = whole(graph.add("Add", day, leaps), 365.0)
+            began = graph.add("Sub", graph.add("Add", of("Mul", year, 365.0), whole(year, 4.0)), whole(year, 100.0))
+            month = whole(of("Add", of("Mul", graph.add("Sub", day, began), 5.0), 2.0), 153.0)  # 0 is March
+            later = of("Add", month, 2.0)
+            parts.append(of("Add", less(later, 12.0, whole(later, 12.0)), 1.0))
+    return parts
 
 
 def _one_hot(graph: GraphNodes, row: str, column: CategoryColumn, gap: str) -> str:

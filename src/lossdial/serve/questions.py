@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.types import FailFast
 
 from lossdial.base.errors import closest, shown
-from lossdial.data.encoder.columns import CategoryColumn, DateColumn
+from lossdial.data.encoder.columns import CategoryColumn, DateColumn, WordsColumn
 from lossdial.data.schema import ArraySchema, ImageSchema, TableSchema
 
 if TYPE_CHECKING:
@@ -289,6 +289,8 @@ def _row(schema: Any) -> Json:
 def _cell(column: Any) -> Json:
     if isinstance(column, CategoryColumn):
         return {"type": ["string", "number", "boolean", "null"], "examples": list(column.categories[:3])}
+    if isinstance(column, WordsColumn):
+        return {"type": ["string", "null"], "description": "free text, of which the words count"}
     if isinstance(column, DateColumn):
         return {"type": ["string", "null"], "description": f"a date, as in training ({column.format})"}
     return {"type": ["number", "string", "boolean", "null"], "examples": [column.median]}

@@ -22,8 +22,8 @@ from lossdial.base.files import claimed
 from lossdial.base.labels import are_positive, flat, positive_class
 from lossdial.bundle import Bundle
 from lossdial.bundle.predictor import Predictor, class_array
-from lossdial.data.encoder.table import require_readable
-from lossdial.data.schema import ImageRows, TableSchema, are_paths, as_dense, as_pandas, require_finite
+from lossdial.data.encoder.table import as_pandas, require_readable
+from lossdial.data.schema import ImageRows, TableSchema, are_paths, as_dense, require_finite
 from lossdial.dial import Dial, Objective, OperatingPoint
 from lossdial.dial.metrics.registry import sigmoid
 from lossdial.losses import ConditionalLoss

@@ -30,8 +30,8 @@ from sklearn.utils.validation import (
 
 from lossdial.base.errors import InputError, warn
 from lossdial.base.labels import are_positive, flat, positive_class
+from lossdial.data.encoder.table import as_pandas
 from lossdial.data.leaks import row_numbers
-from lossdial.data.schema import as_pandas
 from lossdial.dial import Dial, Objective, OperatingPoint
 from lossdial.dial.certificates.evidence import Sketch, trained_on
 from lossdial.dial.checks import FloatArray, TooFewPositives

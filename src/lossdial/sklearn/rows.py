@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from lossdial.base.errors import InputError, closest, warn
 from lossdial.base.progress import ProgressBar
 from lossdial.base.streams import Stream, stream_seed
+from lossdial.data.encoder.table import as_pandas
 from lossdial.data.leaks import count_copies, split_rows
-from lossdial.data.schema import ImageRows, Schema, are_paths, as_pandas, read_images
+from lossdial.data.schema import ImageRows, Schema, are_paths, read_images
 from lossdial.models import FrozenEncoder
 
 __all__ = ["LabelledRows", "TrainingData", "columns_as", "in_memory"]

@@ -179,6 +179,7 @@ class Plan:
             rows = rows.embedded(self.network, self.run.progress)
             held_out = None if held_out is None else held_out.embedded(self.network, self.run.progress)
         schema = schema_of(rows.X, size, features)
+        schema.warn_of_leaks(rows.X, rows.labels)
         held_out = None if held_out is None else held_out.encoded(schema)
         plan = self._resolved(rows)
         loss, learned = plan.loss, plan._learned(rows.encoded(schema), held_out)

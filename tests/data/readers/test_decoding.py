@@ -2,7 +2,6 @@
 
 import io
 import struct
-import tracemalloc
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ from PIL import Image
 
 from lossdial.base.errors import InputError
 from lossdial.data.readers import decoding
-from lossdial.data.readers.decoding import WHITE, decode_bytes, decode_images, read_pixels, white_of
+from lossdial.data.readers.decoding import WHITE, decode_bytes, decode_images, read_pixels
 
 SaveImage = Callable[..., None]
 
@@ -36,12 +35,6 @@ def test_centre_square_scaled(tmp_path: Path) -> None:
     np.testing.assert_array_equal(decode_file(tmp_path / "a.png", 40), pixels[:, 30:70].transpose(2, 0, 1))
     halved = pixels[:, 30:70].reshape(20, 2, 20, 2, 3).mean(axis=(1, 3)).transpose(2, 0, 1)
     assert np.abs(decode_file(tmp_path / "a.png", 20)[:, 1:-1, 1:-1] - halved[:, 1:-1, 1:-1]).max() <= 1.5
-
-
-@pytest.mark.parametrize("size", [(1, 1), (7, 3), (3, 500), (333, 211)])
-def test_odd_sizes(tmp_path: Path, size: tuple[int, int]) -> None:
-    Image.fromarray(ramp(size[1], size[0])).save(tmp_path / "a.png")
-    assert decode_file(tmp_path / "a.png", 16).shape == (3, 16, 16)
 
 
 def test_large_jpeg_is_decoded_small_but_alike(tmp_path: Path) -> None:
@@ -107,18 +100,19 @@ def test_threads_give_what_one_file_at_a_time_gives(folder: list[Path], workers:
     decoded.x[0] = 0  # the caller owns the array
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_corrupt_files_are_named_and_left_out(folder: list[Path], workers: int) -> None:
+def test_corrupt_files_are_named_and_left_out(folder: list[Path]) -> None:
     folder[3].write_bytes(folder[3].read_bytes()[:200])
     folder[149].write_text("not an image")
     with pytest.warns(
         UserWarning, match=r"2 of 150 image files cannot be read: .*003\.png \(.*149\.png \(not an image, or"
     ):
-        decoded = decode_images(folder, 24, workers=workers, max_corrupt=0.02)
+        decoded = decode_images(folder, 24, max_corrupt=0.02)
     kept = [i for i in range(150) if i not in (3, 149)]
     assert decoded.kept.tolist() == kept
     np.testing.assert_array_equal(decoded.x, np.stack([decode_file(folder[i], 24) for i in kept]))
     assert [path for path, _ in decoded.corrupt] == [folder[3], folder[149]]
+    assert (decoded.formats == "PNG").all()
+    assert decoded.sizes.tolist() == [[48, 40]] * 148
     assert not any("Error" in reason for _, reason in decoded.corrupt)  # words, not the names of Python's classes
 
 
@@ -131,12 +125,6 @@ def test_too_many_corrupt_files_are_fatal(folder: list[Path]) -> None:
         decoded = decode_images(folder[:1], 24, max_corrupt=1)  # whoever allows that hears of each
     assert decoded.x.shape == (0, 3, 24, 24)
     assert len(decoded.corrupt) == 1
-
-
-def test_floating_point_pixels_are_refused(tmp_path: Path) -> None:
-    Image.fromarray(np.ones((8, 8), np.float32)).save(tmp_path / "a.tif")
-    with pytest.raises(ValueError, match="floating-point pixels"):
-        decode_images([tmp_path / "a.tif"], 8)
 
 
 @pytest.mark.parametrize(
@@ -157,22 +145,8 @@ def test_wrong_arguments(arguments: dict[str, object]) -> None:
     assert raised.value.argument == next(iter(arguments))
 
 
-def test_formats_and_sizes_of_the_files(tmp_path: Path, save_image: SaveImage) -> None:
-    save_image(tmp_path / "a.png", 0, (40, 30))
-    save_image(tmp_path / "b.jpg", 1, (500, 300))
-    (tmp_path / "c.png").write_text("nothing")
-    with pytest.warns(UserWarning, match="1 of 3"):
-        decoded = decode_images([tmp_path / f for f in ("a.png", "c.png", "b.jpg")], 8, max_corrupt=1)
-    assert decoded.formats.tolist() == ["PNG", "JPEG"]
-    assert decoded.sizes.tolist() == [[40, 30], [500, 300]]
-    assert decoded.kept.tolist() == [0, 2]
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("bits", [8, 10, 12, 14, 16])
-def test_sixteen_bit_files_are_scaled_by_the_bits_they_use(
-    folder: list[Path], tmp_path: Path, bits: int, workers: int
-) -> None:
+@pytest.mark.parametrize("bits", [8, 12, 16])
+def test_sixteen_bit_files_are_scaled_by_the_bits_they_use(folder: list[Path], tmp_path: Path, bits: int) -> None:
     white = 2**bits - 1
     generator = np.random.default_rng(0)
     values = [generator.integers(0, white // 2 + 1, (16, 16)).astype(np.uint16) for _ in range(40)]
@@ -180,7 +154,7 @@ def test_sixteen_bit_files_are_scaled_by_the_bits_they_use(
     paths = [tmp_path / f"{i}.tif" for i in range(40)]
     for path, value in zip(paths, values, strict=True):
         Image.fromarray(value).save(path)
-    decoded = decode_images([*folder[:30], *paths], 16, workers=workers)
+    decoded = decode_images([*folder[:30], *paths], 16)
     assert decoded.white == white
     expected = np.stack([np.rint(value * (255 / white)) for value in values])
     np.testing.assert_array_equal(decoded.x[30:, 0], expected)
@@ -205,14 +179,6 @@ def test_a_later_image_that_does_not_fit_is_warned_of(tmp_path: Path) -> None:
         assert decode_images([tmp_path / "dark.png"], 8, white=65535).x.max() == 12
 
 
-def test_contents_are_decoded_as_files_are(tmp_path: Path) -> None:
-    Image.fromarray(ramp(40, 100)).save(tmp_path / "a.png")
-    Image.fromarray(ramp(33, 21)).save(tmp_path / "b.jpg")
-    paths = [tmp_path / "a.png", tmp_path / "b.jpg"]
-    found = decode_bytes([path.read_bytes() for path in paths], 16)
-    np.testing.assert_array_equal(found, decode_images(paths, 16).x)
-
-
 def test_contents_that_are_no_image_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Image.fromarray(ramp(40, 100)).save(tmp_path / "a.png")
     good = (tmp_path / "a.png").read_bytes()
@@ -223,13 +189,6 @@ def test_contents_that_are_no_image_are_told(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(decoding, "_MOST_PIXELS", 3999)
     with pytest.raises(ValueError, match="image 1 has 4,000 pixels; at most 3,999"):
         decode_bytes([good], 16)
-
-
-def test_the_pixels_of_all_contents_are_bounded_before_any_is_decoded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Image.fromarray(ramp(40, 100)).save(tmp_path / "a.png")
-    good = (tmp_path / "a.png").read_bytes()
     monkeypatch.setattr(decoding, "_MOST_PIXELS", 4000)
     assert len(decode_bytes([good] * 2, 16)) == 2
     monkeypatch.setattr(decoding, "read_pixels", None)  # nothing may come that far
@@ -249,26 +208,6 @@ def test_a_tile_larger_than_its_image_is_counted() -> None:
         decode_bytes([tiff], 16)
 
 
-@pytest.mark.parametrize("depth", ["I;16", "I"])
-def test_sixteen_bits_need_few_bytes_a_pixel(tmp_path: Path, depth: str) -> None:
-    """8 MB of pixels must not become many times as much in arrays of float64."""
-    Image.new(depth, (2000, 2000), 4000).save(tmp_path / "a.tif")
-    tracemalloc.start()
-    found = decode_file(tmp_path / "a.tif", 16, 4095)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert (found == 249).all()
-    assert peak < 12_000_000
-
-
-def test_transparency_is_laid_on_white_alike_in_bands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pixels = np.random.default_rng(0).integers(0, 256, (37, 50, 4)).astype(np.uint8)
-    Image.fromarray(pixels).save(tmp_path / "a.png")
-    whole = decode_file(tmp_path / "a.png", 16)
-    monkeypatch.setattr("lossdial.data.readers.decoding._BAND", 130)  # two rows, and one at the end
-    np.testing.assert_array_equal(decode_file(tmp_path / "a.png", 16), whole)
-
-
 def test_no_file_is_handed_to_another_program(folder: list[Path], tmp_path: Path) -> None:
     """Pillow runs Ghostscript on EPS, whatever the file's name."""
     eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n"
@@ -281,17 +220,8 @@ def test_no_file_is_handed_to_another_program(folder: list[Path], tmp_path: Path
         decode_images([*folder[:3], tmp_path / "x.png"], 16, max_corrupt=0.5)
 
 
-@pytest.mark.parametrize(
-    ("peak", "white"), [(0, 255), (255, 255), (256, 1023), (4095, 4095), (4096, 16383), (16384, WHITE)]
-)
-def test_white_is_the_depth_that_holds_all(peak: int, white: int) -> None:
-    assert white_of([3, peak], None)[0] == white
-
-
 def test_colour_of_sixteen_bits_with_twelve_used(tmp_path: Path) -> None:
     """Pillow writes no such file, so this is one by hand: 2 x 2 pixels, RGB of 16 bits, all 4095."""
-    import struct
-    import zlib
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from lossdial.base.errors import InputError
-from lossdial.data.readers.images import ImageFiles, list_image_folder, list_image_table, list_images
-from lossdial.data.readers.tables import read_table
+from lossdial.data.readers.images import list_image_folder, list_images
 from lossdial.data.sources import TrainingImages, training_images
 
 SaveImage = Callable[..., None]
@@ -26,13 +25,6 @@ def folder(tmp_path: Path, save_image: SaveImage) -> Path:
     (tmp_path / "parts" / "README").write_text("hello")
     save_image(tmp_path / "parts" / ".thumbnails" / "x.jpg", 0)
     return tmp_path / "parts"
-
-
-def listed(table: Path, **columns: str) -> ImageFiles:
-    """The files of a table that is trained on."""
-    return list_image_table(
-        read_table(table), table, columns.get("path", "path"), columns.get("label", "label"), columns.get("group")
-    )
 
 
 def everything(images: TrainingImages) -> np.ndarray:
@@ -80,13 +72,6 @@ def test_folders_that_are_not_classes(tmp_path: Path, folder: Path) -> None:
         list_image_folder(folder / "fine")
 
 
-def test_folder_with_one_class(folder: Path) -> None:
-    for path in (folder / "Broken part").rglob("*.PNG"):
-        path.unlink()
-    with pytest.raises(ValueError, match=r"it has Broken part \(0 images\), fine \(40 images\)"):
-        list_image_folder(folder)
-
-
 @pytest.fixture
 def table(folder: Path) -> Path:
     """The same images in a table with a column of groups: pairs of consecutive files."""
@@ -102,8 +87,7 @@ def table(folder: Path) -> Path:
     return folder / "parts.csv"
 
 
-def test_table_of_paths_labels_and_groups(table: Path, folder: Path) -> None:
-    assert set(listed(table).paths) == set(list_image_folder(folder).paths)
+def test_table_of_paths_labels_and_groups(table: Path) -> None:
     split = training_images(str(table), path_column="path", image_size=16).split
     assert split.class_names == ("0", "1")
     assert split.groups_train is not None
@@ -112,44 +96,29 @@ def test_table_of_paths_labels_and_groups(table: Path, folder: Path) -> None:
     assert np.bincount(split.y_test).tolist() == [8, 2]
 
 
-def test_absolute_paths_and_named_columns(table: Path, folder: Path) -> None:
-    frame = pd.read_csv(table)
-    frame["path"] = [str(folder / path) for path in frame["path"]]
-    frame = frame.rename(columns={"path": "file", "label": "broken", "group": "batch"})
-    elsewhere = folder.parent / "list.parquet"
-    frame.to_parquet(elsewhere)
-    files = listed(elsewhere, path="file", label="broken", group="batch")
-    assert files.groups is not None
-    assert all(path.is_file() for path in files.paths)
-    with pytest.raises(InputError, match="no column 'path'"):
-        listed(elsewhere)
-
-
 @pytest.mark.parametrize("column", ["label", "group"])
 def test_a_column_with_gaps_is_refused(table: Path, column: str) -> None:
-    pd.read_csv(table).assign(**{column: None}).to_csv(table, index=False)
+    frame = pd.read_csv(table)
+    frame.assign(**{column: None}).to_csv(table, index=False)
     with pytest.raises(InputError, match=f"column '{column}' of .* is empty in 50 of 50 rows"):
         training_images(str(table), path_column="path")
-
-
-def test_table_that_names_absent_files(table: Path) -> None:
-    frame = pd.read_csv(table)
-    frame.loc[[3, 7], "path"] = ["gone.jpg", "away.jpg"]
-    frame.to_csv(table, index=False)
-    with pytest.raises(
-        FileNotFoundError, match=r"2 of 50 files named in .*parts\.csv do not exist: .*gone\.jpg, .*away"
-    ):
+    frame.drop(columns="label").to_csv(table, index=False)
+    with pytest.raises(InputError, match="no column 'label'; there are 'path', 'group'"):
+        training_images(str(table), path_column="path")
+    frame.replace({"path": {frame["path"][3]: "gone.jpg"}}).to_csv(table, index=False)
+    with pytest.raises(FileNotFoundError, match=r"1 of 50 files named in .*parts\.csv do not exist: .*gone\.jpg"):
         training_images(str(table), path_column="path")
 
 
 def test_corrupt_files_keep_labels_and_groups_aligned(table: Path) -> None:
     whole = training_images(str(table), path_column="path", image_size=8)
-    listed(table).paths[0].write_bytes(b"")
+    first = table.parent / pd.read_csv(table)["path"][0]
+    first.write_bytes(b"")
     with pytest.raises(ValueError, match=r"1 of 50 .* At most 1\.0%"):
         training_images(str(table), path_column="path", image_size=8)
     with pytest.warns(UserWarning, match="1 of 50 image files cannot be read"):
         images = training_images(str(table), path_column="path", image_size=8, max_corrupt=0.05)
-    assert [path for path, _ in images.corrupt] == [listed(table).paths[0]]
+    assert [path for path, _ in images.corrupt] == [first]
     known = {x.tobytes(): y for x, y in zip(whole.split.x_train, whole.split.y_train, strict=True)}
     known |= {x.tobytes(): y for x, y in zip(whole.split.x_test, whole.split.y_test, strict=True)}
     labels = np.concatenate([images.split.y_train, images.split.y_test])

@@ -14,21 +14,6 @@ from numpy.typing import NDArray
 
 from lossdial.base.errors import InputError
 
-__all__ = [
-    "ISO",
-    "LONGEST",
-    "PLACEHOLDERS",
-    "NumberFormat",
-    "date_formats",
-    "day_of",
-    "days_since",
-    "is_date_like",
-    "is_placeholder",
-    "number_format",
-    "number_like",
-    "read_dates",
-]
-
 #: characters of a cell that may be a number or a date; longer text is not looked into
 LONGEST: Final = 200
 # fmt: off
@@ -76,27 +61,7 @@ class _Parts(NamedTuple):
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """How the numbers of a column are written.
-
-    Parameters
-    ----------
-    decimal : str, default="."
-        The mark before decimals. It is ",." for whole numbers in a table with decimal commas: a comma, and also a point
-        where it cannot stand for thousands.
-    thousands : str, default=""
-        The mark between groups of three digits.
-    prefix, suffix : str, default=""
-        The unit, before or behind the number.
-
-    Examples
-    --------
-    >>> NumberFormat(decimal=",", thousands=".", suffix="€").read("1.234,50 €")
-    1234.5
-    >>> NumberFormat().read("1,5") is None
-    True
-    >>> NumberFormat(",.").read("100.5"), NumberFormat(",.").read("1.234")
-    (100.5, None)
-    """
+    """How the numbers of a column are written."""
 
     decimal: str = "."
     thousands: str = ""
@@ -132,23 +97,12 @@ class NumberFormat:
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether a text stands for an empty cell.
-
-    >>> is_placeholder(" N/A "), is_placeholder("12")
-    (True, False)
-    """
+    """Whether a text stands for an empty cell."""
     return len(text) <= LONGEST and text.strip().casefold() in PLACEHOLDERS
 
 
 def number_format(texts: Iterable[str], comma: bool = False) -> tuple[NumberFormat, bool] | None:
-    """The one format that reads every text, and whether another would read them all as other numbers.
-
-    None if a text is no number, if no format fits them all, or if units differ. `comma` says whether other columns of
-    the table have decimal commas, which then decides what is open here.
-
-    >>> number_format(["1,5", "12"])
-    (NumberFormat(decimal=',', thousands='', prefix='', suffix=''), False)
-    """
+    """The one format that reads every text, and whether another would read them all as other numbers."""
     split = [_split(text) for text in texts]
     cells = [parts for parts in split if parts is not None]
     units = {(parts.prefix, parts.suffix) for parts in cells}
@@ -171,10 +125,7 @@ def number_format(texts: Iterable[str], comma: bool = False) -> tuple[NumberForm
 
 
 def number_like(counts: dict[str, int]) -> tuple[int, list[str], int]:
-    """How many cells, counted by text, are numbers in whatever format; the texts that are none; and how many units.
-
-    A unit counts if at least one cell in twenty has it: '5 kg' beside '300 g' are numbers, '12 Elm' is an address.
-    """
+    """How many cells, counted by text, are numbers in whatever format; the texts that are none; and how many units."""
     split = {text: _split(text) for text in counts}
     tally: dict[tuple[str, str], int] = {}
     for text, parts in split.items():
@@ -257,21 +208,13 @@ _DAY: Final = np.timedelta64(1, "D")
 
 
 def is_date_like(text: str) -> bool:
-    """Whether a text has the look of a date, in whatever format.
-
-    >>> is_date_like("31.12.1999"), is_date_like("Jan 3, 2020"), is_date_like("1.234")
-    (True, True, False)
-    """
+    """Whether a text has the look of a date, in whatever format."""
     spelled = _with_numbered_month(text)
     return bool(_ISO.fullmatch(spelled) or _LIKE.fullmatch(spelled))
 
 
 def date_formats(texts: list[str]) -> tuple[str, ...]:
-    """The formats that read every text as a date; more than one where day and month cannot be told apart.
-
-    >>> date_formats(["31.12.1999", "1.1.2000"]), date_formats(["01/02/2020"])
-    (('%d.%m.%Y',), ('%d/%m/%Y', '%m/%d/%Y'))
-    """
+    """The formats that read every text as a date; more than one where day and month cannot be told apart."""
     if not texts or not all(is_date_like(text) for text in texts[:100]):
         return ()
     if read_dates(texts, ISO).notna().all():

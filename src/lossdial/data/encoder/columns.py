@@ -1,14 +1,16 @@
-"""What becomes of one column: a number, days since a date, or one column of 0 and 1 for each category."""
+"""What becomes of one column: a number, a date's days and parts, or columns of 0 and 1 for categories or words."""
 
 from __future__ import annotations
 
+import re
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from functools import cached_property
 from numbers import Real
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,20 +20,6 @@ from pandas.api import types
 from lossdial.base.errors import InputError, shown
 from lossdial.data.encoder.cells import ISO, LONGEST, NumberFormat, day_of, days_since, is_placeholder, read_dates
 
-__all__ = [
-    "DAYS",
-    "CategoryColumn",
-    "Column",
-    "DateColumn",
-    "NumericColumn",
-    "Reading",
-    "as_dates",
-    "as_text",
-    "cells_of",
-    "has_dates",
-    "has_numbers",
-]
-
 #: the unit of a column of durations
 DAYS: Final = "days"
 _BOOLEANS: Final = {"true": 1.0, "false": 0.0}
@@ -39,6 +27,11 @@ _LARGEST: Final = float(np.finfo(np.float32).max)
 _MANY: Final = 0.1  # share of unseen text beyond which something is amiss: another spelling, another column
 _SEVERAL: Final = 20  # unreadable cells that are no slip of the pen
 _EXAMPLES: Final = 3
+_HASHES: Final = 64  # columns of free text
+_WORD: Final = re.compile(r"[^\W\d_]{2,}")
+_LOOKED_AT: Final = 1000  # characters of free text
+
+CalendarUnit = Literal["hour", "weekday", "month"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,22 +62,32 @@ class _QuantityColumn:
         """The numbers of a column, whatever its type."""
         raise NotImplementedError
 
+    def of_calendar(self, values: Any) -> list[Any]:  # noqa: ARG002 (of dates alone)
+        """Further encoded columns, of values without gaps."""
+        return []
+
+    def cells(self, column: pd.Series[Any]) -> NDArray[Any]:
+        """A column (n,) as numbers, NaN for gaps."""
+        return self.read(column.infer_objects()).values
+
     def encode(self, cell: object) -> tuple[float, ...] | None:
         """The encoded columns of a plain cell; None where :meth:`write` has something to say of it."""
         value = np.nan if cell is None else self.value(cell)
         if value is None or abs(value) > _LARGEST:
             return None
-        if value != value:
-            return (self.median, 1.0) if self.missing else None
-        return (value, 0.0) if self.missing else (value,)
+        gap = value != value
+        if gap and not self.missing:
+            return None
+        filled = self.median if gap else value
+        return (filled, *([float(gap)] if self.missing else []), *self.of_calendar(filled))
 
     def write(self, column: pd.Series[Any], out: NDArray[np.float32], report: str) -> list[str]:
         """Write a column (n,) into the encoded ones (n, d); remarks on cells that differ from those of training."""
         reading = self.read(column)
         gaps = np.isnan(reading.values)
-        out[:, 0] = np.where(gaps, self.median, reading.values)
-        if self.missing:
-            out[:, 1] = gaps
+        filled = np.where(gaps, self.median, reading.values)
+        for i, encoded in enumerate([filled, *([gaps] if self.missing else []), *self.of_calendar(filled)]):
+            out[:, i] = encoded
         n, n_odd = len(gaps), int(reading.odd.sum())
         remarks = [self._about_odd(column, reading.odd, report)] if n_odd else []
         n_gaps = int(gaps.sum()) - n_odd
@@ -110,10 +113,7 @@ class _QuantityColumn:
 
 @dataclass(frozen=True)
 class NumericColumn(_QuantityColumn):
-    """Numbers, booleans or durations.
-
-    boolean: whether 'true' and 'false' are understood. format: how numbers are written that come as text.
-    """
+    """Numbers, booleans or durations."""
 
     kind: ClassVar[str] = "numeric"
     boolean: bool = False
@@ -160,11 +160,22 @@ class NumericColumn(_QuantityColumn):
 
 @dataclass(frozen=True)
 class DateColumn(_QuantityColumn):
-    """Dates as days since `origin`, an ISO date. Text is read in `format`, or as YYYY-MM-DD."""
+    """Dates as days since `origin`, an ISO date, and their parts. Text is read in `format`, or as YYYY-MM-DD.
+
+    A gap has the parts of the median.
+    """
 
     kind: ClassVar[str] = "date"
     origin: str = "1970-01-01"
     format: str = ISO
+    calendar: tuple[CalendarUnit, ...] = ()
+
+    def names(self) -> list[str]:
+        return [*super().names(), *(f"{self.name}=<{unit}>" for unit in self.calendar)]
+
+    def of_calendar(self, values: Any) -> list[Any]:
+        """The hour, 0 to 24 with its fraction, the weekday from Monday, 0, and the month from January, 1."""
+        return [_calendar_unit(unit, values, self.origin) for unit in self.calendar]
 
     def __post_init__(self) -> None:
         try:
@@ -194,17 +205,24 @@ class DateColumn(_QuantityColumn):
 
 
 @dataclass(frozen=True)
-class CategoryColumn:
-    """Text: a column for each frequent category, one for all rare ones, and one for gaps if training had any.
+class _TextColumn:
+    """Text, and whether training had any gaps."""
 
-    A text that training has not seen is zero in all of them.
-    """
+    name: str
+    missing: bool
+
+    def cells(self, column: pd.Series[Any]) -> NDArray[Any]:
+        """A column (n,) as texts, None for gaps."""
+        return as_text(column)
+
+
+@dataclass(frozen=True)
+class CategoryColumn(_TextColumn):
+    """Text: a column for each frequent category, one for all rare ones, and one for gaps if training had any."""
 
     kind: ClassVar[str] = "category"
-    name: str
     categories: tuple[str, ...]
     infrequent: tuple[str, ...]
-    missing: bool
 
     def names(self) -> list[str]:
         """The names of the encoded columns."""
@@ -251,7 +269,66 @@ class CategoryColumn:
         ]
 
 
-Column = NumericColumn | DateColumn | CategoryColumn
+@dataclass(frozen=True)
+class WordsColumn(_TextColumn):
+    """Free text: whether it has a word of each hash, and a column for gaps if training had any."""
+
+    kind: ClassVar[str] = "words"
+
+    def names(self) -> list[str]:
+        """The names of the encoded columns."""
+        gap = [f"{self.name}=<missing>"] if self.missing else []
+        return [*(f"{self.name}=<word {i}>" for i in range(_HASHES)), *gap]
+
+    def encode(self, cell: object) -> tuple[float, ...]:
+        """The encoded columns of a plain cell."""
+        places = {_HASHES} if cell is None or cell != cell else hashes_of(cell)  # NaN is a gap in a frame
+        return tuple(float(i in places) for i in range(_HASHES + self.missing))
+
+    def write(self, column: pd.Series[Any], out: NDArray[np.float32], report: str) -> list[str]:  # noqa: ARG002 (see above)
+        """Write a column (n,) into the encoded ones (n, d); there is no text of which anything is to be said."""
+        codes, cells = cells_of(column)
+        rows = np.zeros((len(cells) + 1, out.shape[1]), dtype=np.float32)
+        for row, cell in zip(rows, cells, strict=False):
+            row[list(hashes_of(cell))] = 1
+        rows[-1, _HASHES:] = 1  # a gap's, where training had any; its code is −1
+        out[:] = rows[codes]
+        return []
+
+
+Column = NumericColumn | DateColumn | CategoryColumn | WordsColumn
+
+
+def words_of(cell: object) -> set[str]:
+    """The words of a text: runs of two letters or more, in lower case.
+
+    >>> sorted(words_of("Refund of order 4711, PLEASE!"))
+    ['of', 'order', 'please', 'refund']
+    """
+    return set(_WORD.findall(_spelled(cell)[:_LOOKED_AT].lower()))
+
+
+def hashes_of(cell: object) -> set[int]:
+    """The encoded columns of a text's words, the same in every process and version."""
+    return {zlib.crc32(word.encode()) % _HASHES for word in words_of(cell)}
+
+
+def calendar_of(days: NDArray[np.float64], origin: str) -> tuple[CalendarUnit, ...]:
+    """The parts of dates (n,) that say what their days do not: those that vary, and come again."""
+    spans: dict[CalendarUnit, int] = {"hour": 1, "weekday": 7, "month": 365}
+    long_enough = [unit for unit, span in spans.items() if np.ptp(days) >= span]
+    return tuple(unit for unit in long_enough if np.ptp(_calendar_unit(unit, days, origin)) > 0)
+
+
+def _calendar_unit(unit: CalendarUnit, days: Any, origin: str) -> Any:
+    """A part of dates, given as days since an ISO date."""
+    whole = np.floor(days)
+    if unit == "hour":
+        return 24.0 * (days - whole)
+    if unit == "weekday":
+        return (whole + date.fromisoformat(origin).weekday()) % 7.0
+    months = np.datetime64(origin, "D") + whole.astype("timedelta64[D]")
+    return months.astype("datetime64[M]").astype(np.int64) % 12 + 1.0
 
 
 def has_dates(column: pd.Series[Any]) -> bool:

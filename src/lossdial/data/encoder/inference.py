@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final, Literal
 
 import numpy as np
 import pandas as pd
 from pandas.api import types
 
-from lossdial.base.errors import InputError, shown
+from lossdial.base.errors import InputError, shown, warn
 from lossdial.data.encoder.cells import (
     ISO,
     NumberFormat,
     date_formats,
+    days_since,
     is_date_like,
     is_placeholder,
     number_format,
@@ -27,46 +31,35 @@ from lossdial.data.encoder.columns import (
     Column,
     DateColumn,
     NumericColumn,
+    WordsColumn,
     as_dates,
     as_text,
+    calendar_of,
     cells_of,
     has_dates,
     has_numbers,
+    words_of,
 )
 
-__all__ = ["ColumnDecision", "ColumnReport", "decide", "has_decimal_commas", "is_identifier"]
-
-FEW_CATEGORIES: Final = 20  # a text column with no more distinct values than this is never taken for an identifier
+_FEW_CATEGORIES: Final = 20  # a text column with no more distinct values than this is never taken for an identifier,
+_MOST_UNIQUE: Final = 0.5  # and one with a larger share of distinct values always is
+_SEVERAL_WORDS: Final = 3  # of a text, at least in half of those of a column of free text
+_TEXTS: Final = 10_000  # that are looked into
 
 Role = Literal["used", "coerced", "left out"]
 
 
 @dataclass(frozen=True)
 class ColumnReport:
-    """What became of a column.
-
-    Parameters
-    ----------
-    name : str
-        The column.
-    role : {"used", "coerced", "left out"}
-        Whether it is used as it is, was text that is read as numbers or dates, or is not used.
-    note : str
-        How it is read, or why it is left out.
-    """
+    """What became of a column."""
 
     name: str
     role: Role
     note: str
 
 
-@dataclass(frozen=True)
-class ColumnDecision:
-    """A column as it will be encoded (None: not at all), what is reported of it, and what deserves a warning."""
-
-    column: Column | None
-    report: ColumnReport
-    warning: str | None = None
+#: a column as it will be encoded (None: not at all), and what is reported of it
+Decision = tuple[Column | None, ColumnReport]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,19 +103,15 @@ class _Texts:
         return f"{how}; {count:,} {'cell' if count == 1 else 'cells'} such as {examples} taken as missing"
 
 
-def decide(
-    name: str, column: pd.Series[Any], *, max_categories: int, max_unique: float, as_text: bool, comma: bool
-) -> ColumnDecision:
-    """How a column of training data will be encoded.
-
-    as_text: take it as text whatever it looks like. comma: whether columns of this table have decimal commas.
-    """
+def decide(name: str, column: pd.Series[Any], max_categories: int, comma: bool) -> Decision:
+    """How a column of training data will be encoded; `comma`: whether others of its table have decimal commas."""
     missing = bool(column.isna().any())
     if column.isna().all():
         reason = "it is empty in training"
-        return ColumnDecision(None, ColumnReport(name, "left out", reason), f"column {name!r} is left out: {reason}")
-    if as_text or isinstance(column.dtype, pd.CategoricalDtype):
-        return _category(name, column, max_categories, max_unique)
+        warn(f"column {name!r} is left out: {reason}")
+        return None, ColumnReport(name, "left out", reason)
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return _category(name, column, max_categories)
     if has_numbers(column):
         boolean = bool(types.is_bool_dtype(column)) or types.infer_dtype(column, skipna=True) == "boolean"
         # Whole numbers beside decimal commas: a later file may have 1,5 here.
@@ -140,7 +129,7 @@ def decide(
             f"column {shown(name)} has type {column.dtype}; numbers, booleans, dates and text are understood",
             remedy="Convert it, or leave it out.",
         )
-    return _coerced(name, column, _Texts.of(column), comma) or _category(name, column, max_categories, max_unique)
+    return _coerced(name, column, _Texts.of(column), comma) or _category(name, column, max_categories)
 
 
 def has_decimal_commas(column: pd.Series[Any]) -> bool:
@@ -149,12 +138,12 @@ def has_decimal_commas(column: pd.Series[Any]) -> bool:
     return chosen is not None and chosen[0].decimal == "," and not chosen[1]
 
 
-def is_identifier(column: pd.Series[Any], max_unique: float = 0.5) -> bool:
+def is_identifier(column: pd.Series[Any]) -> bool:
     """Whether a column is text of which most values differ, and which are neither numbers nor dates."""
     if not _is_text(column):
         return False
     texts = _Texts.of(column)
-    if not _names_rows(texts.distinct, texts.total, max_unique):
+    if not _names_rows(texts.distinct, texts.total) or _is_free_text(list(texts.counts)):
         return False
     dates = sum(count for text, count in texts.counts.items() if is_date_like(text))
     return 2 * max(dates, number_like(texts.counts)[0] + texts.numbers) <= texts.total
@@ -164,27 +153,36 @@ def _is_text(column: pd.Series[Any]) -> bool:
     return not has_numbers(column) and bool(types.is_object_dtype(column) or types.is_string_dtype(column))
 
 
-def _names_rows(distinct: int, total: int, max_unique: float) -> bool:
+def _names_rows(distinct: int, total: int) -> bool:
     """Whether so many values differ that they name rows rather than describe them."""
-    return distinct > FEW_CATEGORIES and distinct > max_unique * total
+    return distinct > _FEW_CATEGORIES and distinct > _MOST_UNIQUE * total
 
 
-def _with_median(
-    quantity: NumericColumn | DateColumn, column: pd.Series[Any], report: ColumnReport, warning: str | None = None
-) -> ColumnDecision:
+def _is_free_text(texts: Sequence[str]) -> bool:
+    """Whether texts have several words, and most of their words come again: they describe rows, and name none."""
+    words = [words_of(text) for text in texts[:_TEXTS]]
+    tally = Counter(chain.from_iterable(words))
+    several = sum(len(one) >= _SEVERAL_WORDS for one in words)
+    return 2 * several >= len(words) and 2 * sum(n for n in tally.values() if n > 1) >= tally.total()
+
+
+def _with_median(quantity: NumericColumn | DateColumn, column: pd.Series[Any], report: ColumnReport) -> Decision:
     values = quantity.read(column).values
-    return ColumnDecision(replace(quantity, median=float(np.median(values[~np.isnan(values)]))), report, warning)
+    return replace(quantity, median=float(np.median(values[~np.isnan(values)]))), report
 
 
 def _date(
     name: str, column: pd.Series[Any], dates: pd.Series[Any], format_: str, missing: bool, role: Role, how: str
-) -> ColumnDecision:
+) -> Decision:
     origin = dates.min().strftime("%Y-%m-%d")
-    quantity = DateColumn(name, 0.0, missing, origin, format_)
-    return _with_median(quantity, column, ColumnReport(name, role, f"{how}, as days since {origin}"))
+    calendar = calendar_of(days_since(dates, origin), origin)
+    note = f"{how}, as {', '.join(('days since ' + origin, *calendar))}"
+    return _with_median(
+        DateColumn(name, 0.0, missing, origin, format_, calendar), column, ColumnReport(name, role, note)
+    )
 
 
-def _coerced(name: str, column: pd.Series[Any], texts: _Texts, comma: bool) -> ColumnDecision | None:
+def _coerced(name: str, column: pd.Series[Any], texts: _Texts, comma: bool) -> Decision | None:
     """A column of text that is clearly numbers, booleans or dates; None if it is text; an error if it is in between."""
     if not texts.total:
         return None  # nothing but words for 'missing': text that never varies
@@ -210,23 +208,22 @@ def _coerced(name: str, column: pd.Series[Any], texts: _Texts, comma: bool) -> C
     return None
 
 
-def _numbers(name: str, column: pd.Series[Any], texts: _Texts, chosen: NumberFormat, ambiguous: bool) -> ColumnDecision:
+def _numbers(name: str, column: pd.Series[Any], texts: _Texts, chosen: NumberFormat, ambiguous: bool) -> Decision:
     example = max(texts.counts, key=len)  # the longest shows most of the format
     value, unusual = chosen.read(example), chosen.describe()
     note = texts.note(f"text as numbers{f' ({unusual})' if unusual else ''}: {example!r} is {value:.12g}")
-    warning = None
     if ambiguous:
-        warning = (
+        warn(
             f"column {name!r} is read with {unusual or 'decimal points'}, {example!r} as {value:.12g}; it could be "
             "read otherwise. Write plain numbers with a decimal point to be certain"
         )
     quantity = NumericColumn(name, 0.0, texts.missing, format=chosen)
-    return _with_median(quantity, column, ColumnReport(name, "coerced", note), warning)
+    return _with_median(quantity, column, ColumnReport(name, "coerced", note))
 
 
 def _refuse_nearly_numeric(name: str, texts: _Texts) -> None:
     """Stop at a column that is mostly numbers, or dates, of no one format: as text it would be lost or misread."""
-    if texts.distinct <= FEW_CATEGORIES:
+    if texts.distinct <= _FEW_CATEGORIES:
         return
     count, others, units = number_like(texts.counts)
     kind, count = "a number", count + texts.numbers
@@ -250,16 +247,19 @@ def _refuse_nearly_numeric(name: str, texts: _Texts) -> None:
     )
 
 
-def _category(name: str, column: pd.Series[Any], max_categories: int, max_unique: float) -> ColumnDecision:
+def _category(name: str, column: pd.Series[Any], max_categories: int) -> Decision:
     gaps = column.isna().to_numpy()
     tally = pd.Series(as_text(column)[~gaps], dtype=object).value_counts().sort_index()
     values, n = tally.index.to_numpy(dtype=object), int(tally.sum())
-    if _names_rows(len(values), n, max_unique):
-        reason = f"{len(values):,} distinct values in {n:,} rows: an identifier or free text"
-        warning = f"text column {name!r} has {reason}, which is left out; drop it to say so"
-        return ColumnDecision(None, ColumnReport(name, "left out", reason), warning)
+    if _names_rows(len(values), n):
+        if _is_free_text(list(values)):
+            note = f"free text, as the words of {len(values):,} distinct texts, hashed"
+            return WordsColumn(name, bool(gaps.any())), ColumnReport(name, "used", note)
+        reason = f"{len(values):,} distinct values in {n:,} rows: an identifier"
+        warn(f"text column {name!r} has {reason}, which is left out; drop it to say so")
+        return None, ColumnReport(name, "left out", reason)
     order = np.argsort(-tally.to_numpy(), kind="stable")  # equal counts: alphabetical
     frequent, rare = np.sort(order[:max_categories]), np.sort(order[max_categories:])
     note = f"text, {len(values):,} categories" + (f", {len(rare):,} of them in one column" if len(rare) else "")
-    column_ = CategoryColumn(name, tuple(values[frequent]), tuple(values[rare]), bool(gaps.any()))
-    return ColumnDecision(column_, ColumnReport(name, "used", note))
+    categories = CategoryColumn(name, bool(gaps.any()), tuple(values[frequent]), tuple(values[rare]))
+    return categories, ColumnReport(name, "used", note)

@@ -13,13 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from lossdial.base.codec import Reader, decode, to_json
 from lossdial.base.errors import InputError, closest, shown, warn
-from lossdial.data.encoder.columns import CategoryColumn, Column, DateColumn, NumericColumn
+from lossdial.data.encoder.columns import CategoryColumn, Column, DateColumn, NumericColumn, WordsColumn
 from lossdial.data.encoder.inference import ColumnReport, decide, has_decimal_commas
 
-__all__ = ["TableCoder", "as_pandas", "require_readable"]
-
 FORMAT: Final = 2
-_KINDS: Final = {kind.kind: kind for kind in (NumericColumn, DateColumn, CategoryColumn)}
+_KINDS: Final = {kind.kind: kind for kind in (NumericColumn, DateColumn, CategoryColumn, WordsColumn)}
 _FEW: Final = 64  # rows that are encoded sooner cell by cell than as a data frame
 _SEVERAL_VALUES: Final = (list, dict, set, np.ndarray)
 
@@ -36,10 +34,8 @@ class TableCoder:
     n_features_in_: int
     feature_names_in_: NDArray[Any]
 
-    def __init__(self, max_categories: int = 100, max_unique: float = 0.5, text: Sequence[str] = ()) -> None:
+    def __init__(self, max_categories: int = 100) -> None:
         self.max_categories = max_categories
-        self.max_unique = max_unique
-        self.text = text
 
     def fit(self, X: Frame | ArrayLike, y: object = None) -> Self:  # noqa: ARG002 (scikit-learn's signature)
         """Learn from training rows what each column is: a data frame of pandas, polars or Arrow, or an array (n, d)."""
@@ -48,39 +44,21 @@ class TableCoder:
             raise InputError("max_categories", "must be at least 1", got=self.max_categories)
         if frame.empty:
             raise InputError("X", "must have at least one row and one column", got=frame.shape)
-        for name in self.text:
-            if name not in frame.columns:
-                raise InputError("text", f"names column {shown(name)}, which X lacks; {closest(name, frame.columns)}")
         columns = {name: frame[name].infer_objects() for name in frame.columns}
-        comma = any(has_decimal_commas(column) for name, column in columns.items() if name not in self.text)
-        decisions = [
-            decide(
-                name,
-                column,
-                max_categories=self.max_categories,
-                max_unique=self.max_unique,
-                as_text=name in self.text,
-                comma=comma,
-            )
-            for name, column in columns.items()
-        ]
-        for decision in decisions:
-            if decision.warning is not None:
-                warn(decision.warning)
-        coerced = [d.report for d in decisions if d.report.role == "coerced"]
+        comma = any(has_decimal_commas(column) for column in columns.values())
+        decisions = [decide(name, column, self.max_categories, comma) for name, column in columns.items()]
+        reports = tuple(report for _, report in decisions)
+        coerced = [report for report in reports if report.role == "coerced"]
         if coerced:
             notes = "; ".join(f"{report.name!r}: {report.note}" for report in coerced)
             warn(f"{len(coerced)} column(s) were turned into numbers. {notes}")
-        used = tuple(d.column for d in decisions if d.column is not None)
+        used = tuple(column for column, _ in decisions if column is not None)
         if not used:
             raise InputError("X", "has no column that can be used", got=list(frame.columns))
-        return self._restore(used, tuple(d.report for d in decisions))
+        return self._restore(used, reports)
 
     def transform(self, X: Frame | ArrayLike) -> Matrix:
-        """Encode rows as those of training were, found by their columns' names; what differs is a warning.
-
-        A column that is missing, or of which most cells cannot be read as in training, is an InputError.
-        """
+        """Encode rows as those of training were, found by their columns' names; what differs is a warning."""
         matrix, remarks = self.encode(X)
         for remark in remarks:
             warn(remark)
@@ -106,10 +84,6 @@ class TableCoder:
         """What :meth:`encode` gives for rows of JSON, ``[{"age": 30, "town": "Ulm"}, …]``, in which a gap is None.
 
         To make a data frame takes longer than to encode a row: a few rows of plain cells are encoded cell by cell.
-
-        >>> encoder = TableCoder().fit(pd.DataFrame({"age": [30.0, 40.0, 50.0], "town": ["Ulm", "Bern", "Ulm"]}))
-        >>> encoder.encode_rows([{"town": "Bern", "age": 41}])
-        (array([[41.,  1.,  0.]], dtype=float32), [])
         """
         try:
             if len(rows) <= _FEW:
@@ -138,8 +112,6 @@ class TableCoder:
         return {
             "format": FORMAT,
             "max_categories": self.max_categories,
-            "max_unique": self.max_unique,
-            "text": list(self.text),
             "report": to_json(self.report_, tagged=False),
             "columns": [{"kind": column.kind, **to_json(column, tagged=False)} for column in self.columns_],
         }
@@ -152,11 +124,7 @@ class TableCoder:
             raise InputError(
                 "", f"table encoder has format {version}; this version reads {FORMAT}", remedy="Train again."
             )
-        encoder = cls(
-            max_categories=read.count("max_categories"),
-            max_unique=read.finite("max_unique"),
-            text=read.read("text", tuple[str, ...]),
-        )
+        encoder = cls(read.count("max_categories"))
         columns = tuple(_column(part) for part in read.nested_list("columns"))
         report: tuple[ColumnReport, ...] = read.read("report", tuple[ColumnReport, ...])
         names, used = [r.name for r in report], [c.name for c in columns]
@@ -180,12 +148,7 @@ class TableCoder:
 
 
 def as_pandas(X: Any) -> Any:
-    """Any data frame, of polars or Arrow, lazy or not, as one of pandas; all else as it is.
-
-    >>> import pyarrow
-    >>> as_pandas(pyarrow.table({"town": ["Ulm", None]}))["town"].isna().tolist()
-    [False, True]
-    """
+    """Any data frame, of polars or Arrow, lazy or not, as one of pandas; all else as it is."""
     if isinstance(X, pd.DataFrame):
         return X
     frame = nw.from_native(X, pass_through=True)

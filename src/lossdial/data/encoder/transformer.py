@@ -10,8 +10,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from lossdial.data.encoder.table import TableCoder
 
-__all__ = ["TableEncoder"]
-
 
 class TableEncoder(TransformerMixin, BaseEstimator, TableCoder):
     """Turn a data frame (n rows) into a float32 matrix (n, d).
@@ -26,10 +24,6 @@ class TableEncoder(TransformerMixin, BaseEstimator, TableCoder):
     ----------
     max_categories : int, default=100
         How many categories of a text column have a column each; rarer ones share one.
-    max_unique : float, default=0.5
-        A text column with more than this share of distinct values is an identifier, and is left out.
-    text : sequence of str, default=()
-        Columns to take as text, whatever they look like: codes made of digits.
 
     Attributes
     ----------

@@ -20,19 +20,6 @@ from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
 from lossdial.base.errors import InputError, warn
 from lossdial.base.progress import ProgressBar
 
-__all__ = [
-    "DEFAULT_SIZE",
-    "WHITE",
-    "Decoded",
-    "FileFacts",
-    "decode_bytes",
-    "decode_images",
-    "open_image",
-    "pixels_of",
-    "read_pixels",
-    "white_of",
-]
-
 _TILE_WIDTH, _TILE_LENGTH = 322, 323  # tags of TIFF
 WHITE: Final = 65535  # of 16 bits
 DEFAULT_SIZE: Final = 64  # px: the side to which own images are brought, where neither network nor user names one
@@ -44,15 +31,12 @@ _DEPTHS: Final = (8, 10, 12, 14, 16)
 
 @dataclass(frozen=True)
 class FileFacts:
-    """Of an image file: its format, its width and height, and the largest value where it has 16 bits per pixel.
-
-    colour_peak: the largest of the upper eight bits where each colour channel has 16.
-    """
+    """Of an image file: its format, its width and height, and the largest value where it has 16 bits per pixel."""
 
     format: str
     size: tuple[int, int]
     peak: int | None = None
-    colour_peak: int | None = None
+    colour_peak: int | None = None  # the largest of the upper eight bits where each colour has 16
 
 
 def open_image(path: str | Path | BinaryIO) -> ImageFile.ImageFile:
@@ -69,9 +53,7 @@ def pixels_of(opened: Image.Image) -> int:
 def read_pixels(path: str | Path | BinaryIO, size: int, white: int = WHITE) -> tuple[NDArray[np.uint8], FileFacts]:
     """One image file as uint8 (3, size, size): its centre square, scaled with an antialiasing bilinear filter.
 
-    That is the usual 'resize the shorter side, crop the centre' in one step. A camera's rotation tag is applied;
-    greyscale and palette become RGB; transparent pixels are laid on white; of 16 bits, `white` becomes 255 and what
-    is above it too. A large JPEG is decoded at a half, quarter or eighth of its scale as long as twice `size` remains.
+    Transparent pixels are laid on white; of 16 bits, `white` and all above it become 255.
     """
     with open_image(path) as opened:
         kind, dimensions = opened.format or "unknown", opened.size
@@ -88,14 +70,7 @@ def read_pixels(path: str | Path | BinaryIO, size: int, white: int = WHITE) -> t
 
 
 def white_of(peaks: Sequence[int], white: int | None) -> tuple[int, str]:
-    """The value that becomes 255, for 16-bit files with these largest values, and what to say of it.
-
-    It is the largest value of 8, 10, 12, 14 or 16 bits, whichever holds them all; or `white`, that of the
-    training images, with a warning where files exceed it or come nowhere near.
-
-    >>> white_of([4012, 77], None)
-    (4095, '2 image files of 16 bits use 12 of them (largest value 4,012): 4,095 is taken as white')
-    """
+    """The value that becomes 255, for 16-bit files with these largest values, and what to say of it."""
     n, peak = len(peaks), max(peaks, default=0)
     if white is not None:
         remedy = "Save them as the training images were"
@@ -137,33 +112,25 @@ def _to_rgb(image: Image.Image, white: int) -> tuple[Image.Image, int | None]:
 
 
 _MOST_PIXELS: Final = 50_000_000  # of an image that a stranger sent; all that came together have twice as many
-BAR_AFTER = 2.0  # seconds before a progress bar appears
 
 _Outcome = FileFacts | str  # of one file: what it is, or why it cannot be read
 
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """Images x (k, 3, size, size), the positions `kept` (k,) of their files in the list given, and the failures.
-
-    formats (k,) and sizes (k, 2), width and height, are those of the files. `white` is the value of 16-bit files that
-    became 255: what a later image must be decoded with. `notes` say what was done that a reader should know.
-    """
+    """Images x (k, 3, size, size), the positions `kept` (k,) of their files in the list given, and the failures."""
 
     x: NDArray[np.uint8]
     kept: NDArray[np.intp]
     corrupt: tuple[tuple[Path, str], ...]
-    formats: NDArray[np.str_]
-    sizes: NDArray[np.int64]
-    white: int = WHITE
+    formats: NDArray[np.str_]  # (k,) of the files
+    sizes: NDArray[np.int64]  # (k, 2) of the files, width and height
+    white: int = WHITE  # the value of 16-bit files that became 255
     notes: tuple[str, ...] = ()
 
 
 def decode_bytes(files: Sequence[bytes], size: int, white: int = WHITE) -> NDArray[np.uint8]:
-    """The contents of image files as uint8 (n, 3, size, size), as :func:`decode_images` makes them of the files.
-
-    They come from somebody else: the first that cannot be read, or is too large, is an error that says which.
-    """
+    """The contents of a stranger's image files as uint8 (n, 3, size, size), as :func:`decode_images` makes them."""
     total = 0
     for i, data in enumerate(files, 1):
         with _naming(i), open_image(io.BytesIO(data)) as opened:  # the header alone
@@ -202,39 +169,12 @@ def decode_images(
     size: int,
     workers: int | None = None,
     max_corrupt: float = 0.01,
-    progress: bool = True,
     white: int | None = None,
 ) -> Decoded:
-    """Decode image files to arrays of one size.
+    """Decode image files to arrays of one size, with a warning that names the files that cannot be read.
 
-    A progress bar appears when the work lasts longer than two seconds.
-
-    Parameters
-    ----------
-    paths : sequence of str or Path
-        The files.
-    size : int
-        The side of the images in pixels. Of each file the centre square is scaled to it.
-    workers : int, optional
-        How many threads decode; by default one for each core.
-    max_corrupt : float, default=0.01
-        The share of files that may fail to be read. They are left out, and named in a warning.
-    progress : bool, default=True
-        Whether to show the bar.
-    white : int, optional
-        The value of 16-bit greyscale files that becomes 255. By default it follows from the bits that all of these
-        files together use (12, say), for which such files are read twice. Pass what `Decoded.white` said of the
-        training images to decode a later one alike.
-
-    Returns
-    -------
-    Decoded
-        The images, and what is known of their files.
-
-    Raises
-    ------
-    InputError
-        If too many files cannot be read, or the images do not fit in memory.
+    More of these than a share `max_corrupt` are an error. By default `white`, the value of 16-bit files that becomes
+    255, follows from the bits that all of these files together use: give that of the training images to later ones.
     """
     if size < 1:
         raise InputError("size", "must be a positive number of pixels", got=size)
@@ -248,13 +188,13 @@ def decode_images(
         raise InputError("paths", "must name at least one image file")
     names = [str(path) for path in paths]
     x = _allocate(len(names), size)
-    outcomes = _decode(list(enumerate(names)), x, white or WHITE, workers, progress)
+    outcomes = _decode(list(enumerate(names)), x, white or WHITE, workers)
     facts = {i: outcome for i, outcome in enumerate(outcomes) if isinstance(outcome, FileFacts)}
     corrupt = [(Path(names[i]), outcome) for i, outcome in enumerate(outcomes) if isinstance(outcome, str)]
     deep = [i for i, fact in facts.items() if fact.peak is not None]
     taken, note = white_of([facts[i].peak or 0 for i in deep], white)
     if white is None and taken != WHITE:
-        _decode([(i, names[i]) for i in deep], x, taken, workers, progress)
+        _decode([(i, names[i]) for i in deep], x, taken, workers)
     _report(corrupt, len(names), max_corrupt)
     _warn_of_deep_colour(facts.values())
     kept = np.array(sorted(facts), dtype=np.intp)
@@ -269,9 +209,7 @@ def decode_images(
     )
 
 
-def _decode(
-    files: list[tuple[int, str]], x: NDArray[np.uint8], white: int, workers: int | None, progress: bool
-) -> list[_Outcome]:
+def _decode(files: list[tuple[int, str]], x: NDArray[np.uint8], white: int, workers: int | None) -> list[_Outcome]:
     """Decode files into their rows of x (n, 3, size, size); what became of each."""
 
     def decode(file: tuple[int, str]) -> _Outcome:
@@ -286,7 +224,7 @@ def _decode(
     with (
         warnings.catch_warnings(),
         ThreadPoolExecutor(workers or _cores()) as threads,  # Pillow decodes without holding Python's lock
-        ProgressBar("decoding images", len(files), enabled=progress, delay=BAR_AFTER) as bar,
+        ProgressBar("decoding images", len(files), delay=2.0) as bar,
     ):
         warnings.simplefilter("ignore")  # Pillow's remarks on odd metadata
         try:

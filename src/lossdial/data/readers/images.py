@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
 
 from lossdial.base.errors import InputError, closest
-
-__all__ = ["SUFFIXES", "ImageFiles", "list_image_folder", "list_image_table", "list_images"]
+from lossdial.data.encoder.columns import as_text
 
 SUFFIXES: Final = frozenset((".jpg", ".jpeg", ".png", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"))
 _SPLITS: Final = frozenset(("train", "training", "test", "testing", "val", "valid", "validation"))
@@ -72,14 +71,10 @@ def list_image_table(
             raise InputError("", problem, remedy="Fill them in.")
     return ImageFiles(
         paths=tuple(table.parent / str(path) for path in frame[path_column]),  # an absolute path replaces the folder
-        labels=None if label_column is None else _as_text(frame[label_column]),
-        groups=None if group_column is None else _as_text(frame[group_column]),
+        labels=None if label_column is None else tuple(as_text(frame[label_column])),
+        groups=None if group_column is None else tuple(as_text(frame[group_column])),
     )
 
 
 def _images_below(folder: Path) -> list[Path]:
     return [p for p in sorted(folder.rglob("*")) if p.suffix.lower() in SUFFIXES and not p.name.startswith(".")]
-
-
-def _as_text(column: pd.Series[Any]) -> tuple[str, ...]:
-    return tuple(str(int(v)) if isinstance(v, float) and v.is_integer() else str(v) for v in column)

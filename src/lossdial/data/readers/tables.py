@@ -25,31 +25,11 @@ from numpy.typing import NDArray
 from lossdial.base.errors import InputError, closest, near, warn
 from lossdial.data.encoder.table import require_readable
 
-__all__ = ["TABLE_SUFFIXES", "read_csv", "read_table", "split_target", "target_labels"]
-
 TABLE_SUFFIXES: Final = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz", ".parquet", ".npz")
 
 
 def read_table(path: str | Path) -> pd.DataFrame:
-    """Read a table from a file.
-
-    Parameters
-    ----------
-    path : str or Path
-        A CSV, TSV or JSON lines file, plain or gzipped; a Parquet file; or an NPZ file with `X` of shape (n, d) and
-        perhaps `y` of shape (n,), whose columns are named x0 … x{d-1} and y. A CSV may be separated by commas,
-        semicolons or tabs; the header decides. One that is not UTF-8 is read as Windows-1252, with a warning.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The table.
-
-    Raises
-    ------
-    InputError
-        If the file is of another type, is damaged, or has no rows.
-    """
+    """A table from a CSV, TSV or JSON lines file, plain or gzipped, a Parquet file, or an NPZ file with `X` and `y`."""
     path = Path(path)
     suffix = next((suffix for suffix in TABLE_SUFFIXES if path.name.lower().endswith(suffix)), None)
     if suffix is None:
@@ -67,7 +47,7 @@ def read_table(path: str | Path) -> pd.DataFrame:
 
 def read_csv(data: bytes, source: str) -> pd.DataFrame:
     """A table from the content of a CSV file in UTF-8; `source` is how errors call it."""
-    return _checked(lambda: _parse_csv(data, source, ("utf-8",)), source)
+    return _checked(lambda: _parse_csv(data, source, only_utf8=True), source)
 
 
 def _checked(read: Callable[[], pd.DataFrame], source: str) -> pd.DataFrame:
@@ -87,12 +67,7 @@ def _checked(read: Callable[[], pd.DataFrame], source: str) -> pd.DataFrame:
 
 
 def split_target(frame: pd.DataFrame, target: str, drop: Iterable[str] = ()) -> tuple[pd.DataFrame, NDArray[Any]]:
-    """The features (every column but `target` and those of `drop`) and the labels (n,) of a table.
-
-    >>> X, y = split_target(pd.DataFrame({"id": [7, 8], "age": [30, 40], "ill": [0, 1]}), "ill", drop=["id"])
-    >>> list(X.columns), y.tolist()
-    (['age'], [0, 1])
-    """
+    """The features (every column but `target` and those of `drop`) and the labels (n,) of a table."""
     dropped = [drop] if isinstance(drop, str) else list(drop)
     for role, name in [("target", target), *(("drop", name) for name in dropped)]:
         if name not in frame.columns:
@@ -127,18 +102,12 @@ def _require_file(path: Path) -> None:
         raise InputError("", f"{path} is empty (0 bytes)")
 
 
-def _parse_csv(
-    data: bytes, source: str, encodings: tuple[str, ...] = ("utf-8", "cp1252"), tabs: bool = False
-) -> pd.DataFrame:
-    header = _first_line(data)
-    if not header:
+def _parse_csv(data: bytes, source: str, only_utf8: bool = False, tabs: bool = False) -> pd.DataFrame:
+    if not data.strip():
         raise InputError("", f"{source} is empty; a header and at least one row are needed")
-    try:
-        return _parse_text(data, header.decode(encodings[0]), source, encodings[0], tabs)
-    except UnicodeDecodeError:
-        if len(encodings) < 2 or not _one_byte_a_letter(data):
-            raise
-    frame = _parse_text(data, header.decode(encodings[1]), source, encodings[1], tabs)
+    if only_utf8 or not _one_byte_a_letter(data):
+        return _parse_text(data, source, "utf-8", tabs)
+    frame = _parse_text(data, source, "cp1252", tabs)
     warn(f"{source} is not UTF-8 text and is read as Windows-1252; where letters look wrong, save it as UTF-8.")
     return frame
 
@@ -152,7 +121,8 @@ def _one_byte_a_letter(data: bytes) -> bool:
     return False
 
 
-def _parse_text(data: bytes, header: str, source: str, encoding: str, tabs: bool) -> pd.DataFrame:
+def _parse_text(data: bytes, source: str, encoding: str, tabs: bool) -> pd.DataFrame:
+    header = _line_at(data, len(data) - len(data.lstrip())).decode(encoding)
     # The mark that splits the header into most columns; names in quotes may hold the others.
     separator = "\t" if tabs else max(",;\t", key=lambda mark: _fields(header, mark))
     _require_distinct(header, separator, source)
@@ -167,7 +137,7 @@ def _parse_text(data: bytes, header: str, source: str, encoding: str, tabs: bool
         raise InputError("", f"{source} is not a well-formed table, perhaps cut short: {reason}") from error
     # pandas fills a short last row with missing values; a file cut in mid-row would pass unseen.
     if frame.iloc[-1:, -1].isna().any():
-        last = _last_line(data).decode(encoding)
+        last = _line_at(data, len(data.rstrip())).decode(encoding)
         fields = _fields(last, separator)
         if last.count('"') % 2 == 0 and fields < frame.shape[1]:
             problem = f"{source} is truncated: its last row has {fields} of {frame.shape[1]} columns"
@@ -175,21 +145,11 @@ def _parse_text(data: bytes, header: str, source: str, encoding: str, tabs: bool
     return frame if separator == "," else _with_thousands_as_text(data, frame, options)
 
 
-def _first_line(data: bytes) -> bytes:
-    """The first line that is not blank; empty where all are."""
-    text = len(data) - len(data.lstrip())
-    start = max(data.rfind(b"\n", 0, text), data.rfind(b"\r", 0, text)) + 1
-    return data[start:].split(b"\n", 1)[0].split(b"\r", 1)[0] if text < len(data) else b""
-
-
-def _last_line(data: bytes) -> bytes:
-    """The last line that is not blank."""
-    while True:
-        data = data.rstrip(b"\r\n")
-        start = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
-        if start == 0 or data[start:].strip():
-            return data[start:]
-        data = data[:start]
+def _line_at(data: bytes, place: int) -> bytes:
+    """The line of a text that a place lies in."""
+    start = max(data.rfind(b"\n", 0, place), data.rfind(b"\r", 0, place)) + 1
+    ends = (data.find(mark, place) for mark in (b"\n", b"\r"))
+    return data[start : min((end for end in ends if end >= 0), default=len(data))]
 
 
 def _require_distinct(header: str, separator: str, source: str) -> None:
@@ -208,10 +168,7 @@ def _fields(line: str, mark: str) -> int:
 
 
 def _with_thousands_as_text(data: bytes, frame: pd.DataFrame, options: dict[str, Any]) -> pd.DataFrame:
-    """Columns in which every dot stands before three digits, as in 1.234, as text: it may be a thousand or a decimal.
-
-    Beside decimal commas it is a thousand; the table encoder decides, and asks the same of every later file.
-    """
+    """Columns in which every dot stands before three digits as text, for the table encoder to decide on."""
     decimals = [name for name in frame.columns if frame[name].dtype.kind == "f"]
     if not decimals:
         return frame
