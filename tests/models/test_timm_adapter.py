@@ -56,7 +56,7 @@ def test_a_step_moves_every_layer(paper_backbone: TimmBackbone, images: Tensor, 
     loss, space = VSLoss(BETA), Space(**VS_LCT)
     model = ConditionalClassifier(paper_backbone, paper_backbone.n_features, space).train()
     base = torch.optim.SGD(model.parameters(), lr=1e-3)
-    optimizer = SAM(base, 0.1, model) if sam else base
+    optimizer = SAM(base, 0.01, model) if sam else base
     lam = space.sample(generator=torch.Generator().manual_seed(3))
     calls = []
 
@@ -70,7 +70,7 @@ def test_a_step_moves_every_layer(paper_backbone: TimmBackbone, images: Tensor, 
     optimizer.step(closure)
     assert all(torch.isfinite(p).all() for p in model.parameters())
     assert not [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
-    assert len(calls) == 1 or calls[1] > calls[0]  # uphill, by construction
+    assert len(calls) == 1 or calls[1] > calls[0]  # uphill, where the radius is small
 
 
 def test_features_are_what_timms_own_classifier_reads(paper_backbone: TimmBackbone, images: Tensor) -> None:

@@ -82,7 +82,7 @@ def test_what_is_solved() -> None:
 
 def test_what_is_not_told_λ_is_put_down_in_the_middle() -> None:
     ablated = method("vs+lct:no-film")
-    assert ablated.evaluation(ablated.spaces()[0]).at(0).as_dict() == {"gamma": 0.15, "tau": 1.5}
+    assert ablated.evaluation(ablated.spaces()[0])[0].as_dict() == {"gamma": 0.15, "tau": 1.5}
 
 
 def test_an_unknown_method_lists_the_known() -> None:
