@@ -20,8 +20,6 @@ from lossdial.models import EfficientNetLite0, FrozenEncoder
 from lossdial_studies.data_sets import ImageDataSet
 from lossdial_studies.experiment import Experiment, image_set
 
-__all__ = ["LABELS", "identified", "prepare"]
-
 #: beside a data set's features: the labels of its images, and the groups of those for the test
 LABELS: Final = "labels.npz"
 

@@ -1,7 +1,7 @@
 import pytest
 
-from lossdial_studies import preset
 from lossdial_studies.data_sets import DATA_SETS, ImageDataSet
+from lossdial_studies.presets import preset
 
 
 @pytest.mark.parametrize("name", [d.name for d in DATA_SETS if isinstance(d, ImageDataSet)])

@@ -12,8 +12,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-__all__ = ["Archive", "check_archive", "fetch_archive"]
-
 BLOCK = 1 << 18
 TIMEOUT = 30.0  # seconds without a byte
 

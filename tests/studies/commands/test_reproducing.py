@@ -12,8 +12,8 @@ from PIL import Image
 from lossdial.cli import main
 from lossdial.data.embedding import embed
 from lossdial.models import CifarResNet, FrozenEncoder
-from lossdial_studies import Store
 from lossdial_studies.features import LABELS
+from lossdial_studies.store import Store
 
 METHODS = ["--methods", "vs,vs+lct,focal,focal+lct,vs+lct:gamma"]
 FEW = ["--study", "auto-truck", "--settings", "2", "--seeds", "2", "--epochs", "2", "--rates", "0.001"]
