@@ -19,6 +19,7 @@ from lossdial_studies.comparisons import (
     RESAMPLES,
     SETTING,
     Difference,
+    Kind,
     Side,
     Sides,
     compare,
@@ -196,13 +197,13 @@ def claims(
     frame: rows of one data set, β, preset and number of epochs; their scores must be in the store.
     """
     names = (SEARCH, *CONTROLS, f"{SEARCH}+lct", *(name for name in _WAYS if ":" in name))
-    kinds = ("one", "any", "best", "mean", "averaged")
+    kinds: tuple[Kind, ...] = ("one", "any", "best", "mean", "averaged")
     sides = _sides(frame, store, names, kinds, 16, "claim --preset fast")
     return compare(sides, list(_meetings(list(sides.columns))), resamples, halvings, advance=advance)[0]
 
 
 def _sides(
-    frame: pd.DataFrame, store: Store, names: Sequence[str], kinds: Sequence[str], complete: int, study: str
+    frame: pd.DataFrame, store: Store, names: Sequence[str], kinds: Sequence[Kind], complete: int, study: str
 ) -> Sides:
     """The sides that a frame has; a search and a training of LCT that share a seed must be among them."""
     whole = frame[frame["method"] == SEARCH].groupby("seed")["setting"].nunique()
@@ -213,7 +214,7 @@ def _sides(
             f"no seed has both a complete search of {SEARCH} and a training of {SEARCH}+lct at setting {SETTING}; "
             f"`lossdial reproduce --study {study}` makes them."
         )
-    return Sides.read(frame, store, names, kinds, complete)  # type: ignore[arg-type]
+    return Sides.read(frame, store, names, kinds, complete)
 
 
 def _meetings(sides: Sequence[Side]) -> Iterator[tuple[Side, Side]]:

@@ -210,9 +210,8 @@ def _study(frame: pd.DataFrame, groups: Sequence[tuple[str, ...]], metrics: list
     whole = [group for group in groups if methods.issuperset(group)]
     if not whole:
         needed = ", or ".join(" and ".join(group) for group in groups)
-        raise ValueError(
-            f"this figure needs results of {needed}; got {', '.join(sorted(methods))}. Run what is missing."
-        )
+        got = ", ".join(sorted(methods))
+        raise ValueError(f"this figure needs results of {needed}; got {got}. Run what is missing.")
     rows = _at_best_rate(frame[frame["method"].isin([name for group in whole for name in group])])
     holes = rows[rows[metrics].isna().any(axis=1)]
     if len(holes):
@@ -308,11 +307,11 @@ def nested(means: pd.DataFrame, trained: Method, metric: str) -> FloatArray:
     rows = means[means["method"] == trained.name]
     # Rounded, as λ may have been through float32 or text.
     places = zip(rows["setting"], *(rows[name].round(6) for name in names), strict=True)
-    found = dict(zip(places, rows[metric], strict=True))
+    values = dict(zip(places, rows[metric], strict=True))
     boxes = []
     for setting, space in enumerate(spaces):
         lams = [lam.as_dict() for lam in trained.evaluation(space)]
-        cells = [found.get((setting, *(round(lam[name], 6) for name in names)), math.nan) for lam in lams]
+        cells = [values.get((setting, *(round(lam[name], 6) for name in names)), math.nan) for lam in lams]
         boxes.append(np.reshape(cells, [len({lam[name] for lam in lams}) for name in names]))
     side = math.isqrt(len(spaces))
     return np.reshape(boxes, (side, side, *boxes[0].shape)).astype(np.float64)

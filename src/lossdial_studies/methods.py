@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar, Final, Literal
 
 import torch
@@ -153,13 +154,7 @@ class Method:
 
     def spaces(self) -> tuple[Space, ...]:
         """The 16 training settings, the second name fastest; a path is one, and a ridge has 4 C, plain and balanced."""
-        if self.way == "exact":
-            return (exact_space(self.build_loss(1.0)),)
-        if self.way == "ridge":
-            pairs = itertools.product((0.0, 1.0), _RIDGES)
-            return tuple(Space(ridge=Constant(ridge), balanced=Constant(balanced)) for balanced, ridge in pairs)
-        axes = {name: _axis(self.loss, name, name in self.free) for name in _VALUES[self.loss]}
-        return tuple(Space(**dict(zip(axes, pair, strict=True))) for pair in itertools.product(*axes.values()))
+        return _spaces(self)
 
     def evaluation(self, space: Space) -> Lam:
         """The λ that a model is evaluated at: the paper's grid, or the middle for one that is not told λ."""
@@ -169,6 +164,17 @@ class Method:
         with warnings.catch_warnings():  # the paper evaluates beyond the trained range too, and on purpose
             warnings.simplefilter("ignore", UserWarning)
             return space.grid(**{name: list(grid[name]) for name in space.free})
+
+
+@cache  # a key of an experiment needs them, and a study has thousands
+def _spaces(how: Method) -> tuple[Space, ...]:
+    if how.way == "exact":
+        return (exact_space(how.build_loss(1.0)),)
+    if how.way == "ridge":
+        pairs = itertools.product((0.0, 1.0), _RIDGES)
+        return tuple(Space(ridge=Constant(ridge), balanced=Constant(balanced)) for balanced, ridge in pairs)
+    axes = {name: _axis(how.loss, name, name in how.free) for name in _VALUES[how.loss]}
+    return tuple(Space(**dict(zip(axes, pair, strict=True))) for pair in itertools.product(*axes.values()))
 
 
 def _axis(loss: str, name: str, varies: bool) -> list[Constant | Linear]:

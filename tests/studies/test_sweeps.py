@@ -239,13 +239,12 @@ def test_other_data_under_the_same_name_are_other_runs(small: Any, tmp_path: Pat
 def test_images_are_known_by_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOSSDIAL_DATA", str(tmp_path))
     bare = grid([("cifar10-auto-truck", 20.0)], "cpu", ["vs"], [0], [0])
-    assert features.identified(bare, tmp_path) is None  # not there yet
     entry = features.image_set("cifar10-auto-truck")
     monkeypatch.setattr(type(entry), "present", lambda *_: True)
     seen = []
     for text in ("one", "another"):
         monkeypatch.setattr(type(entry), "fingerprint", lambda *_, text=text: text)
-        (found,) = features.identified(bare, tmp_path) or ()
+        (found,) = features.identified(bare, tmp_path)
         assert found.content == text
         seen.append(found.key)
     assert seen[0] != seen[1]

@@ -95,7 +95,7 @@ def ridge_search(x: NDArray[Any], y: NDArray[np.int64], rows: DemoRows, prepare:
     def fit(values: tuple[float, ...]) -> Score:
         model = LogisticRegression(C=10 ** values[0], class_weight="balanced" if values[1] else None, max_iter=1000)
         model.fit(x, y)
-        return lambda given: model.decision_function(prepare(given))
+        return lambda others: model.decision_function(prepare(others))
 
     strengths = [(float(c), float(b)) for c in (-3, -2, -1, 0) for b in (0, 1)]
     return search("ridge search", ("ridge", "balanced"), strengths, fit, rows)

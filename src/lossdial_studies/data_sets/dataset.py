@@ -96,7 +96,7 @@ class ImageDataSet(ABC):
         Where it is the same, `load` gives the same samples.
         """
         root = Path(root)
-        self._require(root)
+        self.require(root)
         checksum = file_fingerprint(self.files(root), root)
         return hashlib.sha256(f"{self.name}\0{checksum}".encode()).hexdigest()  # several sets may share their files
 
@@ -114,7 +114,7 @@ class ImageDataSet(ABC):
         where files are decoded (None: `image_size`), in `workers` processes.
         """
         root = Path(root)
-        self._require(root)
+        self.require(root)
         listing = self.listing(root, size, workers)
         train, test = self.choose(listing, beta, seed)
         white = WHITE
@@ -142,7 +142,7 @@ class ImageDataSet(ABC):
             white=white,
         )
 
-    def _require(self, root: Path) -> None:
+    def require(self, root: Path) -> None:
         if not self.present(root):
             raise FileNotFoundError(f"{self.name} is not in {root}. {self.how_to_get(root)}")
 

@@ -28,10 +28,10 @@ class Archive:
 def check_archive(path: Path, archive: Archive) -> None:
     """Raise ValueError unless the file has the archive's checksum."""
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-    if found != archive.md5:
+        md5 = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    if md5 != archive.md5:
         raise ValueError(
-            f"{path} has md5 {found}; the published one is {archive.md5}. It is damaged or not the official archive: "
+            f"{path} has md5 {md5}; the published one is {archive.md5}. It is damaged or not the official archive: "
             f"delete it and download {archive.url} again"
         )
 
