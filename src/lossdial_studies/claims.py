@@ -17,13 +17,13 @@ from lossdial_studies.comparisons import (
     HALVINGS,
     POWER,
     RESAMPLES,
-    SETTING,
     Difference,
     Kind,
     Side,
     Sides,
     compare,
 )
+from lossdial_studies.experiment import REFERENCE
 from lossdial_studies.methods import ABLATIONS, CONTROLS, METHODS, method
 from lossdial_studies.rendering import TextTable
 from lossdial_studies.store import Store
@@ -45,7 +45,7 @@ def comparable(frame: pd.DataFrame, store: Store) -> bool:
     """Whether a store holds a search, one training of LCT, and the scores of both."""
     if frame.empty or len(frame[list(_CELL)].drop_duplicates()) > 1:
         return False
-    one = frame["method"].isin(_WAYS) & (frame["setting"] == SETTING)
+    one = frame["method"].isin(_WAYS) & (frame["setting"] == REFERENCE)
     searched = frame["method"] == SEARCH
     return bool(one.any() and searched.any()) and _scored(frame[one | searched], store)
 
@@ -103,7 +103,7 @@ def against_tables(
     spent = searched.drop_duplicates("key").groupby("seed")["seconds"].sum().mean()
     rows = [(f"{method(SEARCH).title}, best of {n}", f"{search_auc:.4f}", *[""] * 4, str(n), f"{spent:,.0f} ({seeds})")]
     for one in differences:
-        mine = runs[(runs["method"] == one.ours.method) & (runs["setting"] == SETTING)]
+        mine = runs[(runs["method"] == one.ours.method) & (runs["setting"] == REFERENCE)]
         rows.append(
             (
                 f"{method(one.ours.method).title}, one",
@@ -124,7 +124,7 @@ def against_tables(
         ),
         tuple(rows),
         (
-            f"LCT is trained over {_LAM} (setting {SETTING}). The search's setting and LCT's λ are chosen on "
+            f"LCT is trained over {_LAM} (setting {REFERENCE}). The search's setting and LCT's λ are chosen on "
             "one half of the evaluation data and measured on the other, halves swapped, for each seed; figures "
             f"and bounds are means over {HALVINGS} random halvings, with the share whose own bound is within the bar.",
             "Runs of the same seed have the same training images, and are compared seed by seed. Bounds are one-sided, "
@@ -208,10 +208,10 @@ def _sides(
     """The sides that a frame has; a search and a training of LCT that share a seed must be among them."""
     whole = frame[frame["method"] == SEARCH].groupby("seed")["setting"].nunique()
     seeds = set(whole.index[whole == complete])
-    ones = frame[frame["method"].isin(_WAYS) & (frame["setting"] == SETTING)]
+    ones = frame[frame["method"].isin(_WAYS) & (frame["setting"] == REFERENCE)]
     if not seeds & set(ones["seed"]):
         raise ValueError(
-            f"no seed has both a complete search of {SEARCH} and a training of {SEARCH}+lct at setting {SETTING}; "
+            f"no seed has both a complete search of {SEARCH} and a training of {SEARCH}+lct at setting {REFERENCE}; "
             f"`lossdial reproduce --study {study}` makes them."
         )
     return Sides.read(frame, store, names, kinds, complete)
@@ -269,7 +269,7 @@ def metric_claims(frame: pd.DataFrame) -> pd.DataFrame:
     ``low_best`` and ``low_mean``, the one-sided bounds of what one training gains (the Brier score turned round), over
     seeds in pairs. Unlike those of AUC they take the test rows as given.
     """
-    ours = frame[(frame["method"] == f"{SEARCH}+lct") & (frame["setting"] == SETTING)]
+    ours = frame[(frame["method"] == f"{SEARCH}+lct") & (frame["setting"] == REFERENCE)]
     records = []
     for rival in (SEARCH, *CONTROLS):
         rows = frame[frame["method"] == rival]

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from lossdial.dial.surface import swapped_halves
+from lossdial_studies.experiment import REFERENCE
 from lossdial_studies.methods import method
 from lossdial_studies.protocols import halves
 from lossdial_studies.store import Store, StoreError
@@ -35,8 +36,6 @@ BAR: Final = 0.01
 CONFIDENCE: Final = 0.95
 #: how surely a difference would have been seen that the table calls detectable
 POWER: Final = 0.8
-#: the one density: γ ~ L(0, 0.3, 0), τ ~ L(0, 3, 0.33)
-SETTING: Final = 1
 RESAMPLES: Final = 2000
 HALVINGS: Final = 200
 _TOLERANCE: Final = 2e-6  # rows keep six digits
@@ -118,8 +117,8 @@ class Sides:
                 whole: dict[Kind, list[str]] = {}
                 if not method(name).lct and len(keys) == complete:
                     whole = {"best": keys, "mean": keys, "averaged": [f"{name} {seed}"]}
-                elif method(name).lct and (group["setting"] == SETTING).any():
-                    whole = {"one": group.loc[group["setting"] == SETTING, "key"].tolist()}
+                elif method(name).lct and (group["setting"] == REFERENCE).any():
+                    whole = {"one": group.loc[group["setting"] == REFERENCE, "key"].tolist()}
                     whole |= {"any": keys} if len(keys) == 16 else {}
                 for kind in [kind for kind in whole if kind in kinds]:
                     side = Side(name, kind, 1 if kind == "one" else len(keys))

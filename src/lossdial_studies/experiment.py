@@ -14,12 +14,13 @@ from lossdial.base.errors import InputError
 from lossdial.models import FiLMConfig, HeadConfig
 from lossdial.spaces import Space
 from lossdial.training import Augment, Cosine, Exact, Flat, OptimizerConfig, Recipe, Steps, Triangle
+from lossdial.training.recipe import Preset
 from lossdial_studies.data_sets import ImageDataSet, data_set
 from lossdial_studies.methods import RIDGE, ConstantFiLMConfig, Method, method
-from lossdial_studies.presets import Preset, preset
+from lossdial_studies.presets import preset
 
 SAM_RHO: Final = 0.1  # the paper's radius
-#: the setting of LCT whose ranges of λ stand for all: γ in [0, 0.3], τ in [0, 3]
+#: the setting of LCT that stands for all: γ ~ L(0, 0.3, 0), τ ~ L(0, 3, 0.33)
 REFERENCE: Final = 1
 _FORMAT: Final = 2  # of what is hashed
 # The names of recipes' parts in keys, whatever the classes are called today.
@@ -134,9 +135,6 @@ class Experiment:
         # Not what is cached: torch would send each tensor of the space to another process as a file of its own.
         return asdict(self)
 
-    def __str__(self) -> str:
-        return f"{self.data} β={self.beta:g} {self.method} #{self.setting} seed {self.seed}"
-
 
 @dataclass(frozen=True)
 class Trial:
@@ -151,12 +149,6 @@ class Trial:
 
     def __getstate__(self) -> dict[str, Any]:
         return {"experiments": self.experiments}
-
-    def __str__(self) -> str:
-        first = self.experiments[0]
-        if len(self.experiments) == 1:
-            return str(first)
-        return f"{first.data} β={first.beta:g} {first.method} seed {first.seed} ({len(self.experiments)} settings)"
 
 
 def spelled(recipe: Any) -> str:

@@ -123,7 +123,8 @@ def best(frame: pd.DataFrame, metric: str, protocol: Protocol) -> Best:
     _check(frame, used, protocol)
     wide = _candidates(frame, used)  # a row per setting and λ, in order; columns (figure, seed)
     sign = 1 if greater else -1
-    reported = [wide[figure].iloc[int(np.nanargmax(sign * wide[by].mean(axis=1).to_numpy()))] for by, figure in columns]
+    places = [int(np.nanargmax(sign * wide[[by]].mean(axis=1).to_numpy())) for by, _ in columns]
+    reported = [wide[figure].iloc[place] for place, (_, figure) in zip(places, columns, strict=True)]
     per_seed = pd.concat(reported, axis=1).mean(axis=1).dropna()
     trainings = len(frame[["setting", "seed"]].drop_duplicates())
     return Best(float(per_seed.mean()), float(per_seed.std(ddof=1)), len(per_seed), trainings)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lossdial.base.errors import closest
-from lossdial_studies.experiment import Experiment, grid, spread_settings
+from lossdial_studies.experiment import REFERENCE, Experiment, grid, spread_settings
 from lossdial_studies.methods import ABLATIONS, METHODS
 
 
@@ -62,7 +62,7 @@ class Study:
 
 
 _TRUCK, _DEER = ("cifar10-auto-truck", 100.0), ("cifar10-auto-deer", 100.0)
-_ONE: Final = (1,)  # γ ~ L(0, 0.3, 0), τ ~ L(0, 3, 0.33): the density that stands for one training
+_ONE: Final = (REFERENCE,)  # the density that stands for one training
 
 _DATA_SETS: Final = (
     # frozen: 5 minutes on two cores; 0.998 and more for all but Focal, which has 0.978 (0.980 to 0.988)

@@ -69,7 +69,8 @@ def film_table(frame: pd.DataFrame, protocol: Protocol) -> ResultTable:
     papers = next((c for c in COLUMNS if (c.data, c.beta) == place == _AUTO_TRUCK), None)
 
     def cell(name: str) -> ResultCell:
-        return _cell(frame, "auc", name, place, protocol, papers and published("auc", name, papers))
+        paper = None if papers is None else published("auc", name, papers)
+        return _cell(frame, "auc", name, place, protocol, paper)
 
     rows = [ResultRow(label, tuple(cell(column + suffix) for column in columns)) for suffix, label in _FILM_ROWS]
     title = f"AUC with and without FiLM, {_text([place])}"
