@@ -19,7 +19,7 @@ def test_its_data_set_and_its_presets(name: str) -> None:
         assert isinstance(entry, ImageDataSet)
         assert beta in entry.betas
         for kind in ("paper", "cpu", "frozen"):
-            preset(data, kind)
+            assert preset(data, kind).run_time
 
 
 def test_the_full_grid_and_parts_of_it() -> None:
