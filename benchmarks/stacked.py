@@ -22,7 +22,8 @@ from torch import nn
 from lossdial import ConditionalClassifier, fit
 from lossdial.models import SettingsStack
 from lossdial.training import ArrayBatches, Recipe
-from lossdial_studies import Method, method, preset
+from lossdial_studies.methods import Method, method
+from lossdial_studies.presets import preset
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,7 @@ import os
 import signal
 import socket
 import threading
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
@@ -25,9 +23,7 @@ from urllib.parse import urlsplit
 from lossdial_studies.experiment import Trial
 from lossdial_studies.running import Outcome, Workplace, run_trial
 
-__all__ = ["Backend", "Local", "OnRay"]
-
-_PATIENCE: Final = 6.0  # seconds until a cluster must have answered
+_PATIENCE: Final = 3.0  # seconds until an address must have answered
 
 
 class Backend(ABC):
@@ -135,13 +131,10 @@ class OnRay(Backend):
             self._ray: Any = import_module("ray")
         except ModuleNotFoundError as error:
             raise ValueError("--backend ray needs the package ray: pip install 'lossdial[ray]'") from error
-        until = time.monotonic() + _PATIENCE
-        _answers(self.address, _PATIENCE / 2)
-        refused = _within(until - time.monotonic(), self._connect)
-        if refused is not None:
-            raise ConnectionError(f"no Ray cluster answers at {self.address!r} ({refused}). {_REMEDY}")
-        there = self._ray.cluster_resources()
-        cpus, gpus = there.get("CPU", 0.0), there.get("GPU", 0.0)
+        _answers(self.address)
+        self._ray.init(address=self.address, log_to_driver=False, logging_level="ERROR")
+        resources = self._ray.cluster_resources()
+        cpus, gpus = resources.get("CPU", 0.0), resources.get("GPU", 0.0)
         if cpus < self.cpus or gpus < self.gpus:
             self.close()
             raise ValueError(
@@ -152,13 +145,10 @@ class OnRay(Backend):
         self._task = self._ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=0)(run_trial)
         return self
 
-    def _connect(self) -> None:
-        self._ray.init(address=self.address, log_to_driver=False, logging_level="ERROR")
-
     def submit(self, trial: Trial, place: Workplace) -> None:
         accelerator = "auto" if self.gpus else "cpu"
-        there = replace(place, threads=max(1, int(self.cpus)), accelerator=accelerator)
-        self._running[self._task.remote(trial, there)] = trial
+        node = replace(place, threads=max(1, int(self.cpus)), accelerator=accelerator)
+        self._running[self._task.remote(trial, node)] = trial
 
     def poll(self, timeout: float) -> list[tuple[Trial, Outcome]]:
         ready, _ = self._ray.wait(list(self._running), timeout=timeout)
@@ -187,7 +177,7 @@ class OnRay(Backend):
 _REMEDY: Final = "Start one with `ray start --head`, or name the head's address: --ray-address host:6379."
 
 
-def _answers(address: str, timeout: float) -> None:
+def _answers(address: str) -> None:
     """Refuse an address at which nothing listens; Ray itself would try for minutes."""
     if address in ("auto", "local"):
         return
@@ -199,23 +189,6 @@ def _answers(address: str, timeout: float) -> None:
     if not parts.hostname or not port:
         raise ValueError(f"ray_address must be 'auto', host:port or ray://host:port; got {address!r}.")
     try:
-        socket.create_connection((parts.hostname, port), timeout=timeout).close()
+        socket.create_connection((parts.hostname, port), timeout=_PATIENCE).close()
     except OSError as error:
         raise ConnectionError(f"no Ray cluster answers at {address!r} ({error}). {_REMEDY}") from error
-
-
-def _within(seconds: float, action: Callable[[], None]) -> str | None:
-    """Why an action failed, or did not end in time; None where it succeeded."""
-    failure: list[str | None] = [f"no answer in {seconds:.0f} s"]
-
-    def attempt() -> None:
-        try:
-            action()
-            failure[0] = None
-        except Exception as error:  # whatever it is, the cluster cannot be used
-            failure[0] = (str(error) or type(error).__name__).splitlines()[0]
-
-    thread = threading.Thread(target=attempt, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return failure[0]

@@ -14,37 +14,19 @@ from lossdial.base.errors import InputError
 from lossdial.models import FiLMConfig, HeadConfig
 from lossdial.spaces import Space
 from lossdial.training import Augment, Cosine, Exact, OptimizerConfig, Recipe, Steps, Triangle
-from lossdial_studies.control import ConstantFiLMConfig
+from lossdial.training.recipe import Preset
 from lossdial_studies.data_sets import ImageDataSet, data_set
-from lossdial_studies.methods import RIDGE, Method, method
-from lossdial_studies.presets import Preset, preset
-
-__all__ = [
-    "REFERENCE",
-    "SAM_RHO",
-    "Experiment",
-    "Trial",
-    "grid",
-    "image_set",
-    "rate_of",
-    "space_of",
-    "spelled",
-    "spread_settings",
-    "trials",
-]
+from lossdial_studies.methods import RIDGE, ConstantFiLMConfig, Method, method
+from lossdial_studies.presets import preset
 
 SAM_RHO: Final = 0.1  # the paper's radius
-#: the setting of LCT whose ranges of λ stand for all: γ in [0, 0.3], τ in [0, 3]
+#: the setting of LCT that stands for all: γ ~ L(0, 0.3, 0), τ ~ L(0, 3, 0.33)
 REFERENCE: Final = 1
 _FORMAT: Final = 2  # of what is hashed
 # The names of recipes' parts in keys, whatever the classes are called today.
 _PARTS: Final[dict[type, str]] = {
-    Recipe: "Recipe",
-    OptimizerConfig: "OptimizerConfig",
-    Augment: "Augment",
-    Cosine: "Cosine",
-    Steps: "Steps",
-    Triangle: "Triangle",
+    **{Recipe: "Recipe", OptimizerConfig: "OptimizerConfig", Augment: "Augment"},
+    **{Cosine: "Cosine", Steps: "Steps", Triangle: "Triangle"},
 }
 # Settings that came after the first rows; at its default such a setting is no part of a key.
 _LATER: Final = frozenset({"crop_fill"})
@@ -87,12 +69,12 @@ class Experiment:
     @cached_property
     def space(self) -> Space:
         """The distribution that λ is drawn from."""
-        return self.how.spaces()[space_of(self.how, self.setting)]
+        return self.how.spaces()[self.setting % len(self.how.spaces())]
 
     @property
     def rate(self) -> int:
         """Which of the preset's learning rates it trains at."""
-        return rate_of(self.how, self.setting)
+        return self.setting // len(self.how.spaces())
 
     @cached_property
     def recipe(self) -> Recipe:
@@ -153,9 +135,6 @@ class Experiment:
         # Not what is cached: torch would send each tensor of the space to another process as a file of its own.
         return asdict(self)
 
-    def __str__(self) -> str:
-        return f"{self.data} β={self.beta:g} {self.method} #{self.setting} seed {self.seed}"
-
 
 @dataclass(frozen=True)
 class Trial:
@@ -171,27 +150,9 @@ class Trial:
     def __getstate__(self) -> dict[str, Any]:
         return {"experiments": self.experiments}
 
-    @property
-    def work(self) -> float:
-        """How long it takes, compared with others of its study."""
-        first = self.experiments[0]
-        film = first.stacks and isinstance(first.head, FiLMConfig)
-        per_run = 1.0 if not first.plan.frozen or film else 0.15
-        return len(self.experiments) * per_run * (2 if first.how.sam else 1)
-
-    def __str__(self) -> str:
-        first = self.experiments[0]
-        if len(self.experiments) == 1:
-            return str(first)
-        return f"{first.data} β={first.beta:g} {first.method} seed {first.seed} ({len(self.experiments)} settings)"
-
 
 def spelled(recipe: Any) -> str:
-    """A recipe, or a part of one, as keys spell it, which no renaming of a class or module changes.
-
-    >>> spelled(Augment(flip_horizontal=True))
-    'Augment(crop_padding=0, flip_horizontal=True, flip_vertical=False, resized_crop=None)'
-    """
+    """A recipe, or a part of one, as keys spell it, which no renaming of a class or module changes."""
     if type(recipe) not in _PARTS:
         return repr(recipe)
     pairs = ((f, getattr(recipe, f.name)) for f in fields(recipe))
@@ -200,11 +161,7 @@ def spelled(recipe: Any) -> str:
 
 
 def spread_settings(count: int) -> tuple[int, ...]:
-    """``count`` of the 4 × 4 settings, the diagonals first: four of them hold each value of each hyperparameter once.
-
-    >>> spread_settings(4), spread_settings(6)
-    ((0, 5, 10, 15), (0, 3, 4, 5, 10, 15))
-    """
+    """``count`` of the 4 × 4 settings, the diagonals first: four hold each value of each hyperparameter once."""
     if not 1 <= count <= 16:
         raise ValueError(f"settings must be 1 to 16; got {count}.")
     order = [4 * row + (row + shift) % 4 for shift in (0, 3, 1, 2) for row in range(4)]
@@ -234,16 +191,14 @@ def grid(
         for seed, name in itertools.product(seeds, methods):
             how = method(name)
             count = len(how.spaces())
-            if how.way != "trained" and not plan.frozen:
-                raise ValueError(
-                    f"{name} is solved, on features that do not move; preset {preset_name} trains a network. "
-                    "Use preset frozen, or leave it out."
-                )
-            places: Iterable[int] = settings
+            places: Sequence[int] = [count * rate + place for rate in rounds for place in settings]
             if how.way != "trained":
                 places = range(count)
-            else:
-                places = [count * rate + place for rate in rounds for place in settings]
+                if not plan.frozen:
+                    raise ValueError(
+                        f"{name} is solved, on features that do not move; preset {preset_name} trains a network. "
+                        "Use preset frozen, or leave it out."
+                    )
             runs += [
                 Experiment(data, float(beta), preset_name, name, place, seed, epochs or plan.recipe.epochs)
                 for place in places
@@ -253,26 +208,12 @@ def grid(
 
 def _rounds(plan: Preset, rates: Sequence[float] | None) -> list[int]:
     """The places of these learning rates among the preset's."""
-    there = plan.learning_rates
-    unknown = [rate for rate in rates or () if rate not in there]
+    known = plan.learning_rates
+    unknown = [rate for rate in rates or () if rate not in known]
     if unknown or (rates is not None and not rates):
         got = ", ".join(f"{rate:g}" for rate in unknown) or "none"
-        raise InputError("rates", f"must be of the preset's {', '.join(f'{rate:g}' for rate in there)}; got {got}")
-    return [k for k, rate in enumerate(there) if rates is None or rate in rates]
-
-
-def space_of(how: Method, setting: int) -> int:
-    """Which of a method's spaces a setting is."""
-    return setting % len(how.spaces())
-
-
-def rate_of(how: Method, setting: int) -> int:
-    """Which of the learning rates a setting trains at.
-
-    >>> rate_of(method("vs"), 17), space_of(method("vs"), 17)
-    (1, 1)
-    """
-    return setting // len(how.spaces())
+        raise InputError("rates", f"must be of the preset's {', '.join(f'{rate:g}' for rate in known)}; got {got}")
+    return [k for k, rate in enumerate(known) if rates is None or rate in rates]
 
 
 def trials(experiments: Iterable[Experiment]) -> tuple[Trial, ...]:

@@ -20,8 +20,6 @@ from lossdial.models import EfficientNetLite0, FrozenEncoder
 from lossdial_studies.data_sets import ImageDataSet
 from lossdial_studies.experiment import Experiment, image_set
 
-__all__ = ["LABELS", "identified", "prepare"]
-
 #: beside a data set's features: the labels of its images, and the groups of those for the test
 LABELS: Final = "labels.npz"
 
@@ -33,8 +31,7 @@ def prepare(experiments: Iterable[Experiment], folder: Path) -> None:
         entry = image_set(name)
         if frozen and _embedded(folder / name):
             continue
-        if not entry.present(data_root()):
-            raise FileNotFoundError(f"{name} is not in {data_root()}. {entry.how_to_get(data_root())}")
+        entry.require(data_root())
         if frozen:
             folder.mkdir(parents=True, exist_ok=True)
             with FileLock(folder / f"{name}.lock"):  # another sweep may be at it; then there is nothing left to do
@@ -42,24 +39,14 @@ def prepare(experiments: Iterable[Experiment], folder: Path) -> None:
                     _embed(entry, folder / name)
 
 
-def identified(experiments: Sequence[Experiment], folder: Path) -> tuple[Experiment, ...] | None:
-    """The experiments with the content of their data filled in; None where some of it is still to be prepared."""
-    contents: dict[tuple[str, bool], str | None] = {}
-    for experiment in experiments:
-        which = (experiment.data, experiment.plan.frozen)
-        if which not in contents:
-            contents[which] = _content(*which, folder)
-    found = [(experiment, contents[experiment.data, experiment.plan.frozen]) for experiment in experiments]
-    if any(content is None for _, content in found):
-        return None
-    return tuple(replace(experiment, content=content or "") for experiment, content in found)
-
-
-def _content(name: str, frozen: bool, folder: Path) -> str | None:
-    if frozen:
-        return _content_of_features(folder / name) if _embedded(folder / name) else None
-    entry = image_set(name)
-    return entry.fingerprint(data_root()) if entry.present(data_root()) else None
+def identified(experiments: Sequence[Experiment], folder: Path) -> tuple[Experiment, ...]:
+    """The experiments with the content of their data, which must be prepared, filled in."""
+    needed = {(experiment.data, experiment.plan.frozen) for experiment in experiments}
+    contents = {
+        (name, frozen): _content_of_features(folder / name) if frozen else image_set(name).fingerprint(data_root())
+        for name, frozen in needed
+    }
+    return tuple(replace(one, content=contents[one.data, one.plan.frozen]) for one in experiments)
 
 
 def _content_of_features(folder: Path) -> str:

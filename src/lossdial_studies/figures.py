@@ -6,7 +6,8 @@ it is the mean over seeds. As in the paper, models and λ are chosen on the very
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -16,29 +17,23 @@ import numpy as np
 import pandas as pd
 import torch
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
+from matplotlib.colors import Normalize, to_hex
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+from torch.distributions import Distribution
 
 from lossdial.base.errors import closest
 from lossdial.base.files import replacing
-from lossdial.dial.plots.canvas import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, VERMILION, spell
-from lossdial.spaces import Linear
-from lossdial_studies.heat_maps import GREEK, axis_text, draw_heat_maps, lam_text, space_text
-from lossdial_studies.measuring import RECALLS
-from lossdial_studies.methods import method
+from lossdial.dial.checks import FloatArray
+from lossdial.dial.plots.canvas import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, VERMILION, spell
+from lossdial.spaces import Constant, Linear, Space
+from lossdial_studies.methods import Method, method
+from lossdial_studies.protocols import RECALLS
 
-__all__ = [
-    "FIGURES",
-    "adaptability_figure",
-    "density_figure",
-    "drawable",
-    "heat_map_figure",
-    "make_figure",
-    "precision_figure",
-    "save_figure",
-]
-
+GREEK: Final = {"gamma": "γ", "tau": "τ", "alpha": "α", "phi": "φ"}
+_BLANK: Final = "#ECEEF0"
 _PRECISIONS: Final = [f"precision_at_recall@{recall:g}" for recall in RECALLS]
 _STUDY: Final = ["data", "beta", "preset", "epochs"]
 _LAM: Final = list(GREEK)
@@ -74,12 +69,12 @@ class _Study:
 
 
 def precision_figure(frame: pd.DataFrame) -> Figure:
-    """Precision at eight recalls: each baseline that is the best of them at some recall, and one LCT model.
-
-    The LCT model is the (setting, λ) of the best average precision. A panel per loss of which both are there.
-    """
+    """Precision at eight recalls: the baselines that lead at some recall, and the LCT of best average precision."""
     study = _study(frame, _PAIRS, [*_PRECISIONS, "average_precision"])
-    leading = {pair: _leading(study.of(pair[0])) for pair in study.groups}
+    leading = {}  # the rows that have the highest precision at some recall, equals included
+    for pair in study.groups:
+        rows = study.of(pair[0])
+        leading[pair] = rows[(rows[_PRECISIONS] == rows[_PRECISIONS].max()).any(axis=1)]
     lines = 1 + max(map(len, leading.values())) // 2  # of the legend; on easy data many baselines share the lead
     figure, panels = _panels(study.title, 1, len(leading), (5.2, 4.4 + 0.18 * lines))
     for axes, ((baseline, lct), leaders) in zip(panels, leading.items(), strict=True):
@@ -105,12 +100,7 @@ def precision_figure(frame: pd.DataFrame) -> Figure:
 
 
 def adaptability_figure(frame: pd.DataFrame, loss: Literal["vs", "focal"]) -> Figure:
-    """AUC against Brier score, precision at recall ≥ 0.99 and max F1: one baseline, and one LCT model over its λ.
-
-    Each is the setting of the highest AUC, the LCT model's at its best λ. Colour tells τ (φ), shape γ (α).
-    """
-    if loss not in ("vs", "focal"):
-        raise ValueError(f"loss must be 'vs' or 'focal'; got {loss!r}.")
+    """AUC against three metrics: the baseline and the LCT model of the highest AUC. Colour tells τ (φ), shape γ (α)."""
     metrics = {"brier": "Brier score (less is better)", "precision_at_recall@0.99": "precision at recall ≥ 0.99"}
     metrics["max_f1"] = spell("max_f1")
     lct = f"{loss}+lct"
@@ -213,14 +203,15 @@ def _study(frame: pd.DataFrame, groups: Sequence[tuple[str, ...]], metrics: list
         raise ValueError(f"the results have no column {', '.join(missing)}; run them again with lossdial reproduce.")
     several = [column for column in _STUDY if frame[column].nunique() > 1]
     if several:
-        there = "; ".join(f"{column}: {', '.join(map(str, sorted(frame[column].unique())))}" for column in several)
+        values = "; ".join(f"{column}: {', '.join(map(str, sorted(frame[column].unique())))}" for column in several)
         flags = ", ".join(f"--{column}" for column in several)
-        raise ValueError(f"a figure is of one data set, beta, preset and epochs; got {there}. Filter with {flags}.")
-    found = set(frame["method"])
-    whole = [group for group in groups if found.issuperset(group)]
+        raise ValueError(f"a figure is of one data set, beta, preset and epochs; got {values}. Filter with {flags}.")
+    methods = set(frame["method"])
+    whole = [group for group in groups if methods.issuperset(group)]
     if not whole:
         needed = ", or ".join(" and ".join(group) for group in groups)
-        raise ValueError(f"this figure needs results of {needed}; got {', '.join(sorted(found))}. Run what is missing.")
+        got = ", ".join(sorted(methods))
+        raise ValueError(f"this figure needs results of {needed}; got {got}. Run what is missing.")
     rows = _at_best_rate(frame[frame["method"].isin([name for group in whole for name in group])])
     holes = rows[rows[metrics].isna().any(axis=1)]
     if len(holes):
@@ -253,8 +244,7 @@ def _at_best_rate(rows: pd.DataFrame) -> pd.DataFrame:
 
 def drawable(name: str, frame: pd.DataFrame) -> bool:
     """Whether the results are enough for the figure of that name."""
-    found = set(frame["method"])
-    return any(found.issuperset(group) for group in _NEEDED.get(name, ((),)))
+    return any(set(frame["method"]).issuperset(group) for group in _NEEDED.get(name, ((),)))
 
 
 def _panels(title: str, rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, list[Axes]]:
@@ -274,12 +264,6 @@ def _title(axes: Axes, text: str) -> None:
     axes.set_title(text, fontsize=9, loc="left", color=INK)
 
 
-def _leading(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows that have the highest precision at some recall, equals included."""
-    precisions = rows[_PRECISIONS]
-    return rows[(precisions == precisions.max()).any(axis=1)]
-
-
 def _lam(row: pd.Series) -> str:
     return lam_text({name: float(row[name]) for name in _LAM})
 
@@ -297,3 +281,119 @@ def _key(text: str, colour: str, marker: str, size: float = 7, edge: str | None 
     return Line2D(
         [], [], linestyle="none", color=colour, marker=marker, markersize=size, markeredgecolor=edge, label=text
     )
+
+
+def lam_text(lam: Mapping[str, float]) -> str:
+    """λ in Greek, what the loss does not have left out."""
+    return ", ".join(f"{GREEK[name]} = {value:g}" for name, value in lam.items() if not math.isnan(value))
+
+
+def space_text(space: Space) -> str:
+    """What λ was drawn from in training."""
+    return ", ".join(f"{GREEK[n]} {'~' if n in space.free else '='} {axis_text(space[n])}" for n in space.names)
+
+
+def axis_text(axis: Distribution) -> str:
+    """One coordinate: its value, or L(a, b, h_b)."""
+    if isinstance(axis, Linear):
+        return f"L({axis.a.item():g}, {axis.b.item():g}, {axis.h_b.item():g})"
+    return f"{axis.value.item():g}" if isinstance(axis, Constant) else repr(axis)
+
+
+def nested(means: pd.DataFrame, trained: Method, metric: str) -> FloatArray:
+    """The metric as (4, 4, r, c): box row and column by setting, cell row and column by λ; NaN where there is none."""
+    spaces = trained.spaces()
+    names = spaces[0].names
+    rows = means[means["method"] == trained.name]
+    # Rounded, as λ may have been through float32 or text.
+    places = zip(rows["setting"], *(rows[name].round(6) for name in names), strict=True)
+    values = dict(zip(places, rows[metric], strict=True))
+    boxes = []
+    for setting, space in enumerate(spaces):
+        lams = [lam.as_dict() for lam in trained.evaluation(space)]
+        cells = [values.get((setting, *(round(lam[name], 6) for name in names)), math.nan) for lam in lams]
+        boxes.append(np.reshape(cells, [len({lam[name] for lam in lams}) for name in names]))
+    side = math.isqrt(len(spaces))
+    return np.reshape(boxes, (side, side, *boxes[0].shape)).astype(np.float64)
+
+
+def draw_heat_maps(means: pd.DataFrame, methods: Sequence[str], metric: str, title: str) -> Figure:
+    """A panel per method on one colour scale, the best cell of each outlined and named."""
+    columns = min(2, len(methods))
+    rows = math.ceil(len(methods) / columns)
+    figure = Figure(figsize=(6.1 * columns + 0.9, 5.5 * rows + 0.5), dpi=150, layout="constrained", facecolor="white")
+    figure.suptitle(title, fontsize=10, x=0.01, ha="left", color=INK)
+    grids = {name: nested(means, method(name), metric) for name in methods}
+    every = np.concatenate([grid.ravel() for grid in grids.values()])
+    scale = Normalize(float(np.nanmin(every)), float(np.nanmax(every)))
+    axes = [figure.add_subplot(rows, columns, k + 1) for k in range(len(methods))]
+    images = [_panel(ax, grids[name], method(name), scale) for ax, name in zip(axes, methods, strict=True)]
+    figure.colorbar(images[0], ax=axes, label=spell(metric), shrink=0.6, aspect=30, pad=0.02)
+    return figure
+
+
+def _panel(axes: Axes, grid: FloatArray, trained: Method, scale: Normalize) -> AxesImage:
+    side, _, r, c = grid.shape
+    spaces = trained.spaces()
+    # (4, 4, r, c) -> (4r, 4c), each box one unit wide; the first row lies at the bottom, as values grow upwards.
+    flat = grid.transpose(0, 2, 1, 3).reshape(side * r, side * c)
+    image = axes.imshow(flat, cmap="viridis", norm=scale, origin="lower", extent=(0, side, 0, side), aspect="auto")
+    axes.set_facecolor(_BLANK)
+    for k in range(side * r):
+        axes.axhline(k / r, color="white", linewidth=3.0 if k % r == 0 else 0.4)
+    for k in range(side * c):
+        axes.axvline(k / c, color="white", linewidth=3.0 if k % c == 0 else 0.4)
+    for i, j in zip(*np.nonzero(np.isnan(grid).all(axis=(2, 3))), strict=True):
+        box = Rectangle((j + 0.02, i + 0.02), 0.96, 0.96, fill=False, hatch="////", edgecolor=GREY, linewidth=0)
+        axes.add_patch(box)
+    _write_values(axes, flat, r, c, scale)
+    i, j, p, q = (int(k) for k in np.unravel_index(int(np.nanargmax(grid)), grid.shape))
+    outline = Rectangle((j + q / c, i + p / r), 1 / c, 1 / r, fill=False, edgecolor=VERMILION, linewidth=2.4, zorder=5)
+    outline.set_clip_on(False)  # at the rim half of the line lies outside
+    axes.add_patch(outline)
+    space = spaces[side * i + j]
+    where = space_text(space)
+    if trained.lct:
+        lam = trained.evaluation(space).at(c * p + q).as_dict()
+        where += f"; evaluated at {lam_text({name: lam[name] for name in space.free})}"
+    best = f"{trained.title}: best {grid[i, j, p, q]:.3f}"
+    axes.set_title(f"{best}\n{where}", fontsize=9, loc="left", color=INK)
+    _label(axes, trained, side)
+    return image
+
+
+def _write_values(axes: Axes, flat: FloatArray, r: int, c: int, scale: Normalize) -> None:
+    """The numbers themselves, where a cell has room for one."""
+    if r > 1 and c > 1:
+        return
+    for (i, j), value in np.ndenumerate(flat):
+        if not math.isnan(value):
+            colour = INK if np.asarray(scale(value)) > 0.6 else "white"
+            place = ((j + 0.5) / c, (i + 0.5) / r)
+            axes.text(
+                *place, f"{value:.3f}", ha="center", va="center", fontsize=7, color=colour, rotation=90 if c > 1 else 0
+            )
+
+
+def _label(axes: Axes, trained: Method, side: int) -> None:
+    """Left and below what was trained on; right and above, in small, what λ the cells were evaluated at."""
+    spaces = trained.spaces()
+    rows, columns = spaces[0].names
+    centres = np.arange(side) + 0.5
+    axes.set_xticks(centres, [axis_text(space[columns]) for space in spaces[:side]], fontsize=8)
+    axes.set_yticks(centres, [axis_text(space[rows]) for space in spaces[::side]], fontsize=8, rotation=90, va="center")
+    verb = {name: "trained on" if name in trained.free else "constant" for name in (rows, columns)}
+    axes.set_xlabel(f"{GREEK[columns]}, {verb[columns]}", fontsize=9)
+    axes.set_ylabel(f"{GREEK[rows]}, {verb[rows]}", fontsize=9)
+    lams = [lam.as_dict() for lam in trained.evaluation(spaces[0])]
+    for name, secondary in ((columns, axes.secondary_xaxis("top")), (rows, axes.secondary_yaxis("right"))):
+        values = sorted({lam[name] for lam in lams}) if name in trained.free else []
+        places = [box + (k + 0.5) / len(values) for box in range(side) for k in range(len(values))]
+        secondary.set_ticks(places, [f"{value:g}" for value in values] * side, fontsize=7)
+        secondary.tick_params(length=0, pad=1)
+        secondary.spines[:].set_visible(False)
+        if values:
+            text = f"{GREEK[name]}, evaluated at"
+            (secondary.set_xlabel if name == columns else secondary.set_ylabel)(text, fontsize=7)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)

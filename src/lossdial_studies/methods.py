@@ -5,16 +5,18 @@ from __future__ import annotations
 import itertools
 import warnings
 from dataclasses import dataclass
-from typing import Final, Literal
+from functools import cache
+from typing import ClassVar, Final, Literal
 
-from lossdial.base.errors import closest
+import torch
+from torch import Tensor
+
+from lossdial.base.errors import InputError, closest
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
-from lossdial.models import FiLMConfig, HeadConfig, PlainConfig, PolynomialConfig, Scale
+from lossdial.models import FiLMConfig, FiLMHead, HeadConfig, PlainConfig, PolynomialConfig, Scale
+from lossdial.models.heads import register_head
 from lossdial.spaces import Constant, Lam, Linear, Space
 from lossdial.training import LamPer, exact_space
-from lossdial_studies.control import ConstantFiLMConfig
-
-__all__ = ["ABLATIONS", "CONTROLS", "METHODS", "RIDGE", "SOLVED", "Method", "method"]
 
 _VALUES: Final[dict[str, dict[str, tuple[float, ...]]]] = {
     "focal": {"alpha": (0.1, 0.25, 0.5, 0.75), "phi": (0.0, 1.0, 2.0, 3.0)},
@@ -62,27 +64,65 @@ _WORDS: Final = {
 }
 
 
+@register_head
+@dataclass(frozen=True)
+class ConstantFiLMConfig(FiLMConfig):
+    """FiLM that is told one constant code: the control of LCT shows what the block gives by itself."""
+
+    name: ClassVar[str] = "film-constant"
+    code: tuple[float, ...] = (0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "code", tuple(map(float, self.code)))
+        if not self.code:
+            raise InputError("code", "must hold one number or more", got=self.code)
+
+    def build(self, n_features: int, dim: int) -> ConstantFiLMHead:
+        if dim:
+            raise InputError("dim", "must be 0: this head is told a constant", got=dim, remedy="Use FiLMConfig.")
+        return ConstantFiLMHead(self, n_features, len(self.code))
+
+
+class ConstantFiLMHead(FiLMHead):
+    """A :class:`FiLMHead` whose own code stands in for the empty one that it is given."""
+
+    config: ConstantFiLMConfig
+    constant: Tensor
+
+    def __init__(self, config: ConstantFiLMConfig, n_features: int, dim: int) -> None:
+        super().__init__(config, n_features, dim)
+        self.dim = 0  # of the λ that it is asked at
+        self.register_buffer("constant", torch.tensor(config.code), persistent=False)
+
+    def forward(self, features: Tensor, code: Tensor) -> Tensor:
+        return super().forward(features, self._told(code))
+
+    def fold(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        return super().fold(self._told(codes))
+
+    def logit_weights(self, codes: Tensor) -> Tensor:
+        return super().logit_weights(self._told(codes))
+
+    def _told(self, code: Tensor) -> Tensor:
+        """The constant, in the shape (..., d) of a code (..., 0)."""
+        return self.constant.to(code).expand(*code.shape[:-1], -1)
+
+
 @dataclass(frozen=True)
 class Method:
-    """A loss, an optimiser, and which of λ is one value or drawn from a distribution.
-
-    free: the names of λ that vary; none is a baseline.
-    film: whether the network is told λ; without, it goes to the loss alone.
-    polynomial: whether it is told by weights that are a polynomial of λ, in place of FiLM.
-    block: whether a baseline has FiLM's block too, told its one λ: the control of LCT.
-    way: ``exact`` is one fit of the whole path, ``ridge`` a search over scikit-learn's LogisticRegression; both need
-        features that do not move.
-    """
+    """A loss, an optimiser, and which of λ is one value or drawn from a distribution."""
 
     name: str
     loss: Literal["focal", "vs"]
     sam: bool = False
-    free: tuple[str, ...] = ()
-    film: bool = True
+    free: tuple[str, ...] = ()  # the names of λ that vary; none is a baseline
+    film: bool = True  # whether the network is told λ; without, it goes to the loss alone
     film_scale: Scale = "1+sigma"
     lam_per: LamPer = "batch"
-    polynomial: bool = False
-    block: bool = False
+    polynomial: bool = False  # told by weights that are a polynomial of λ, in place of FiLM
+    block: bool = False  # a baseline with FiLM's block, told its one λ: the control of LCT
+    # One fit of the whole path, or a search over scikit-learn's LogisticRegression, need features that do not move.
     way: Literal["trained", "exact", "ridge"] = "trained"
 
     @property
@@ -92,21 +132,14 @@ class Method:
 
     @property
     def title(self) -> str:
-        """The name as the paper writes it.
-
-        >>> method("vs+sam+lct").title, method("vs+lct:tau").title
-        ('VS + SAM + LCT', 'VS + LCT, τ alone')
-        """
+        """The name as the paper writes it."""
         stem, _, change = self.name.partition(":")
         text = " + ".join(_WORDS[word] for word in stem.split("+"))
         return f"{text}, {_WORDS[change]}" if change else text
 
     @property
     def head(self) -> HeadConfig:
-        """FiLM where the network is told λ, unless another way is meant, and a linear layer where it is not.
-
-        With a block, FiLM that is told a constant: the middle of the trained ranges, until a setting says which.
-        """
+        """How the network is told λ; a block is told the middle of the trained ranges, until a setting says which."""
         if self.block:
             return ConstantFiLMConfig()
         if self.polynomial:
@@ -121,25 +154,27 @@ class Method:
 
     def spaces(self) -> tuple[Space, ...]:
         """The 16 training settings, the second name fastest; a path is one, and a ridge has 4 C, plain and balanced."""
-        if self.way == "exact":
-            return (exact_space(self.build_loss(1.0)),)
-        if self.way == "ridge":
-            pairs = itertools.product((0.0, 1.0), _RIDGES)
-            return tuple(Space(ridge=Constant(ridge), balanced=Constant(balanced)) for balanced, ridge in pairs)
-        axes = {name: _axis(self.loss, name, name in self.free) for name in _VALUES[self.loss]}
-        return tuple(Space(**dict(zip(axes, pair, strict=True))) for pair in itertools.product(*axes.values()))
+        return _spaces(self)
 
     def evaluation(self, space: Space) -> Lam:
-        """The λ that a model trained on ``space`` is evaluated at: the paper's grid, or its one constant.
-
-        A network that is not told λ has one answer; it is put down at the middle of the trained range.
-        """
+        """The λ that a model is evaluated at: the paper's grid, or the middle for one that is not told λ."""
         if not self.film:
             return space.nearest({})[None]
         grid = _EVALUATION[self.loss] if self.way == "trained" else _PATH
         with warnings.catch_warnings():  # the paper evaluates beyond the trained range too, and on purpose
             warnings.simplefilter("ignore", UserWarning)
             return space.grid(**{name: list(grid[name]) for name in space.free})
+
+
+@cache  # a key of an experiment needs them, and a study has thousands
+def _spaces(how: Method) -> tuple[Space, ...]:
+    if how.way == "exact":
+        return (exact_space(how.build_loss(1.0)),)
+    if how.way == "ridge":
+        pairs = itertools.product((0.0, 1.0), _RIDGES)
+        return tuple(Space(ridge=Constant(ridge), balanced=Constant(balanced)) for balanced, ridge in pairs)
+    axes = {name: _axis(how.loss, name, name in how.free) for name in _VALUES[how.loss]}
+    return tuple(Space(**dict(zip(axes, pair, strict=True))) for pair in itertools.product(*axes.values()))
 
 
 def _axis(loss: str, name: str, varies: bool) -> list[Constant | Linear]:

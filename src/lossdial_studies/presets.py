@@ -12,8 +12,6 @@ from lossdial.training import Cosine, OptimizerConfig, Recipe, Steps, Triangle
 from lossdial.training.batches import Augment
 from lossdial.training.recipe import CIFAR_AUGMENT, FROZEN, RESNEXT, Preset, small_resnet
 
-__all__ = ["PRESETS", "Preset", "preset"]
-
 _BOTH_FLIPS: Final = Augment(flip_horizontal=True, flip_vertical=True)
 
 _CIFAR_PAPER: Final = Preset(

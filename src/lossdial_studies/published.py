@@ -1,13 +1,11 @@
-"""The paper's results, to print beside ours: six tables, the FiLM ablation and the best of its heat maps."""
+"""The paper's results, to print beside ours: six tables and the FiLM ablation."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from lossdial.dial.metrics.registry import as_metric
-
-__all__ = ["COLUMNS", "HEAT_MAPS", "Column", "FilmRow", "HeatMapBest", "published", "published_film"]
 
 
 @dataclass(frozen=True)
@@ -95,51 +93,15 @@ _RESULTS: Final[dict[str, dict[str, tuple[float, ...]]]] = {
     },
 }
 
-FilmRow = Literal["baseline", "lct", "lct:no-film"]
-
-# row -> method without LCT -> AUC on CIFAR-10 auto/truck at β = 100
-_FILM: Final[dict[str, dict[str, float]]] = {
-    "baseline": {"vs": 0.918, "vs+sam": 0.923, "focal": 0.929},
-    "lct": {"vs": 0.930, "vs+sam": 0.934, "focal": 0.927},
-    "lct:no-film": {"vs": 0.886, "vs+sam": 0.908, "focal": 0.926},
-}
-
-
-@dataclass(frozen=True)
-class HeatMapBest:
-    """The best AUC of a heat map: where it was trained, (a, b, h_b) for a density, and where evaluated."""
-
-    auc: float
-    gamma: float | tuple[float, float, float]
-    tau: float | tuple[float, float, float]
-    lam: tuple[tuple[str, float], ...]
-
-
-#: method -> the best of its heat map: Melanoma, β = 200. Of `vs+lct:gamma`, L(0, 0.3, 2) is in no grid of the paper;
-#: of `vs+lct:tau`, γ is trained at 0.3 and said to be evaluated at 0, though the network is not told γ.
-HEAT_MAPS: Final[dict[str, HeatMapBest]] = {
-    "vs": HeatMapBest(0.884, 0.0, 2.0, (("gamma", 0.0), ("tau", 2.0))),
-    "vs+lct": HeatMapBest(0.911, (0.1, 0.3, 5.0), (0.0, 3.0, 0.33), (("gamma", 0.0), ("tau", 2.0))),
-    "vs+lct:gamma": HeatMapBest(0.879, (0.0, 0.3, 2.0), 2.0, (("gamma", 0.3), ("tau", 2.0))),
-    "vs+lct:tau": HeatMapBest(0.908, 0.3, (0.0, 3.0, 0.33), (("gamma", 0.0), ("tau", 1.0))),
-}
+# AUC of LCT without FiLM on CIFAR-10 auto/truck at β = 100
+_NO_FILM: Final = {"vs+lct:no-film": 0.886, "vs+sam+lct:no-film": 0.908, "focal+lct:no-film": 0.926}
 
 
 def published(metric: str, method: str, column: Column) -> float | None:
-    """What the paper reports, to three decimals; None where it reports nothing.
-
-    >>> published("auc", "vs+sam+lct", COLUMNS[1])
-    0.934
-    """
-    figures = _RESULTS.get(as_metric(metric).name, {}).get(method)
+    """What the paper reports, to three decimals; None where it reports nothing."""
+    name = as_metric(metric).name
+    if name == "auc" and column == COLUMNS[1] and method in _NO_FILM:
+        return _NO_FILM[method]
+    figures = _RESULTS.get(name, {}).get(method)
     places = [i for i, (data, beta, _) in enumerate(_PAPER) if (data, beta) == (column.paper_data, column.beta)]
     return figures[places[0]] if figures is not None and places else None
-
-
-def published_film(row: FilmRow, method: str) -> float | None:
-    """The paper's AUC on CIFAR-10 auto/truck of a method (without LCT in its name) in a row of the FiLM ablation.
-
-    >>> published_film("lct:no-film", "vs")
-    0.886
-    """
-    return _FILM[row].get(method)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
 from lossdial.data import ImageSplit
@@ -19,14 +20,11 @@ from lossdial.data.embedding import FeatureStore
 from lossdial.dial import Surface
 from lossdial.losses import imbalance
 from lossdial.models import ConditionalClassifier, FrozenEncoder, SettingsStack, build_model
-from lossdial.training import DivergedError, fit, make_fabric
+from lossdial.training import DivergedError, Exact, fit, make_fabric, refit_head
 from lossdial_studies.experiment import Experiment, Trial, image_set
 from lossdial_studies.features import LABELS
-from lossdial_studies.measuring import halves, measure
-from lossdial_studies.solving import Learned, solve
+from lossdial_studies.protocols import halves, measure
 from lossdial_studies.store import Store, finished
-
-__all__ = ["Outcome", "Workplace", "run_trial"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +60,16 @@ class _Data:
     x_test: Tensor
     y_test: NDArray[np.int64]
     parts: tuple[NDArray[np.intp], NDArray[np.intp]]
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """A model; how long it took, by the clock and of the processor; and why it is none where it diverged."""
+
+    model: ConditionalClassifier
+    seconds: float
+    processor: float
+    diverged: str | None = None
 
 
 def run_trial(trial: Trial, place: Workplace) -> Outcome:
@@ -105,12 +113,12 @@ def _run(trial: Trial, place: Workplace, store: Store, run_dir: Path) -> None:
         store.record(trial, "out-of-memory" if out_of_memory else "failed", text)
 
 
-def _learn(trial: Trial, data: _Data, place: Workplace, run_dir: Path) -> list[Learned]:
+def _learn(trial: Trial, data: _Data, place: Workplace, run_dir: Path) -> list[_Run]:
     """The model of every experiment. Settings on frozen features train as one stack, or are solved."""
     first = trial.experiments[0]
     models = [_model(experiment, data.x) for experiment in trial.experiments]
     if first.how.way != "trained":
-        return [solve(*pair, data.x, data.y) for pair in zip(trial.experiments, models, strict=True)]
+        return [_solve(*pair, data.x, data.y) for pair in zip(trial.experiments, models, strict=True)]
     started = time.process_time()
     loss = first.how.build_loss(imbalance(data.y))
     stack = SettingsStack(models) if first.stacks else None
@@ -129,9 +137,33 @@ def _learn(trial: Trial, data: _Data, place: Workplace, run_dir: Path) -> list[L
     used = time.process_time() - started
     trained = models if stack is None else [stack.member(i) for i in range(len(stack))]
     return [
-        Learned(model, result.seconds / len(trained), used / len(trained), why)
+        _Run(model, result.seconds / len(trained), used / len(trained), why)
         for model, why in zip(trained, result.diverged, strict=True)
     ]
+
+
+def _solve(experiment: Experiment, model: ConditionalClassifier, x: Tensor, y: NDArray[np.int64]) -> _Run:
+    """The exact path, or scikit-learn's ridge: of the model only the backbone, which standardises, is used."""
+    clock, used = time.monotonic(), time.process_time()
+    if experiment.how.way == "exact":
+        solved = refit_head(model, x, y, experiment.how.build_loss(imbalance(y)), experiment.space, Exact())
+    else:
+        solved = _ridge(model, x, y)
+    return _Run(solved, time.monotonic() - clock, time.process_time() - used)
+
+
+@torch.no_grad()
+def _ridge(model: ConditionalClassifier, x: Tensor, y: NDArray[np.int64]) -> ConditionalClassifier:
+    """The model with the weights that scikit-learn finds at the C and the class weights of its space."""
+    setting = model.space.nearest({}).as_dict()
+    weights = "balanced" if setting["balanced"] else None
+    fitted = LogisticRegression(C=10 ** setting["ridge"], class_weight=weights, max_iter=1000)
+    fitted.fit(model.embed(x, progress=False).numpy(), y)
+    head = dict(model.head.named_parameters())
+    for name, values in (("linear.weight", fitted.coef_[0]), ("linear.bias", fitted.intercept_[0])):
+        head[name].zero_()
+        head[name][0, ..., 1] = torch.as_tensor(values).to(head[name])  # z₋ stays 0
+    return model.eval()
 
 
 def _model(experiment: Experiment, x: Tensor) -> ConditionalClassifier:
@@ -142,7 +174,7 @@ def _model(experiment: Experiment, x: Tensor) -> ConditionalClassifier:
 
 
 @torch.no_grad()
-def _evaluate(experiment: Experiment, trial: Trial, run: Learned, data: _Data, store: Store) -> str | None:
+def _evaluate(experiment: Experiment, trial: Trial, run: _Run, data: _Data, store: Store) -> str | None:
     """Measure a run and write it down; or say why it cannot be measured."""
     lams = experiment.how.evaluation(experiment.space)
     model = run.model.cpu()

@@ -7,8 +7,12 @@
     STORE/unfinished/<trial>/     checkpoints of what is under way
     STORE/locks/<trial>.lock      who is at it; the files stay, since removing one could let two processes have it
 
-Each run has files of its own, so any number of processes may write at once. What a row is, and how those of an earlier
-format are read, :mod:`lossdial_studies.rows` says.
+Each run has files of its own, so any number of processes may write at once.
+
+Rows of format 2, the current one, have a ``content``: the fingerprint of the data, which is part of the run's key, as
+are image size and evaluation grid. Rows of format 1 have none, and keys that cover less. They are facts of runs that
+took place, so tables and figures read them like any other. No sweep takes one for its own, since the keys differ, and
+where a store has a run in both formats the newer counts.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -33,24 +37,32 @@ from numpy.typing import NDArray
 
 from lossdial.base.files import write
 from lossdial_studies.experiment import Experiment, Trial
-from lossdial_studies.lines import to_line
-from lossdial_studies.measuring import Measured
-from lossdial_studies.rows import (
-    FIELDS,
-    FORMAT,
-    DamagedRow,
-    StoreError,
-    check_version,
-    parse,
-    run_of,
-    superseded,
-)
+from lossdial_studies.lines import from_line, to_line
+from lossdial_studies.protocols import LAM, Measured
 
-__all__ = ["FINAL", "DamagedRow", "Ended", "Store", "StoreError", "finished"]
-
-_LAM_NAMES: Final = ("gamma", "tau", "alpha", "phi", "ridge")
+FORMAT: Final = 2
+#: what a run is, as every row says it
+FIELDS: Final = tuple(f.name for f in fields(Experiment))
+#: what every row has, whatever became of the run; in format 1 all but the content
+_ALWAYS: Final = {"format", "key", "status", "of", *FIELDS} - {"content"}
 #: outcomes that giving the same command again would only repeat
 FINAL: Final = frozenset({"done", "diverged"})
+
+
+class StoreError(ValueError):
+    """A store that cannot be used, and what to do about it."""
+
+
+@dataclass(frozen=True)
+class DamagedRow:
+    """A line that is not a row, and why."""
+
+    path: Path
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line} ({self.reason})"
 
 
 class Ended(NamedTuple):
@@ -94,7 +106,7 @@ class Store:
             raise StoreError(
                 f"{path / 'store.json'} is damaged ({error}); it should read {{'format': {FORMAT}}}."
             ) from error
-        check_version(version, path)
+        _check_version(version, path)
         return cls(path)
 
     # --- writing
@@ -156,7 +168,6 @@ class Store:
         write(self.folder / kind / name, data)
 
     def checkpoints(self, key: str) -> Path:
-        """Where those of a trial are kept."""
         return self.folder / "unfinished" / key
 
     @contextmanager
@@ -205,7 +216,7 @@ class Store:
         try:
             with opened(path, "rt", encoding="utf-8", errors="replace") as file:
                 for number, line in enumerate(file, 1):
-                    row = parse(line, path, number)
+                    row = _parse(line, path, number)
                     if isinstance(row, DamagedRow):
                         self.damaged.append(row)
                     else:
@@ -228,20 +239,20 @@ class Store:
         ``auc_on_0`` is the metric on half 0, ``auc_from_0`` that on half 1 at the threshold chosen on half 0.
         """
         rows = [row for row in self.rows() if row["status"] == "done"]
-        newer = {run_of(row) for row in rows if row["format"] == FORMAT}
+        newer = {_run_of(row) for row in rows if row["format"] == FORMAT}
         return pd.DataFrame(
             {
                 "key": row["key"],
                 **{name: row[name] for name in FIELDS},
                 "seconds": row["seconds"],
                 "processor": row.get("processor", np.nan),
-                **{name: row["lam"].get(name, np.nan) for name in _LAM_NAMES},
+                **{name: row["lam"].get(name, np.nan) for name in LAM},
                 **row["metrics"],
                 **{f"{k}_on_{i}": v for i, half in enumerate(row["on"]) for k, v in half.items()},
                 **{f"{k}_from_{i}": v for i, half in enumerate(row["from"]) for k, v in half.items()},
             }
             for row in rows
-            if not superseded(row, newer)
+            if row["format"] == FORMAT or _run_of(row) not in newer
         )
 
     def has_scores(self, key: str) -> bool:
@@ -281,3 +292,25 @@ def finished(trial: Trial, known: Mapping[str, Ended]) -> bool:
     """Whether nothing is left to do: every run has ended for good, and all in one trial where they train together."""
     ends = [known.get(experiment.key) for experiment in trial.experiments]
     return all(end is not None and end.status in FINAL for end in ends) and len({end.trial for end in ends if end}) == 1
+
+
+def _parse(line: str, path: Path, number: int) -> dict[str, Any] | DamagedRow:
+    """The row that a line is, in any format up to this one's."""
+    try:
+        row = from_line(line)
+    except ValueError as error:
+        return DamagedRow(path, number, str(error))
+    if missing := sorted(_ALWAYS - row.keys()):
+        return DamagedRow(path, number, f"not a row: it lacks {missing[0]!r}")
+    _check_version(int(row["format"]), path)
+    return {"content": "", **row}
+
+
+def _check_version(version: int, path: Path) -> None:
+    if version > FORMAT:
+        raise StoreError(f"{path} has format {version}, of a newer lossdial; this one reads up to {FORMAT}. Update it.")
+
+
+def _run_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Which run a row is of, whatever its format."""
+    return tuple(row[name] for name in FIELDS if name != "content")

@@ -16,8 +16,6 @@ from lossdial_studies.features import identified, prepare
 from lossdial_studies.running import Outcome, Workplace
 from lossdial_studies.store import Ended, Store, StoreError, finished
 
-__all__ = ["Progress", "sweep"]
-
 _ATTEMPTS: Final = 3  # how often a trial whose worker died is tried
 _TICK: Final = 0.5  # seconds between looks
 
@@ -28,18 +26,15 @@ class Progress:
 
     total: int
     #: the runs as the store knows them, with the content of their data
-    experiments: tuple[Experiment, ...] = ()
+    experiments: tuple[Experiment, ...]
     #: done when the sweep began, and diverged then: those would only diverge again
     before: int = 0
     diverged_before: int = 0
     #: how the runs of this sweep ended: ``done``, ``diverged``, ``out-of-memory``, ``failed``, ``died``
     ended: Counter[str] = field(default_factory=Counter)
-    #: what is under way, and since when
-    running: dict[Trial, float] = field(default_factory=dict)
-    work_done: float = 0.0
-    work_left: float = 0.0
+    #: what is under way
+    running: set[Trial] = field(default_factory=set)
     retried: int = 0
-    started: float = field(default_factory=time.monotonic)
 
     @property
     def done(self) -> int:
@@ -48,12 +43,6 @@ class Progress:
     @property
     def failed(self) -> int:
         return self.diverged_before + self.ended.total() - self.ended["done"]
-
-    def seconds_left(self) -> float | None:
-        """From the work done so far; None before the first trial has ended."""
-        if not self.work_done:
-            return None
-        return (time.monotonic() - self.started) / self.work_done * max(0.0, self.work_left)
 
 
 def sweep(
@@ -70,10 +59,9 @@ def sweep(
 
     show: called with the progress after each look at the workers.
     """
-    known = store.outcomes()
-    ready = identified(experiments, features)
-    progress, waiting = _plan(ready, known, store) if ready is not None else (Progress(len(experiments)), deque())
-    if ready is not None and not waiting:
+    prepare(experiments, features)
+    progress, waiting = _plan(identified(experiments, features), store.outcomes(), store)
+    if not waiting:
         return progress
     place = Workplace(
         store.folder.resolve(), features.resolve(), data_root().resolve(), checkpoint_seconds=checkpoint_seconds
@@ -81,15 +69,11 @@ def sweep(
     deaths: Counter[str] = Counter()
     busy: list[Trial] = []
     with backend:
-        if ready is None:
-            prepare(experiments, features)
-            progress, waiting = _plan(identified(experiments, features) or tuple(experiments), known, store)
-        progress.started = time.monotonic()
         while waiting or busy or progress.running:
             while waiting and len(progress.running) < backend.jobs:
                 trial = waiting.popleft()
                 backend.submit(trial, place)
-                progress.running[trial] = time.monotonic()
+                progress.running.add(trial)
             show(progress)
             if progress.running:
                 ended = backend.poll(tick)
@@ -97,7 +81,7 @@ def sweep(
                 time.sleep(tick)
                 ended = []
             for trial, outcome in ended:
-                del progress.running[trial]
+                progress.running.remove(trial)
                 if outcome.kind == "stop":
                     raise StoreError(outcome.message)
                 if outcome.kind == "busy":
@@ -111,7 +95,8 @@ def sweep(
                         continue
                 if outcome.kind != "finished":
                     _record(store, trial, outcome)
-                _count(progress, trial, store)
+                known = store.outcomes_of(e.key for e in trial.experiments)
+                progress.ended.update(known[e.key].status if e.key in known else "failed" for e in trial.experiments)
             if not waiting and not ended:
                 waiting.extend(busy)
                 busy.clear()
@@ -132,9 +117,8 @@ def _plan(
                 if mine is not None:
                     store.clean(trial)
     again = {experiment.key for trial in waiting for experiment in trial.experiments}
-    there = Counter(known[e.key].status for e in experiments if e.key not in again)
-    left = sum(trial.work for trial in waiting)
-    return Progress(len(experiments), experiments, there["done"], there["diverged"], work_left=left), waiting
+    before = Counter(known[e.key].status for e in experiments if e.key not in again)
+    return Progress(len(experiments), experiments, before["done"], before["diverged"]), waiting
 
 
 def _record(store: Store, trial: Trial, outcome: Outcome) -> None:
@@ -143,10 +127,3 @@ def _record(store: Store, trial: Trial, outcome: Outcome) -> None:
         if mine is not None:  # otherwise another sweep has taken it up
             store.record(trial, outcome.kind, (times + outcome.message).strip())
             store.clean(trial)
-
-
-def _count(progress: Progress, trial: Trial, store: Store) -> None:
-    known = store.outcomes_of(experiment.key for experiment in trial.experiments)
-    progress.ended.update(known[e.key].status if e.key in known else "failed" for e in trial.experiments)
-    progress.work_done += trial.work
-    progress.work_left -= trial.work

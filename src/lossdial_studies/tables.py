@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 import pandas as pd
@@ -14,33 +13,8 @@ from lossdial.base.errors import closest
 from lossdial.dial.metrics.registry import PAPER_METRICS, as_metric
 from lossdial_studies.methods import ABLATIONS, METHODS, SOLVED, method
 from lossdial_studies.protocols import PROTOCOLS, Protocol, best
-from lossdial_studies.published import COLUMNS, FilmRow, published, published_film
-from lossdial_studies.rendering import (
-    Cell,
-    Marks,
-    ResultTable,
-    Row,
-    to_csv,
-    to_latex,
-    to_markdown,
-    to_terminal,
-)
-
-__all__ = [
-    "TABLES",
-    "Cell",
-    "Marks",
-    "ResultTable",
-    "Row",
-    "ablation_table",
-    "film_table",
-    "make_table",
-    "result_table",
-    "to_csv",
-    "to_latex",
-    "to_markdown",
-    "to_terminal",
-]
+from lossdial_studies.published import COLUMNS, published
+from lossdial_studies.rendering import Marks, ResultCell, ResultRow, ResultTable
 
 _METRIC_TITLES: Final = {
     "auc": "AUC",
@@ -53,11 +27,7 @@ _METRIC_TITLES: Final = {
 _STAND_IN: Final = (
     "† HAM10000, one source of ISIC 2019, stands in for the paper's Melanoma, whose figures are the ones beside it."
 )
-_FILM_ROWS: Final[tuple[tuple[FilmRow, str, str], ...]] = (  # row of the paper, what follows a baseline's name, label
-    ("baseline", "", "baseline"),
-    ("lct", "+lct", "+ LCT"),
-    ("lct:no-film", "+lct:no-film", "+ LCT without FiLM"),
-)
+_FILM_ROWS: Final = (("", "baseline"), ("+lct", "+ LCT"), ("+lct:no-film", "+ LCT without FiLM"))
 _BESIDE: Final = (*(name for name in ABLATIONS if ":polynomial" in name), *SOLVED)
 _AUTO_TRUCK: Final = ("cifar10-auto-truck", 100.0)
 
@@ -79,7 +49,7 @@ def result_table(frame: pd.DataFrame, metric: str, protocol: Protocol) -> Result
     frame = pd.concat([_at(frame, c.data, c.beta) for c in columns])
     trained = _trained(frame)
     rows = [
-        Row(
+        ResultRow(
             method(m).title,
             tuple(_cell(frame, name, m, (c.data, c.beta), protocol, published(name, m, c)) for c in columns),
             ends_section=m.endswith("+lct"),
@@ -94,16 +64,15 @@ def result_table(frame: pd.DataFrame, metric: str, protocol: Protocol) -> Result
 def film_table(frame: pd.DataFrame, protocol: Protocol) -> ResultTable:
     """AUC of a baseline, LCT and LCT without FiLM, on the one data set that has the last, else CIFAR-10 auto/truck."""
     columns = ("vs", "vs+sam", "focal")
-    frame, place = _one_data_set(frame, [column + suffix for column in columns for _, suffix, _ in _FILM_ROWS])
+    frame, place = _one_data_set(frame, [column + suffix for column in columns for suffix, _ in _FILM_ROWS])
     trained = _trained(frame)
-    rows = []
-    for row, suffix, label in _FILM_ROWS:
-        papers = [published_film(row, column) if place == _AUTO_TRUCK else None for column in columns]
-        cells = (
-            _cell(frame, "auc", column + suffix, place, protocol, paper)
-            for column, paper in zip(columns, papers, strict=True)
-        )
-        rows.append(Row(label, tuple(cells)))
+    papers = next((c for c in COLUMNS if (c.data, c.beta) == place == _AUTO_TRUCK), None)
+
+    def cell(name: str) -> ResultCell:
+        paper = None if papers is None else published("auc", name, papers)
+        return _cell(frame, "auc", name, place, protocol, paper)
+
+    rows = [ResultRow(label, tuple(cell(column + suffix) for column in columns)) for suffix, label in _FILM_ROWS]
     title = f"AUC with and without FiLM, {_text([place])}"
     return _table(title, protocol, tuple(method(m).title for m in columns), rows, [trained])
 
@@ -114,30 +83,24 @@ def ablation_table(frame: pd.DataFrame, protocol: Protocol) -> ResultTable:
     frame, place = _one_data_set(frame, methods)
     trained = _trained(frame)
     rows = [
-        Row(method(m).title, tuple(_cell(frame, metric, m, place, protocol) for metric in PAPER_METRICS))
+        ResultRow(method(m).title, tuple(_cell(frame, metric, m, place, protocol) for metric in PAPER_METRICS))
         for m in methods
         if (frame["method"] == m).any()
     ]
     return _table(f"Ablations, {_text([place])}", protocol, tuple(map(_title, PAPER_METRICS)), rows, [trained])
 
 
-def _of_metric(metric: str, frame: pd.DataFrame, protocol: Protocol) -> ResultTable:
-    return result_table(frame, metric, protocol)
-
-
 #: by the names that the command line knows
-TABLES: Final[dict[str, Callable[[pd.DataFrame, Protocol], ResultTable]]] = {
-    **{metric: partial(_of_metric, metric) for metric in PAPER_METRICS},
-    "film": film_table,
-    "ablation": ablation_table,
-}
+TABLES: Final = (*PAPER_METRICS, "film", "ablation")
 
 
 def make_table(name: str, frame: pd.DataFrame, protocol: Protocol) -> ResultTable:
     """The table of that name in `TABLES`."""
     if name not in TABLES:
         raise ValueError(f"no table is called {name!r}; {closest(name, TABLES)}")
-    return TABLES[name](frame, protocol)
+    if name in PAPER_METRICS:
+        return result_table(frame, name, protocol)
+    return film_table(frame, protocol) if name == "film" else ablation_table(frame, protocol)
 
 
 def _of(frame: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
@@ -159,31 +122,29 @@ def _at(frame: pd.DataFrame, data: str, beta: float) -> pd.DataFrame:
 def _one_data_set(frame: pd.DataFrame, methods: Sequence[str]) -> tuple[pd.DataFrame, tuple[str, float]]:
     """The rows of these methods on the one data set and β that has an ablation; the paper's own where several have."""
     frame = _of(frame, methods)
-    there = _pairs(frame[frame["method"].isin(list(ABLATIONS))]) or _pairs(frame)
-    if len(there) > 1 and _AUTO_TRUCK not in there:
+    places = _pairs(frame[frame["method"].isin(list(ABLATIONS))]) or _pairs(frame)
+    if len(places) > 1 and _AUTO_TRUCK not in places:
         raise ValueError(
-            f"this table is of one data set and β; frame has {_text(there)}. Keep one with --data and --beta."
+            f"this table is of one data set and β; frame has {_text(places)}. Keep one with --data and --beta."
         )
-    place = _AUTO_TRUCK if _AUTO_TRUCK in there else there[0]
+    place = _AUTO_TRUCK if _AUTO_TRUCK in places else places[0]
     return _at(frame, *place), place
 
 
 def _trained(frame: pd.DataFrame) -> str:
     """With which preset, how long: a note. Figures of different trainings do not belong in one column."""
-    ways: dict[str, list[str]] = {}
-    for data, preset, epochs in zip(frame["data"], frame["preset"], frame["epochs"], strict=True):
-        found, way = ways.setdefault(data, []), f"{preset}, {epochs:g} epochs"
-        if way not in found:
-            found.append(way)
-    mixed = [f"{data}: {' and '.join(found)}" for data, found in ways.items() if len(found) > 1]
+    ways: dict[str, dict[str, None]] = {}
+    for data, preset, epochs in frame[["data", "preset", "epochs"]].drop_duplicates().itertuples(index=False):
+        ways.setdefault(data, {})[f"{preset}, {epochs:g} epochs"] = None
+    mixed = [f"{data}: {' and '.join(several)}" for data, several in ways.items() if len(several) > 1]
     if mixed:
         raise ValueError(
             f"a table needs one preset and one number of epochs per data set; frame has {'; '.join(mixed)}. "
             "Keep one with --preset and --epochs."
         )
-    if len({found[0] for found in ways.values()}) == 1:
-        return f"Preset {next(iter(ways.values()))[0]}."
-    return f"Presets: {'; '.join(f'{data} {found[0]}' for data, found in ways.items())}."
+    if len({next(iter(way)) for way in ways.values()}) == 1:
+        return f"Preset {next(iter(next(iter(ways.values()))))}."
+    return f"Presets: {'; '.join(f'{data} {next(iter(way))}' for data, way in ways.items())}."
 
 
 def _cell(
@@ -193,13 +154,13 @@ def _cell(
     place: tuple[str, float],
     protocol: Protocol,
     paper: float | None = None,
-) -> Cell:
+) -> ResultCell:
     rows = _at(frame[frame["method"] == method], *place)
-    return Cell(metric, method, *place, None if rows.empty else best(rows, metric, protocol), paper)
+    return ResultCell(metric, method, *place, None if rows.empty else best(rows, metric, protocol), paper)
 
 
 def _table(
-    title: str, protocol: Protocol, headings: tuple[str, ...], rows: Sequence[Row], notes: Sequence[str]
+    title: str, protocol: Protocol, headings: tuple[str, ...], rows: Sequence[ResultRow], notes: Sequence[str]
 ) -> ResultTable:
     """The table with its marks, and with notes on all that its figures do not say themselves."""
     cells = [cell for row in rows for cell in row.cells]
@@ -223,7 +184,7 @@ def _table(
     return ResultTable(title, protocol, headings, marked, (*said, *notes))
 
 
-def _marks(rows: Sequence[Row], figure: Callable[[Cell], float | None]) -> list[list[Marks]]:
+def _marks(rows: Sequence[ResultRow], figure: Callable[[ResultCell], float | None]) -> list[list[Marks]]:
     """Of each cell: best of its column, and better within its section."""
     ends = [i + 1 for i, row in enumerate(rows) if row.ends_section]
     columns = []

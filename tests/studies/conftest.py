@@ -1,6 +1,7 @@
 """Results as a sweep would leave them, with made-up figures."""
 
 import json
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +14,11 @@ import torch
 from lossdial.data.embedding import embed
 from lossdial.dial.metrics.registry import PAPER_METRICS
 from lossdial.models import CifarResNet, FrozenEncoder
-from lossdial_studies import METHODS, Experiment, Store, grid, method
 from lossdial_studies.data_sets.cifar import CIFAR10
-from lossdial_studies.experiment import spread_settings
+from lossdial_studies.experiment import Experiment, grid, spread_settings
 from lossdial_studies.features import LABELS, identified
+from lossdial_studies.methods import METHODS, method
+from lossdial_studies.store import Store
 
 MakeResults = Callable[..., pd.DataFrame]
 
@@ -87,9 +89,7 @@ class Small:
     ) -> tuple[Experiment, ...]:
         cells = (("cifar10-auto-truck", 20.0),)
         runs = grid(cells, "frozen", methods, spread_settings(settings), range(seeds), epochs, rates)
-        found = identified(runs, self.features)
-        assert found is not None
-        return found
+        return identified(runs, self.features)
 
 
 @pytest.fixture(scope="session")
@@ -118,15 +118,15 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
 
 @pytest.fixture(scope="session")
 def write_cifar() -> Callable[[Path], None]:
-    """A small archive in the official binary form: 100 automobiles and 20 trucks to train on, 30 of each to test."""
+    """A small archive in the official form: 100 automobiles and 20 trucks to train on, 30 of each to test."""
 
     def write(root: Path) -> None:
-        version = next(version for version in CIFAR10.versions if version.binary)
         rng = np.random.default_rng(0)
-        (root / version.folder).mkdir(parents=True)
-        for file in (*version.train, version.test):
-            labels = np.repeat([1, 9], [30, 30] if file == version.test else [20, 4]).astype(np.uint8)
+        (root / CIFAR10.folder).mkdir(parents=True)
+        for file in (*CIFAR10.train, CIFAR10.test):
+            labels = np.repeat([1, 9], [30, 30] if file == CIFAR10.test else [20, 4])
             images = rng.integers(0, 120, (len(labels), 3072), dtype=np.uint8) + (labels[:, None] == 9) * np.uint8(90)
-            (root / version.folder / file).write_bytes(np.hstack([labels[:, None], images.astype(np.uint8)]).tobytes())
+            batch = {b"labels": labels.tolist(), b"data": images.astype(np.uint8)}
+            (root / CIFAR10.folder / file).write_bytes(pickle.dumps(batch, protocol=2))
 
     return write

@@ -6,8 +6,10 @@ A script of its own, so that a test can kill it, with its workers or without.
 import sys
 from pathlib import Path
 
-from lossdial_studies import Local, OnRay, Store, grid, sweep
-from lossdial_studies.experiment import spread_settings
+from lossdial_studies.backends import Local, OnRay
+from lossdial_studies.experiment import grid, spread_settings
+from lossdial_studies.store import Store
+from lossdial_studies.sweeps import sweep
 
 METHODS = ("vs+lct", "vs+sam+lct", "vs+lct:per-sample")
 

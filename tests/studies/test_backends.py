@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
-from lossdial_studies import Local, OnRay, Store, sweep
+from lossdial_studies.backends import Local, OnRay
+from lossdial_studies.store import Store
+from lossdial_studies.sweeps import sweep
 
 SCRIPT = Path(__file__).with_name("killed_sweep.py")
 
@@ -113,18 +115,18 @@ def test_a_trial_that_asks_for_more_than_there_is(cluster: Cluster, small: Any, 
         sweep(runs, Store.create(tmp_path), OnRay(cluster.address, gpus=3), small.features)
 
 
-@pytest.mark.parametrize("address", ["closed", "silent", "ray://closed"])
+@pytest.mark.parametrize("address", ["", "ray://"])
 def test_an_address_that_does_not_answer(address: str, small: Any, tmp_path: Path) -> None:
     pytest.importorskip("ray")
-    with socket.socket() as silent:  # it takes connections and says nothing
-        silent.bind(("127.0.0.1", 0))
-        if address == "silent":
-            silent.listen()
-        shown = address.replace("closed", "").replace("silent", "") + f"127.0.0.1:{silent.getsockname()[1]}"
-        started = time.monotonic()
-        with pytest.raises(ConnectionError, match=r"no Ray cluster answers at .*ray start --head"):
-            sweep(small.experiments(("vs",), seeds=1), Store.create(tmp_path), OnRay(shown), small.features)
-        assert time.monotonic() - started < 10
+    started = time.monotonic()
+    with pytest.raises(ConnectionError, match=r"no Ray cluster answers at .*ray start --head"):
+        sweep(
+            small.experiments(("vs",), seeds=1),
+            Store.create(tmp_path),
+            OnRay(f"{address}127.0.0.1:{free_port()}"),
+            small.features,
+        )
+    assert time.monotonic() - started < 10
 
 
 @pytest.mark.parametrize("address", ["nonsense", "host:port", ""])

@@ -1,4 +1,5 @@
 import io
+import math
 from pathlib import Path
 
 import numpy as np
@@ -6,20 +7,22 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from lossdial.dial.plots.canvas import ORANGE, VERMILION
-from lossdial_studies import method
 from lossdial_studies.figures import (
     FIGURES,
-    adaptability_figure,
     density_figure,
+    draw_heat_maps,
     drawable,
     heat_map_figure,
     make_figure,
+    nested,
     precision_figure,
     save_figure,
 )
-from lossdial_studies.measuring import RECALLS
+from lossdial_studies.methods import method
+from lossdial_studies.protocols import RECALLS
 
 PRECISIONS = [f"precision_at_recall@{recall:g}" for recall in RECALLS]
 METRICS = ["auc", "average_precision", "brier", "max_f1", *PRECISIONS]
@@ -81,12 +84,6 @@ def test_the_baselines_drawn_are_those_that_lead_at_some_recall(frame: pd.DataFr
     assert [tick.get_text() for tick in axes.get_xticklabels()] == [f"{recall:g}" for recall in RECALLS]
 
 
-def test_equals_are_all_drawn_and_told_apart(frame: pd.DataFrame) -> None:
-    easy = frame[frame["method"].isin(["vs", "vs+lct"])].assign(**{PRECISIONS[0]: 1.0})
-    *baselines, _ = render(precision_figure(easy)).axes[0].get_lines()
-    assert len({(line.get_color(), line.get_linestyle()) for line in baselines}) == 16
-
-
 def test_the_lct_model_is_the_setting_and_lam_of_the_best_mean_average_precision(frame: pd.DataFrame) -> None:
     rows = frame.to_dict("records")
     best, where = 0.0, {}
@@ -112,12 +109,6 @@ def test_the_title_says_what_it_is_of(frame: pd.DataFrame) -> None:
     assert "one seed" in heat_map_figure(frame[frame["seed"] == 0]).get_suptitle()
     uneven = frame[(frame["seed"] == 0) | (frame["setting"] < 3)]
     assert "mean of 1 to 2 seeds" in heat_map_figure(uneven).get_suptitle()
-
-
-def test_panels_are_of_the_pairs_that_are_there() -> None:
-    sam = results("vs+sam", "vs+sam+lct", "vs", seeds=1, settings=(0, 5, 6, 15))
-    (axes,) = render(precision_figure(sam)).axes
-    assert axes.get_title(loc="left").startswith("VS + SAM + LCT")
 
 
 @pytest.mark.parametrize(("loss", "shape", "hue", "dots"), [("vs", "gamma", "tau", 20), ("focal", "alpha", "phi", 16)])
@@ -149,14 +140,6 @@ def test_adaptability_shows_one_model_of_each_kind(
     assert len(figure.legends[0].get_texts()) == 1 + lct.index.unique(hue).size + lct.index.unique(shape).size
 
 
-def test_heat_maps_average_the_seeds_of_what_is_there() -> None:
-    some = results("vs", "vs+lct:tau", settings=(0, 3, 6, 13))
-    figure = render(heat_map_figure(some))
-    values = np.ma.filled(figure.axes[0].get_images()[0].get_array(), np.nan)
-    assert np.argwhere(~np.isnan(values)).tolist() == [[0, 0], [0, 3], [1, 2], [3, 1]]
-    assert values[1, 2] == pytest.approx(naive_mean(some.to_dict("records"), "auc", method="vs", setting=6))
-
-
 def test_densities_have_unit_area_and_rise_to_one() -> None:
     figure = render(density_figure())
     assert len(figure.axes) == 8
@@ -168,13 +151,6 @@ def test_densities_have_unit_area_and_rise_to_one() -> None:
             assert (below.get_ydata()[0], below.get_ydata()[-1]) == pytest.approx((0, 1))
             assert p.get_label() == below.get_label()
     assert [line.get_label() for line in figure.axes[0].get_lines()][:2] == ["L(0, 0.3, 0)", "L(0, 0.3, 3.3)"]
-
-
-def test_figures_by_name(frame: pd.DataFrame) -> None:
-    assert list(FIGURES) == ["precision", "adaptability-vs", "adaptability-focal", "heat-maps", "densities"]
-    assert isinstance(make_figure("densities"), Figure)
-    with pytest.raises(ValueError, match=r"'roc'; there are 'precision', .*, 'densities'"):
-        make_figure("roc", frame)
 
 
 def test_both_files_are_written_under_another_name_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,6 +181,8 @@ def test_what_cannot_be_drawn_is_said(frame: pd.DataFrame, name: str) -> None:
     two = pd.concat([frame, frame.assign(beta=50.0, epochs=5)])
     with pytest.raises(ValueError, match=r"beta: 50.0, 100.0; epochs: 5, 20. Filter with --beta, --epochs"):
         make_figure(name, two)
+    with pytest.raises(ValueError, match=r"this figure needs results of .*; got ridge\. Run what is missing"):
+        make_figure(name, frame.assign(method="ridge"))
     with pytest.raises(ValueError, match="no results to draw"):
         make_figure(name)
     with pytest.raises(ValueError, match=r"no column precision_at_recall@0\.99|no column auc"):
@@ -214,18 +192,6 @@ def test_what_cannot_be_drawn_is_said(frame: pd.DataFrame, name: str) -> None:
     broken.loc[lost, METRICS] = np.nan
     with pytest.raises(ValueError, match=r"missing in \d of \d+ rows, first of (vs|focal), setting 3, seed 1; run it"):
         make_figure(name, broken)
-
-
-def test_missing_methods_are_named(frame: pd.DataFrame) -> None:
-    only = frame[frame["method"].isin(["vs", "focal+lct"])]
-    with pytest.raises(ValueError, match=r"needs results of vs and vs\+lct, or focal and .*; got focal\+lct, vs\."):
-        precision_figure(only)
-    with pytest.raises(ValueError, match=r"needs results of focal and focal\+lct; got focal\+lct, vs\."):
-        adaptability_figure(only, "focal")
-    with pytest.raises(ValueError, match=r"needs results of vs, or vs\+lct, or .*; got focal\+lct\."):
-        heat_map_figure(frame[frame["method"] == "focal+lct"])
-    with pytest.raises(ValueError, match="'vs' or 'focal'; got 'hinge'"):
-        adaptability_figure(frame, "hinge")
 
 
 def test_a_figure_is_of_each_method_s_best_learning_rate() -> None:
@@ -256,3 +222,75 @@ def test_what_can_be_drawn() -> None:
         "densities",
     }
     assert not drawable("precision", results("vs", "focal", seeds=1, settings=(1,)))
+
+
+# heat maps
+
+ALL = ("vs", "vs+lct", "vs+lct:gamma", "vs+lct:tau")
+SHAPES = {"vs": (1, 1), "vs+lct": (4, 5), "vs+lct:gamma": (4, 1), "vs+lct:tau": (1, 5)}
+
+
+def value(setting: int, gamma: float, tau: float) -> float:
+    """A number that tells its place."""
+    return 0.5 + setting / 100 + gamma / 100 + tau / 10_000
+
+
+def means(name: str, settings: range | tuple[int, ...] = range(16)) -> pd.DataFrame:
+    m = method(name)
+    rows = [
+        {"method": name, "setting": setting, **lam.as_dict(), "auc": value(setting, **lam.as_dict())}
+        for setting in settings
+        for lam in m.evaluation(m.spaces()[setting])
+    ]
+    return pd.DataFrame(rows).sample(frac=1, random_state=0)  # the order of rows must not matter
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_value_lies_in_the_box_of_its_setting_and_the_cell_of_its_lam(name: str) -> None:
+    grid = nested(pd.concat([means(n) for n in ALL]), method(name), "auc")
+    assert grid.shape == (4, 4, *SHAPES[name])
+    constants = {"gamma": (0, 0.1, 0.2, 0.3), "tau": (0, 1, 2, 3)}
+    for (i, j, p, q), found in np.ndenumerate(grid):
+        gamma = (0, 0.1, 0.2, 0.3)[p] if SHAPES[name][0] > 1 else constants["gamma"][i]
+        tau = (0, 1, 2, 3, 4)[q] if SHAPES[name][1] > 1 else constants["tau"][j]
+        assert found == pytest.approx(value(4 * i + j, gamma, tau), abs=1e-12)
+
+
+def test_what_was_not_run_is_nan_and_float32_values_find_their_cell() -> None:
+    some = means("vs+lct", (0, 7))
+    some["gamma"] = some["gamma"].astype(np.float32).astype(float)
+    grid = nested(some, method("vs+lct"), "auc")
+    there = ~np.isnan(grid).all(axis=(2, 3))
+    assert np.argwhere(there).tolist() == [[0, 0], [1, 3]]
+    assert not np.isnan(grid[1, 3]).any()
+
+
+def test_the_picture_has_the_values_one_scale_and_the_best_cell_outlined() -> None:
+    frame = pd.concat([means("vs"), means("vs+lct", (0, 6, 7, 9)), means("vs+lct:gamma"), means("vs+lct:tau")])
+    # The best of vs+lct is put where neither its setting nor its τ is the last.
+    best = (frame["method"] == "vs+lct") & (frame["setting"] == 6) & (frame["gamma"] == 0.3) & (frame["tau"] == 1)
+    frame.loc[best, "auc"] = 0.97
+    figure = draw_heat_maps(frame, ALL, "auc", "a title")
+    figure.savefig(io.BytesIO(), format="png", dpi=30)
+    panels = figure.axes[:4]
+    assert len({image.get_clim() for axes in panels for image in axes.get_images()}) == 1
+    assert panels[0].get_images()[0].get_clim() == (frame["auc"].min(), 0.97)
+    drawn = np.ma.filled(panels[1].get_images()[0].get_array(), math.nan)
+    assert drawn.shape == (16, 20)
+    # Setting 6 is box row 1, column 2; γ = 0.3 is its cell row 3, τ = 1 its cell column 1.
+    assert drawn[4 + 3, 10 + 1] == 0.97
+    assert panels[1].get_images()[0].origin == "lower"
+    outlines = [
+        p for p in panels[1].patches if isinstance(p, Rectangle) and to_hex(p.get_edgecolor()) == VERMILION.lower()
+    ]
+    assert [outline.get_xy() for outline in outlines] == [pytest.approx((2 + 1 / 5, 1 + 3 / 4))]
+    assert panels[1].get_title(loc="left") == (
+        "VS + LCT: best 0.970\nγ ~ L(0, 0.3, 3.3), τ ~ L(1, 4, 0); evaluated at γ = 0.3, τ = 1"
+    )
+    assert panels[0].get_title(loc="left") == "VS: best 0.653\nγ = 0.3, τ = 3"
+    assert len([p for p in panels[1].patches if p.get_hatch()]) == 12
+    assert not [p for p in panels[0].patches if p.get_hatch()]
+    ticks = [label.get_text() for label in panels[3].get_yticklabels()]
+    assert ticks == ["0", "0.1", "0.2", "0.3"]
+    assert [label.get_text() for label in panels[3].get_xticklabels()][1] == "L(0, 3, 0.33)"
+    assert panels[0].texts[1].get_text() == f"{value(1, 0, 1):.3f}"

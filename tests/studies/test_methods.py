@@ -1,9 +1,13 @@
 import warnings
 
 import pytest
+import torch
 
+from lossdial.base.errors import InputError
 from lossdial.losses import FocalLoss, VSLoss
-from lossdial_studies import ABLATIONS, METHODS, SOLVED, method
+from lossdial.models import FiLMConfig, build_head
+from lossdial_studies.experiment import Experiment
+from lossdial_studies.methods import ABLATIONS, METHODS, ConstantFiLMConfig, method
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -41,13 +45,6 @@ def test_evaluation_grids() -> None:
     lams = method("vs+lct").evaluation(method("vs+lct").spaces()[0])
     assert lams[0].as_dict() == {"gamma": 0.0, "tau": 0.0}
     assert lams[19].as_dict() == {"gamma": 0.3, "tau": 4.0}
-
-
-def test_titles() -> None:
-    assert method("focal+lct").title == "Focal + LCT"
-    assert method("vs+sam+lct:no-film").title == "VS + SAM + LCT, without FiLM"
-    assert method("focal:exact").title == "Focal, exact path"
-    assert len({m.title for m in (METHODS | ABLATIONS | SOLVED).values()}) == 20
 
 
 @pytest.mark.parametrize("name", ABLATIONS)
@@ -88,3 +85,40 @@ def test_what_is_not_told_λ_is_put_down_in_the_middle() -> None:
 def test_an_unknown_method_lists_the_known() -> None:
     with pytest.raises(ValueError, match=r"'vs\+ltc'; did you mean 'vs\+lct'"):
         method("vs+ltc")
+
+
+# the control
+
+
+def heads(code=(1.0, -0.5)):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        film = FiLMConfig().build(6, 2)
+    control = ConstantFiLMConfig(code=code).build(6, 0)
+    control.load_state_dict(film.state_dict())
+    assert build_head(control.config.to_json(), 6, 0).config == control.config
+    with pytest.raises(InputError, match="dim must be 0"):
+        ConstantFiLMConfig().build(4, 2)
+    return film, control
+
+
+def test_it_answers_as_film_does_at_that_code() -> None:
+    film, control = heads()
+    x = torch.randn(5, 6)
+    code, none = torch.tensor([[1.0, -0.5]]), torch.zeros(1, 0)
+    assert torch.equal(control(x, none), film(x, code))
+    assert torch.equal(control(x, none.expand(1, 5, 0)), film(x, code.expand(1, 5, 2)))
+    assert torch.equal(control.margins(x, torch.zeros(1, 0)), film.margins(x, code))
+    assert torch.equal(control.squared_norms(none), film.squared_norms(code))
+    assert {id(p) for p in control.conditioning()} == {id(p) for p in control.films.parameters()}
+
+
+def test_a_study_tells_it_the_code_that_lct_has_there() -> None:
+    for setting, code in ((0, (-1.0, -1.0)), (15, (1.0, 1.0)), (7, (-1 / 3, 1.0))):
+        run = Experiment("cifar10-auto-truck", 100.0, "fast", "vs:block", setting, 0, 9)
+        assert run.head.zero_start
+        assert run.head.code == pytest.approx(code, abs=1e-6)
+        lct = Experiment("cifar10-auto-truck", 100.0, "fast", "vs+lct", 1, 0, 9)
+        there = lct.space.encode(lct.space.point(**run.space.nearest({}).as_dict()))
+        assert run.head.code == pytest.approx(there.tolist(), abs=1e-6)
+        assert run.space.dim == 0

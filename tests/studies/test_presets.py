@@ -1,13 +1,6 @@
 import pytest
 
-from lossdial_studies import preset
-from lossdial_studies.data_sets import DATA_SETS, ImageDataSet
-
-
-@pytest.mark.parametrize("name", [d.name for d in DATA_SETS if isinstance(d, ImageDataSet)])
-def test_every_image_data_set_has_every_preset_with_its_run_time(name: str) -> None:
-    for kind in ("paper", "cpu", "frozen"):
-        assert preset(name, kind).run_time
+from lossdial_studies.presets import preset
 
 
 def test_the_paper_s_recipes() -> None:

@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from lossdial.losses import VSLoss
 from lossdial.spaces import Lam
 from lossdial.training import fit
-from lossdial_studies import Experiment, Method, Store, Trial, running, trials
+from lossdial_studies import running
+from lossdial_studies.experiment import Experiment, Trial, trials
+from lossdial_studies.methods import Method
 from lossdial_studies.running import Outcome, Workplace, run_trial
-from lossdial_studies.store import finished
+from lossdial_studies.store import Store, finished
 
 
 def place(small: Any, store: Path) -> Workplace:
@@ -35,25 +38,6 @@ def test_rows_scores_and_nothing_left_over(small: Any, tmp_path: Path) -> None:
     assert len(np.unique(scores[0])) > 1  # λ matters
     assert not list((tmp_path / "unfinished").glob("*"))
     assert run_trial(trial, place(small, tmp_path)) == Outcome("finished")  # and has nothing to do
-
-
-def test_a_stack_gives_the_rows_of_single_runs(small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (trial,) = trials(small.experiments(("vs+sam+lct",), seeds=1))
-    run_trial(trial, place(small, tmp_path / "stack"))
-    monkeypatch.setattr(Experiment, "stacks", property(lambda _: False))
-    for single in trials(trial.experiments):
-        run_trial(single, place(small, tmp_path / "single"))
-    stack, single_ = (
-        Store.open(tmp_path / name).frame().sort_values(["key", "gamma", "tau"]) for name in ("stack", "single")
-    )
-    for name in ("auc", "brier", "log_loss", "max_f1_from_0"):
-        assert stack[name].to_numpy() == pytest.approx(single_[name].to_numpy(), abs=1e-4)
-
-
-def test_what_is_not_told_λ_has_one_row(small: Any, tmp_path: Path) -> None:
-    for trial in trials(small.experiments(("vs", "vs+lct:no-film", "focal+lct:no-film"), seeds=1)):
-        run_trial(trial, place(small, tmp_path))
-    assert len(Store.open(tmp_path).frame()) == 12
 
 
 class Explodes(VSLoss):
@@ -105,20 +89,6 @@ def test_data_that_cannot_be_read_are_no_reason_to_stop(small: Any, tmp_path: Pa
     assert "the data cannot be read" in rows[0]["message"]
 
 
-def test_a_failure_leaves_results_alone(small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (trial,) = trials(small.experiments(("vs",), seeds=1))
-    run_trial(trial, place(small, tmp_path))
-    (tmp_path / "rows" / f"{trial.experiments[0].key}.jsonl").unlink()
-
-    def fails(*_: Any, **__: Any) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(running, "fit", fails)
-    run_trial(trial, place(small, tmp_path))
-    ends = Store.open(tmp_path).outcomes()
-    assert [ends[e.key].status for e in trial.experiments] == ["out-of-memory", "done", "done", "done"]
-
-
 @pytest.mark.parametrize(
     ("error", "status"),
     [
@@ -144,13 +114,6 @@ def test_other_failures_are_recorded(
     monkeypatch.undo()
     run_trial(trial, place(small, tmp_path))  # another attempt
     assert {end.status for end in Store.open(tmp_path).outcomes().values()} == {"done"}
-
-
-def test_real_want_of_memory(small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "_model", lambda *_: torch.empty(2**55))
-    (trial,) = trials(small.experiments(("vs",), seeds=1))
-    run_trial(trial, place(small, tmp_path))
-    assert {end.status for end in Store.open(tmp_path).outcomes().values()} == {"out-of-memory"}
 
 
 @pytest.mark.parametrize("checkpoint_seconds", [0.0, 1e9])  # in a checkpoint, in the results
@@ -206,3 +169,49 @@ def test_a_network_from_scratch_resumes_from_its_checkpoint(
     assert len(calls) < 8 + 2 * 2 * 8  # two evaluations of two batches in eight epochs: not from the start
     assert timeless(Store.open(tmp_path / "broken")) == timeless(store)
     running._images.cache_clear()
+
+
+# what is solved, not trained
+
+
+def solved(small: Any, store: Path, *methods: str) -> Store:
+    for trial in trials(small.experiments(methods, seeds=1)):
+        assert run_trial(trial, place(small, store)) == Outcome("finished")
+    return Store.open(store)
+
+
+def reference(small: Any, method: str, C: float, weights: str | None = None) -> np.ndarray:
+    """Margins of the evaluation data by LogisticRegression on the features as the runs see them."""
+    (first, *_) = small.experiments((method,), seeds=1)
+    data = running._load(first, place(small, small.features))
+    model = running._model(first, data.x)
+    x, x_test = (model.embed(part, progress=False).double().numpy() for part in (data.x, data.x_test))
+    found = LogisticRegression(C=C, class_weight=weights, tol=1e-9, max_iter=10_000).fit(x, data.y)
+    return np.asarray(found.decision_function(x_test))
+
+
+def test_the_path_is_one_run_at_many_ridges_each_a_logistic_regression(small: Any, tmp_path: Path) -> None:
+    store = solved(small, tmp_path, "vs:exact")
+    frame = store.frame()
+    assert frame["ridge"].tolist() == [-5 + k / 2 for k in range(11)]
+    assert frame["key"].nunique() == 1
+    _, scores = store.scores(frame["key"][0])
+    for ridge in (-3.0, -2.0, 0.0):  # nodes of the path
+        at = frame["ridge"].tolist().index(ridge)
+        assert scores[:, at] == pytest.approx(reference(small, "vs:exact", 10**ridge), abs=2e-3)
+
+
+@pytest.mark.parametrize(("setting", "C", "weights"), [(1, 1e-3, None), (6, 1e-2, "balanced")])
+def test_the_ridge_is_scikit_learn_s(small: Any, tmp_path: Path, setting: int, C: float, weights: str | None) -> None:
+    store = solved(small, tmp_path, "ridge")
+    frame = store.frame()
+    assert sorted(frame["setting"]) == list(range(8))
+    (key,) = frame.loc[frame["setting"] == setting, "key"]
+    _, scores = store.scores(key)
+    assert scores[:, 0] == pytest.approx(reference(small, "ridge", C, weights), abs=2e-3)
+
+
+def test_rows_say_what_of_the_processor_they_took(small: Any, tmp_path: Path) -> None:
+    frame = solved(small, tmp_path, "ridge", "vs", "vs:exact").frame()
+    assert (frame["processor"] > 0).all()
+    assert (frame["processor"] < 60).all()

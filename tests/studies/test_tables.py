@@ -4,11 +4,11 @@ import pandas as pd
 import pytest
 
 from lossdial.dial.metrics.registry import PAPER_METRICS
-from lossdial_studies import METHODS
-from lossdial_studies.methods import ABLATIONS
+from lossdial_studies.methods import METHODS
 from lossdial_studies.protocols import PROTOCOLS, best
 from lossdial_studies.published import COLUMNS, published
-from lossdial_studies.tables import TABLES, Marks, ResultTable, ablation_table, film_table, make_table, result_table
+from lossdial_studies.rendering import Marks, ResultTable
+from lossdial_studies.tables import ablation_table, film_table, make_table, result_table
 
 MakeResults = Callable[..., pd.DataFrame]
 FILM = [m + suffix for m in ("vs", "vs+sam", "focal") for suffix in ("", "+lct", "+lct:no-film")]
@@ -66,15 +66,6 @@ def test_ties_are_those_of_the_printed_decimals(make_results: MakeResults) -> No
     assert _marks(result_table(_set(make_results(), figures), "auc", "paper")) == marks
 
 
-def test_what_has_nothing_beside_it_is_not_marked(make_results: MakeResults) -> None:
-    table = result_table(make_results(["vs+lct"]), "auc", "paper")
-    assert set(_marks(table).values()) == {""}
-    assert [row.cells[0].ours is None for row in table.rows] == [True, True, True, False, True, True]
-    alone = {"focal": 0.9, "vs": 0.8, "vs+lct": 0.7}
-    marks = _marks(result_table(_set(make_results(list(alone)), alone), "auc", "paper"))
-    assert {name: mark for name, mark in marks.items() if mark} == {"focal": "B", "vs": "U"}
-
-
 def test_the_paper_s_figures_get_the_marks_that_the_paper_prints(make_results: MakeResults) -> None:
     nine = [(c.data, c.beta) for c in COLUMNS if not c.stand_in]
     table = result_table(make_results(["vs"], data=nine, seeds=[0]), "auc", "paper")
@@ -99,12 +90,6 @@ def test_ham10000_is_footnoted_as_a_stand_in(make_results: MakeResults, results:
     assert not any("HAM10000" in note for note in result_table(results, "auc", "paper").notes)
 
 
-def test_a_missed_recall_is_footnoted_where_it_can_be_missed(results: pd.DataFrame) -> None:
-    metric = "precision_at_recall@0.99"
-    assert any("recall was met" in note for note in result_table(results, metric, "held-out").notes)
-    assert not any("recall was met" in note for note in result_table(results, metric, "paper").notes)
-
-
 def test_one_preset_and_one_number_of_epochs_per_data_set(make_results: MakeResults) -> None:
     truck, aptos = [("cifar10-auto-truck", 100.0)], [("aptos", 100.0), ("aptos", 200.0)]
     apart = pd.concat([make_results(data=truck), make_results(data=aptos, preset="cpu", epochs=20)])
@@ -118,14 +103,6 @@ def test_one_preset_and_one_number_of_epochs_per_data_set(make_results: MakeResu
     # Rows that are not in the table do not matter.
     ablated = pd.concat([make_results(["vs"]), make_results(["vs+lct:tau"], epochs=3)])
     assert result_table(ablated, "auc", "paper").headings == ("CIFAR-10 auto/truck",)
-
-
-def test_data_outside_the_paper_is_no_column(make_results: MakeResults) -> None:
-    elsewhere = make_results(["vs"], data=[("wilt", 17.0), ("aptos", 50.0)], seeds=[0])
-    with pytest.raises(ValueError, match=r"it has wilt β=17, aptos β=50\. The tables show cifar10-auto-deer β=100"):
-        result_table(elsewhere, "auc", "paper")
-    both = pd.concat([elsewhere, make_results(["vs"], seeds=[0])])
-    assert result_table(both, "auc", "paper").headings == ("CIFAR-10 auto/truck",)
 
 
 def test_film(make_results: MakeResults) -> None:
@@ -162,12 +139,6 @@ def test_film_and_ablation_find_their_data_set(make_results: MakeResults) -> Non
         ablation_table(make_results(["focal"]), "paper")
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_no_results(name: str) -> None:
-    with pytest.raises(ValueError, match=r"no result of .*vs\+lct.*Run one of them first"):
-        make_table(name, pd.DataFrame(), "paper")
-
-
 def test_ablation(make_results: MakeResults) -> None:
     frame = make_results(["vs+lct:per-sample", "focal", "vs+lct", "vs+lct:gamma", "vs"])
     table = ablation_table(frame, "held-out")
@@ -180,16 +151,6 @@ def test_ablation(make_results: MakeResults) -> None:
         figures = [row.cells[k].ours.value for row in table.rows if row.cells[k].ours]
         top = figures.index((min if metric == "brier" else max)(figures))
         assert [row.cells[k].marks.best for row in table.rows].index(True) == top
-
-
-def test_tables_by_name(make_results: MakeResults) -> None:
-    assert list(TABLES) == [*PAPER_METRICS, "film", "ablation"]
-    frame = make_results([*METHODS, *ABLATIONS], seeds=[0, 1], settings=[0])
-    for name in TABLES:
-        assert make_table(name, frame, "held-out").rows
-    assert make_table("max_f1", frame, "paper") == result_table(frame, "max_f1", "paper")
-    with pytest.raises(ValueError, match=r"'flim'; did you mean 'film'\? There are 'auc', .*, 'film', 'ablation'"):
-        make_table("flim", frame, "paper")
 
 
 def test_what_the_paper_does_not_have_stands_below_where_there_are_results(make_results: MakeResults) -> None:

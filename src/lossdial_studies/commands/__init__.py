@@ -16,6 +16,6 @@ COMMANDS: Final = {
         ("results", "results", "Print the rows of a store, one per run and λ, the best first; or save them."),
         ("table", "paper", "Draw a table of the paper from a store, our figures beside the paper's."),
         ("figure", "paper", "Draw a figure of the paper from a store, as PNG and PDF."),
-        ("draw", "drawing", "Draw every table and figure of the stores in a folder."),
+        ("draw", "paper", "Draw every table and figure of the stores in a folder."),
     )
 }

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from lossdial.base.report import Sheet
 
-__all__ = ["data"]
-
 
 def data(action: Literal["list", "fetch"], name: str | None = None, /, root: str | None = None) -> None:
     """List the data sets that are known by name, or fetch one.

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lossdial_studies.commands.rivals import Aim, Parts, Rival, beside, search, words
+from lossdial_studies.commands.searches import (
+    DemoRows,
+    Question,
+    Search,
+    beside,
+    one_training,
+    ridge_search,
+    search,
+    words,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,30 +25,16 @@ if TYPE_CHECKING:
     from lossdial.base.report import Sheet
     from lossdial.dial import Dial, OperatingPoint
 
-__all__ = ["demo"]
-
 _NEGATIVES, _POSITIVES = 800, 16  # of the training set: 50 to 1
 
 _GREEK: Final = {"gamma": "γ", "tau": "τ", "alpha": "α", "phi": "φ"}
 
-_OBJECTIVES: Final = (
-    Aim("AUC", {"maximize": "auc"}, "auc"),
-    Aim("F1", {"maximize": "f1"}, "f1"),
-    Aim("precision at recall ≥ .95", {"maximize": "precision", "subject_to": {"recall": 0.95}}, "precision"),
-    Aim("Brier score", {"minimize": "brier"}, "brier"),
+_QUESTIONS: Final = (
+    Question("AUC", {"maximize": "auc"}, "auc"),
+    Question("F1", {"maximize": "f1"}, "f1"),
+    Question("precision at recall ≥ .95", {"maximize": "precision", "subject_to": {"recall": 0.95}}, "precision"),
+    Question("Brier score", {"minimize": "brier"}, "brier"),
 )
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """One aim, the point chosen for it on the tuning images, and what it is worth on the test images."""
-
-    metric: str
-    point: OperatingPoint
-    test: float
-    precision: float
-    recall: float
-    milliseconds: float
 
 
 def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
@@ -66,7 +60,7 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
 
     from lossdial.base.files import require_writable
     from lossdial.base.report import Text, write_report
-    from lossdial_studies.commands.two_kinds import KINDS_AIMS, drawn, lines, one_solve, searches
+    from lossdial_studies.commands.two_kinds import KINDS_QUESTIONS, drawn, lines, one_solve, searches
 
     torch.set_num_threads(1)  # an image of 8 × 8 pixels is too little work to share,
     threadpool_limits(1)  # and so are a few hundred rows; on a busy machine threads would wait for each other
@@ -80,25 +74,23 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
         f"measuring on {len(digits.test)} more ({digits.y_test.sum()} positive)."
     )
     classifier = _trained(digits, None, epochs, seed)
-    ours = _as_rival(classifier, digits)
-    answers = [_answer(classifier, ours.test, objective) for objective in _OBJECTIVES]
-    chosen = _chosen(answers)
+    ours = one_training("one training", classifier, digits, classifier.bundle_.training.seconds)
+    chosen, points, spent = _chosen(classifier, ours.test)
     console.print(chosen)
-    spent = sum(answer.milliseconds for answer in answers)
     summary = f"Training took {ours.seconds:.1f} s, once; the four choices {spent:.0f} ms together, with no retraining."
     console.print(f"{summary}\n\nNow the searches, with the same images, network and epochs …")
     searched = _searches(digits, epochs, seed)
-    saved = beside("the same aims, by one training and by searches", ours, _OBJECTIVES, searched)
+    saved = beside("the same aims, by one training and by searches", ours, _QUESTIONS, searched)
     console.print(saved)
-    told = words(ours, _OBJECTIVES, searched)
+    told = words(ours, _QUESTIONS, searched)
     console.print("\n".join(told) + "\n\nAnd 20,000 rows of a law with two kinds of positives, and a linear model …")
 
-    parts = drawn(seed)
-    solved, one = one_solve(parts, seed)
-    others = searches(parts)
-    turned = beside("two kinds of positives: one fit over class weights and ridges", one, KINDS_AIMS, others)
+    rows = drawn(seed)
+    solved, one = one_solve(rows, seed)
+    others = searches(rows)
+    turned = beside("two kinds of positives: one fit over class weights and ridges", one, KINDS_QUESTIONS, others)
     console.print(turned)
-    told_there = words(one, KINDS_AIMS, others)
+    told_there = words(one, KINDS_QUESTIONS, others)
     console.print("\n".join(told_there))
 
     classifier.save(folder / "model", replace=True)
@@ -106,12 +98,12 @@ def demo(out: str = "demo", epochs: int = 40, seed: int = 0) -> None:
         folder,
         "One training, and the searches that it saves",
         [*map(Text, (summary, *told, "On the law with two kinds of positives:", *told_there)), chosen, saved, turned],
-        {"precision_recall": _picture(ours.test, answers), "two_kinds": lines(solved, parts)},
+        {"precision_recall": _picture(ours.test, points), "two_kinds": lines(solved, rows)},
     )
     console.print("look at: " + "  ".join(str(path) for path in written))
 
 
-def _digits(seed: int) -> Parts:
+def _digits(seed: int) -> DemoRows:
     """Images (n, 1, 8, 8) and whether each is an 8: training at 50 to 1; the rest in halves, to tune and to test on."""
     import numpy as np
     from sklearn.datasets import load_digits
@@ -122,10 +114,10 @@ def _digits(seed: int) -> Parts:
     negatives, positives = (rng.permutation(np.flatnonzero(labels == c)) for c in (0, 1))
     train = np.concatenate([negatives[:_NEGATIVES], positives[:_POSITIVES]])
     tuning, test = (np.concatenate([negatives[_NEGATIVES:][i::2], positives[_POSITIVES:][i::2]]) for i in (0, 1))
-    return Parts(images[train], labels[train], images[tuning], labels[tuning], images[test], labels[test])
+    return DemoRows(images[train], labels[train], images[tuning], labels[tuning], images[test], labels[test])
 
 
-def _trained(digits: Parts, space: Space | None, epochs: int, seed: int, progress: bool = True) -> LCTClassifier:
+def _trained(digits: DemoRows, space: Space | None, epochs: int, seed: int, progress: bool = True) -> LCTClassifier:
     """A small ResNet over a space of λ: the default one, or a single setting."""
     import torch
 
@@ -144,38 +136,24 @@ def _trained(digits: Parts, space: Space | None, epochs: int, seed: int, progres
     ).fit(digits.train, digits.y_train, digits.tuning, digits.y_tuning)
 
 
-def _as_rival(classifier: LCTClassifier, digits: Parts) -> Rival:
-    import numpy as np
-
-    images, labels = np.concatenate([digits.tuning, digits.test]), np.concatenate([digits.y_tuning, digits.y_test])
-    tuning, test = classifier.dial(digits.tuning, digits.y_tuning), classifier.dial(digits.test, digits.y_test)
-    seconds = classifier.bundle_.training.seconds
-    return Rival("one training", tuning, test, classifier.dial(images, labels), 1, seconds)
-
-
-def _searches(digits: Parts, epochs: int, seed: int) -> tuple[Rival, ...]:
+def _searches(digits: DemoRows, epochs: int, seed: int) -> tuple[Search, ...]:
     """Cross entropy, a ridge of eight settings on the pixels, and a training for each of the paper's settings of VS."""
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     from lossdial import Constant, Space
-    from lossdial_studies import method
+    from lossdial_studies.methods import method
 
     def network(values: tuple[float, ...]) -> Any:
         space = Space(gamma=Constant(values[0]), tau=Constant(values[1]))
         return _trained(digits, space, epochs, seed, progress=False).decision_function
 
-    def ridge(values: tuple[float, ...]) -> Any:
-        model = LogisticRegression(C=10 ** values[0], class_weight="balanced" if values[1] else None, max_iter=1000)
-        fitted = make_pipeline(StandardScaler(), model).fit(_flat(digits.train), digits.y_train)
-        return lambda images: fitted.decision_function(_flat(images))
-
-    strengths = [(float(c), float(b)) for c in (-3, -2, -1, 0) for b in (0, 1)]
+    scaler = StandardScaler().fit(_flat(digits.train))
     settings = [tuple(space.nearest({}).as_dict().values()) for space in method("vs").spaces()]
     return (
         search("cross entropy", ("gamma", "tau"), [(0.0, 0.0)], network, digits),
-        search("ridge search", ("ridge", "balanced"), strengths, ridge, digits),
+        ridge_search(
+            scaler.transform(_flat(digits.train)), digits.y_train, digits, lambda x: scaler.transform(_flat(x))
+        ),
         search("VS search", ("gamma", "tau"), settings, network, digits),
     )
 
@@ -184,45 +162,38 @@ def _flat(images: NDArray[Any]) -> NDArray[Any]:
     return images.reshape(len(images), -1).astype(float)
 
 
-def _answer(classifier: LCTClassifier, at_test: Dial, objective: Aim) -> _Answer:
-    started = time.perf_counter()
-    point = classifier.tune(**objective.ask, name=objective.name)
-    elapsed = time.perf_counter() - started
-    there = at_test.metrics([objective.metric, "precision", "recall"], point)
-    test, precision, recall = (there[m].value for m in (objective.metric, "precision", "recall"))
-    return _Answer(objective.metric, point, test, precision, recall, 1000 * elapsed)
-
-
-def _picture(at_test: Dial, answers: list[_Answer]) -> Figure:
-    from lossdial.dial.plots import precision_recall_figure
-
-    figure = precision_recall_figure(at_test.surface, [answer.point for answer in answers])
-    lowest = min(answer.precision for answer in answers)
-    figure.axes[0].set(xlim=(0.5, 1.005), ylim=(max(0.0, lowest - 0.1), 1.02))
-    figure.axes[0].set_title("One model, four aims: precision and recall on the test images", loc="left", fontsize=11)
-    return figure
-
-
-def _chosen(answers: list[_Answer]) -> Sheet:
+def _chosen(classifier: LCTClassifier, at_test: Dial) -> tuple[Sheet, list[OperatingPoint], float]:
+    """Each question with the point chosen on the tuning images and its worth on the test images; the points; the ms."""
     from lossdial.base.report import Sheet
     from lossdial.dial.uncertainty.intervals import rounded
 
-    rows = [
-        (
-            answer.point.name,
-            *(f"{value:.2f}" for value in answer.point.lam.values()),
-            f"{answer.point.threshold:.2f}",
-            rounded(answer.point.metrics[answer.metric].value),
-            rounded(answer.test),
-            rounded(answer.recall),
-            f"{answer.milliseconds:.0f} ms",
-        )
-        for answer in answers
-    ]
-    names = [_GREEK.get(name, name) for name in answers[0].point.lam]
-    return Sheet(
+    points, lines, spent = [], [], 0.0
+    for question in _QUESTIONS:
+        started = time.perf_counter()
+        point = classifier.tune(**question.ask, name=question.name)
+        milliseconds = 1000 * (time.perf_counter() - started)
+        figures = at_test.metrics([question.metric, "recall"], point)
+        tuned, test, recall = point.metrics[question.metric], figures[question.metric], figures["recall"]
+        lams = (f"{value:.2f}" for value in (*point.lam.values(), point.threshold))
+        shown = (rounded(figure.value) for figure in (tuned, test, recall))
+        lines.append((question.name, *lams, *shown, f"{milliseconds:.0f} ms"))
+        points.append(point)
+        spent += milliseconds
+    names = [_GREEK.get(name, name) for name in points[0].lam]
+    sheet = Sheet(
         "one training, four aims: each picks its own λ and threshold t",
         ("aim", *names, "t", "tuning", "test", "recall", "time"),
-        rows,
+        lines,
         "λ and t were chosen on the tuning images; the test images took no part in any choice. recall: on the test.",
     )
+    return sheet, points, spent
+
+
+def _picture(at_test: Dial, points: list[OperatingPoint]) -> Figure:
+    from lossdial.dial.plots import precision_recall_figure
+
+    figure = precision_recall_figure(at_test.surface, points)
+    lowest = min(at_test.metrics(["precision"], point)["precision"].value for point in points)
+    figure.axes[0].set(xlim=(0.5, 1.005), ylim=(max(0.0, lowest - 0.1), 1.02))
+    figure.axes[0].set_title("One model, four aims: precision and recall on the test images", loc="left", fontsize=11)
+    return figure

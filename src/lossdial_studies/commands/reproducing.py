@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 if TYPE_CHECKING:
-    from rich.console import Console, Group
-
-    from lossdial_studies import Progress
-
-__all__ = ["reproduce"]
+    from lossdial_studies.sweeps import Progress
 
 T = TypeVar("T")
-
-_QUIET_SECONDS = 30.0  # between lines, where there is no terminal to draw on
 
 
 def reproduce(
@@ -82,84 +74,43 @@ def reproduce(
     """
     from rich.console import Console
 
-    from lossdial_studies import Local, OnRay, Store, sweep
+    from lossdial.base.progress import ProgressBar
+    from lossdial_studies.backends import Local, OnRay
     from lossdial_studies.commands.paper import print_study
+    from lossdial_studies.store import Store
     from lossdial_studies.studies import study as find_study
+    from lossdial_studies.sweeps import sweep
 
     console = Console(soft_wrap=True)
     wanted = find_study(study).experiments(preset, _tuple(methods), settings, seeds, epochs, _tuple(rates))
-    there = Store.create(store)
+    kept = Store.create(store)
     on_ray = backend == "ray"
     engine = OnRay(ray_address, cpus_per_trial, gpus_per_trial) if on_ray else Local(jobs, accelerator)
     started = time.monotonic()
     try:
-        with _display(console) as show:
-            progress = sweep(wanted, there, engine, Path(features) if features else there.folder / "features", show)
+        with ProgressBar("reproducing", len(wanted)) as bar:
+
+            def show(progress: Progress) -> None:
+                running = sum(len(trial.experiments) for trial in progress.running)
+                bar.advance(progress.done + progress.failed, {"running": running, "failed": progress.failed})
+
+            progress = sweep(wanted, kept, engine, Path(features) if features else kept.folder / "features", show)
     except KeyboardInterrupt:
         text = f"stopped; the runs that were done are kept in {store}. The same command goes on with the others."
         raise KeyboardInterrupt(text) from None
-    for damaged in there.damaged:
+    for damaged in kept.damaged:
         console.print(f"a damaged row counts as missing: {damaged}", style="yellow", markup=False)
+    kinds = ", ".join(f"{count} {status}" for status, count in progress.ended.items() if status != "done")
     console.print(
         f"{progress.total:,} runs: {progress.before:,} were there, {progress.ended['done']:,} done now, "
-        f"{progress.failed:,} failed{_kinds(progress)}, {progress.retried:,} retried; "
+        f"{progress.failed:,} failed{f' ({kinds})' * bool(kinds)}, {progress.retried:,} retried; "
         f"{time.monotonic() - started:.0f} s"
     )
     if progress.failed:
         text = f"What failed and why: lossdial results --store {store} --failed"
         console.print(text, style="yellow", markup=False)
-    print_study(there, progress.experiments, console)
+    print_study(kept, progress.experiments, console)
 
 
 def _tuple(values: list[T] | None) -> tuple[T, ...] | None:
     return None if values is None else tuple(values)
-
-
-def _kinds(progress: Progress) -> str:
-    kinds = [f"{count} {status}" for status, count in progress.ended.items() if status != "done"]
-    return f" ({', '.join(kinds)})" if kinds else ""
-
-
-@contextmanager
-def _display(console: Console) -> Iterator[Callable[[Progress], None]]:
-    """A live table on a terminal; a line now and then elsewhere."""
-    from rich.live import Live
-
-    if console.is_terminal:
-        with Live(console=console, refresh_per_second=2, transient=True) as live:
-            yield lambda progress: live.update(_picture(progress))
-        return
-    last = [time.monotonic()]
-
-    def line(progress: Progress) -> None:
-        if time.monotonic() - last[0] >= _QUIET_SECONDS:
-            last[0] = time.monotonic()
-            console.print(_summary(progress))
-
-    yield line
-
-
-def _summary(progress: Progress) -> str:
-    left = progress.seconds_left()
-    running = sum(len(trial.experiments) for trial in progress.running)
-    return (
-        f"done {progress.done:,} of {progress.total:,}   running {running:,}   failed {progress.failed:,}   "
-        f"time left {'unknown yet' if left is None else _duration(left)}"
-    )
-
-
-def _picture(progress: Progress) -> Group:
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("running", "since", box=None, padding=(0, 2, 0, 0))
-    for trial, since in progress.running.items():
-        table.add_row(str(trial), _duration(time.monotonic() - since))
-    return Group(Text(_summary(progress), style="bold"), table)
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from lossdial.base.files import write
 
@@ -13,11 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
-    from lossdial_studies import Store
-
-__all__ = ["filtered", "results", "tell_damaged"]
-
-_LAM: Final = ("gamma", "tau", "alpha", "phi", "ridge")
+    from lossdial_studies.store import Store
 
 
 def results(
@@ -68,20 +64,20 @@ def results(
     from rich.console import Console
 
     from lossdial.dial import PAPER_METRICS
-    from lossdial_studies import Store
+    from lossdial_studies.store import Store
 
     console = Console(soft_wrap=True)
-    there = Store.open(store)
+    kept = Store.open(store)
     asked = {"data": data, "beta": beta, "preset": preset, "epochs": epochs, "method": method}
     asked |= {"setting": setting, "seed": seed}
     if failed:
-        _print_failed(there, asked, console)
+        _print_failed(kept, asked, console)
     elif save is not None:
-        _save(there, asked, Path(save), console)
+        _save(kept, asked, Path(save), console)
     else:
-        frame = filtered(there.frame(), asked)
+        frame = filtered(kept.frame(), asked)
         _print_rows(frame, metrics or list(PAPER_METRICS), limit, console)
-    tell_damaged(there, console)
+    tell_damaged(kept, console)
 
 
 def filtered(frame: pd.DataFrame, asked: dict[str, Any]) -> pd.DataFrame:
@@ -89,22 +85,18 @@ def filtered(frame: pd.DataFrame, asked: dict[str, Any]) -> pd.DataFrame:
     if frame.empty:
         raise ValueError("the store has no finished run yet; `lossdial reproduce` makes some.")
     for column, value in asked.items():
-        if value is None:
-            continue
-        there = set(frame[column])
-        frame = frame[frame[column] == value]
-        _check_any(column, value, frame, there)
+        if value is not None:
+            known = sorted(set(frame[column]))
+            frame = frame[frame[column] == value]
+            if frame.empty:
+                raise ValueError(f"no row has {column} = {value}; there are {', '.join(map(str, known))}.")
     return frame
-
-
-def _check_any(column: str, value: object, found: Sized, there: set[Any]) -> None:
-    if not len(found):
-        raise ValueError(f"no row has {column} = {value}; there are {', '.join(map(str, sorted(there)))}.")
 
 
 def _print_rows(frame: pd.DataFrame, metrics: Sequence[str], limit: int, console: Console) -> None:
     from lossdial.base.report import Sheet
     from lossdial.dial import as_metric
+    from lossdial_studies.protocols import LAM
 
     for name in metrics:
         as_metric(name, "metrics")
@@ -114,7 +106,7 @@ def _print_rows(frame: pd.DataFrame, metrics: Sequence[str], limit: int, console
     shown = frame if limit == 0 else frame.head(limit)
     about = ["data", "beta", "preset", "epochs", "method", "setting", "seed"]
     same = [column for column in about if frame[column].nunique() == 1]
-    lam = [name for name in _LAM if frame[name].notna().any()]
+    lam = [name for name in LAM if frame[name].notna().any()]
     columns = [*(column for column in about if column not in same), *lam, *metrics]
     cells = [
         (str(rank), *map(_spelled, row)) for rank, row in enumerate(shown[columns].itertuples(index=False), start=1)
@@ -161,13 +153,13 @@ def _save(store: Store, asked: dict[str, Any], path: Path, console: Console) -> 
 
 
 def _matching(store: Store, asked: dict[str, Any]) -> list[dict[str, Any]]:
+    import pandas as pd
+
     rows = list(store.rows())
-    for column, value in asked.items():
-        if value is not None:
-            there = {row[column] for row in rows}
-            rows = [row for row in rows if row[column] == value]
-            _check_any(column, value, rows, there)
-    return sorted(rows, key=lambda row: (row["data"], row["beta"], row["method"], row["seed"], row["setting"]))
+    order = ["data", "beta", "method", "seed", "setting"]
+    about = pd.DataFrame([{name: row[name] for name in (*order, "preset", "epochs")} for row in rows])
+    kept = about if about.empty else filtered(about, asked).sort_values(order, kind="stable")
+    return [rows[place] for place in kept.index]
 
 
 def tell_damaged(store: Store, console: Console) -> None:

@@ -11,8 +11,6 @@ from lossdial.base.errors import InputError
 if TYPE_CHECKING:
     from lossdial_studies.scoreboard import Row
 
-__all__ = ["scoreboard"]
-
 
 def scoreboard(
     store: str = "runs/scoreboard",

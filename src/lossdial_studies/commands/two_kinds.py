@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from lossdial_studies.commands.rivals import Aim, Parts, Rival, search
+from lossdial_studies.commands.searches import DemoRows, Question, Search, one_training, ridge_search, search
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,89 +19,74 @@ if TYPE_CHECKING:
 
     from lossdial import LCTClassifier
 
-__all__ = ["KINDS_AIMS", "drawn", "lines", "one_solve", "searches"]
-
-KINDS_AIMS: Final = (
-    Aim("average precision", {"maximize": "average_precision"}, "average_precision"),
-    Aim("F1", {"maximize": "f1"}, "f1"),
-    Aim("balanced accuracy", {"maximize": "balanced_accuracy"}, "balanced_accuracy"),
-    Aim("recall at FPR ≤ .05", {"maximize": "recall", "subject_to": {"fpr": 0.05}}, "recall"),
+KINDS_QUESTIONS: Final = (
+    Question("average precision", {"maximize": "average_precision"}, "average_precision"),
+    Question("F1", {"maximize": "f1"}, "f1"),
+    Question("balanced accuracy", {"maximize": "balanced_accuracy"}, "balanced_accuracy"),
+    Question("recall at FPR ≤ .05", {"maximize": "recall", "subject_to": {"fpr": 0.05}}, "recall"),
 )
 _ROWS: Final = 20_000
 _SHARE: Final = 0.02
 
 
-def drawn(seed: int) -> Parts:
+def drawn(seed: int) -> DemoRows:
     """Rows of the law, to train on, to choose on and to measure on."""
     import numpy as np
 
     rng = np.random.default_rng(seed)
-    found: list[NDArray[Any]] = []
+    drawn_rows: list[NDArray[Any]] = []
     for _ in range(3):
         y = (rng.random(_ROWS) < _SHARE).astype(np.int64)
         around = np.where(rng.random(_ROWS)[:, None] < 0.2, (-1.0, 3.0), (3.0, 0.0))
         noise = rng.standard_normal((_ROWS, 2))
-        found += [np.where(y[:, None] == 1, around + 0.6 * noise, noise), y]
-    return Parts(*found)
+        drawn_rows += [np.where(y[:, None] == 1, around + 0.6 * noise, noise), y]
+    return DemoRows(*drawn_rows)
 
 
-def one_solve(parts: Parts, seed: int) -> tuple[LCTClassifier, Rival]:
+def one_solve(rows: DemoRows, seed: int) -> tuple[LCTClassifier, Search]:
     """One exact fit over class weights and ridges."""
-    import numpy as np
-
     from lossdial import Constant, LCTClassifier, Linear, Space
 
     space = Space(alpha=Linear(0.02, 0.98, 1 / 0.96), phi=Constant(0), ridge=Linear(-3, 1, 0.25))
     started = time.monotonic()
     classifier = LCTClassifier("focal", network="features", space=space, random_state=seed)
-    classifier.fit(parts.train, parts.y_train, parts.tuning, parts.y_tuning)
-    seconds = time.monotonic() - started
-    tuning, test = classifier.dial(parts.tuning, parts.y_tuning), classifier.dial(parts.test, parts.y_test)
-    rows, labels = np.concatenate([parts.tuning, parts.test]), np.concatenate([parts.y_tuning, parts.y_test])
-    return classifier, Rival("one fit", tuning, test, classifier.dial(rows, labels), 1, seconds)
+    classifier.fit(rows.train, rows.y_train, rows.tuning, rows.y_tuning)
+    return classifier, one_training("one fit", classifier, rows, time.monotonic() - started)
 
 
-def searches(parts: Parts) -> tuple[Rival, ...]:
+def searches(rows: DemoRows) -> tuple[Search, ...]:
     """Logistic regression, a search over its ridge, plain and balanced, and boosting, which can bend."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression
 
-    def ridge(values: tuple[float, ...]) -> Any:
-        model = LogisticRegression(C=10 ** values[0], class_weight="balanced" if values[1] else None)
-        return model.fit(parts.train, parts.y_train).decision_function
-
-    def boosting(values: tuple[float, ...]) -> Any:
-        return (
-            HistGradientBoostingClassifier(random_state=int(values[0]))
-            .fit(parts.train, parts.y_train)
-            .decision_function
-        )
-
-    strengths = [(float(c), float(b)) for c in (-3, -2, -1, 0) for b in (0, 1)]
+    x, y = rows.train, rows.y_train
+    plain, boosting = LogisticRegression(), HistGradientBoostingClassifier(random_state=0)
     return (
-        search("logistic regression", ("ridge", "balanced"), [(0.0, 0.0)], ridge, parts),
-        search("ridge search", ("ridge", "balanced"), strengths, ridge, parts),
-        search("boosting", ("seed",), [(0.0,)], boosting, parts),
+        search(
+            "logistic regression", ("ridge", "balanced"), [(0, 0)], lambda _: plain.fit(x, y).decision_function, rows
+        ),
+        ridge_search(x, y, rows),
+        search("boosting", ("seed",), [(0,)], lambda _: boosting.fit(x, y).decision_function, rows),
     )
 
 
-def lines(classifier: LCTClassifier, parts: Parts) -> Figure:
+def lines(classifier: LCTClassifier, rows: DemoRows) -> Figure:
     """The test rows, and where the model says positive: one line for each of two aims."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 4.8), layout="constrained")
     axes = figure.subplots()
-    shown: NDArray[np.bool_] = parts.y_test == 0
+    shown: NDArray[np.bool_] = rows.y_test == 0
     axes.scatter(
-        parts.test[shown][:3000, 0], parts.test[shown][:3000, 1], s=4, color="#9aa5b1", label="negatives", linewidths=0
+        rows.test[shown][:3000, 0], rows.test[shown][:3000, 1], s=4, color="#9aa5b1", label="negatives", linewidths=0
     )
-    axes.scatter(parts.test[~shown, 0], parts.test[~shown, 1], s=9, color="#d55e00", label="positives", linewidths=0)
-    for objective, colour, style in ((KINDS_AIMS[1], "#0072b2", "-"), (KINDS_AIMS[2], "#1c2430", "--")):
-        point = classifier.tune(**objective.ask, name=objective.name)
+    axes.scatter(rows.test[~shown, 0], rows.test[~shown, 1], s=9, color="#d55e00", label="positives", linewidths=0)
+    for question, colour, style in ((KINDS_QUESTIONS[1], "#0072b2", "-"), (KINDS_QUESTIONS[2], "#1c2430", "--")):
+        point = classifier.tune(**question.ask, name=question.name)
         side = [classifier.decision_function([row], lam=point.lam)[0] for row in ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0))]
         x, y, at = side[1] - side[0], side[2] - side[0], point.threshold - side[0]
         foot = (at * x / (x * x + y * y), at * y / (x * x + y * y))
-        axes.axline(foot, (foot[0] - y, foot[1] + x), color=colour, ls=style, label=f"best {objective.name}")
+        axes.axline(foot, (foot[0] - y, foot[1] + x), color=colour, ls=style, label=f"best {question.name}")
     axes.set(xlim=(-4, 5), ylim=(-4, 5), aspect="equal", xlabel="first column", ylabel="second column")
     axes.set_title("One fit, two aims: λ turns the line, a threshold only moves it", loc="left", fontsize=11)
     axes.legend(loc="lower left", fontsize=9)

@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 from the official archives, in their Python or binary form."""
+"""CIFAR-10 and CIFAR-100 from the official Python archives, and the two-class tasks made of their classes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ import tarfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lossdial.base.errors import closest
+from lossdial_studies.data_sets.dataset import ImageDataSet, Listing, PaperCounts
 from lossdial_studies.data_sets.fetch import Archive, check_archive
+from lossdial_studies.data_sets.mosaics import read_mosaic
 
-__all__ = ["ADDRESS", "CIFAR10", "CIFAR100", "CifarImages", "CifarSource", "CifarVersion"]
-
-PIXELS = 3 * 32 * 32
-ADDRESS = "https://www.cs.toronto.edu/~kriz/"
+PIXELS: Final = 3 * 32 * 32
+ADDRESS: Final = "https://www.cs.toronto.edu/~kriz/"
+CIFAR10_CLASSES: Final = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+_SHORT: Final = {"auto": "automobile", "plane": "airplane"}
+_PARTS: Final = ("train", "test")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,60 +36,36 @@ class CifarImages:
 
 
 @dataclass(frozen=True)
-class CifarVersion:
-    """One of the official forms: an archive, the folder inside it, and the files that hold training and test."""
+class CifarSource:
+    """A CIFAR data set: an archive, the folder and the batch files inside it, and the field that holds the labels."""
 
+    name: str
     archive: Archive
     folder: str
     train: tuple[str, ...]
     test: str
-    binary: bool
+    label_field: bytes
 
     def present(self, root: Path) -> bool:
         """Whether `root` holds the archive or its unpacked folder."""
         return (root / self.folder).is_dir() or (root / self.archive.file).is_file()
 
-
-@dataclass(frozen=True)
-class CifarSource:
-    """A CIFAR data set: its versions, the pickle's label field, and how many label bytes a binary record has."""
-
-    name: str
-    versions: tuple[CifarVersion, ...]
-    label_field: bytes
-    label_bytes: int
-
-    def present(self, root: Path) -> bool:
-        """Whether `root` holds one of the versions."""
-        return any(version.present(root) for version in self.versions)
-
     def files(self, root: Path) -> tuple[Path, ...]:
         """What `read` would read."""
-        version = next(v for v in self.versions if v.present(root))
-        folder = root / version.folder
+        folder = root / self.folder
         if not folder.is_dir():
-            return (root / version.archive.file,)
-        return tuple(p for name in (*version.train, version.test) if (p := folder / name).is_file())
+            return (root / self.archive.file,)
+        return tuple(path for name in (*self.train, self.test) if (path := folder / name).is_file())
 
     def read(self, root: Path) -> CifarImages:
-        """All images with their class numbers, from the first version found in `root`."""
-        version = next(v for v in self.versions if v.present(root))
-        files = _read_files(root, version)
-        parse = self._parse_binary if version.binary else self._parse_pickle
-        parts = [parse(name, files[name]) for name in (*version.train, version.test)]
-        images = np.concatenate([part[0] for part in parts])
+        """All images with their class numbers."""
+        files = self._contents(root)
+        parts = [self._parse(name, files[name]) for name in (*self.train, self.test)]
         numbers = np.concatenate([part[1] for part in parts])
         test = np.arange(len(numbers)) >= len(numbers) - len(parts[-1][1])
-        return CifarImages(images, numbers, test)
+        return CifarImages(np.concatenate([part[0] for part in parts]), numbers, test)
 
-    def _parse_binary(self, name: str, raw: bytes) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        record = self.label_bytes + PIXELS
-        if not raw or len(raw) % record:
-            raise ValueError(f"batch file {name} has {len(raw):,} bytes, not a multiple of {record}: it is truncated")
-        records = np.frombuffer(raw, dtype=np.uint8).reshape(-1, record)
-        return records[:, self.label_bytes :].reshape(-1, 3, 32, 32), records[:, self.label_bytes - 1].astype(np.int64)
-
-    def _parse_pickle(self, name: str, raw: bytes) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    def _parse(self, name: str, raw: bytes) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         try:
             batch = _PlainUnpickler(io.BytesIO(raw), encoding="bytes").load()
             images, labels = batch[b"data"], np.array(batch[self.label_field], dtype=np.int64)
@@ -94,6 +74,26 @@ class CifarSource:
         if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.shape != (len(labels), PIXELS):
             raise ValueError(f"batch file {name} does not hold {len(labels):,} images of {PIXELS:,} bytes")
         return images.reshape(-1, 3, 32, 32), labels
+
+    def _contents(self, root: Path) -> dict[str, bytes]:
+        """The batch files, from the unpacked folder or straight from the archive."""
+        wanted = (*self.train, self.test)
+        folder, path = root / self.folder, root / self.archive.file
+        if folder.is_dir():
+            absent = [name for name in wanted if not (folder / name).is_file()]
+            if absent:
+                raise ValueError(f"{folder} lacks {', '.join(absent)}; unpack {self.archive.file} again")
+            return {name: (folder / name).read_bytes() for name in wanted}
+        check_archive(path, self.archive)
+        contents = {}
+        try:
+            with tarfile.open(path, "r:gz") as archive:
+                for name in wanted:
+                    member = archive.extractfile(f"{self.folder}/{name}")
+                    contents[name] = b"" if member is None else member.read()
+        except (tarfile.TarError, EOFError, zlib.error, KeyError) as error:
+            raise ValueError(f"{path} is damaged ({error}); download {self.archive.url} again") from error
+        return contents
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -126,74 +126,115 @@ def _latin1(text: str, encoding: str) -> bytes:
     return codecs.encode(text, "latin1")
 
 
-def _read_files(root: Path, version: CifarVersion) -> dict[str, bytes]:
-    """Contents of the version's batch files, from the unpacked folder or straight from the archive."""
-    wanted = (*version.train, version.test)
-    folder, path = root / version.folder, root / version.archive.file
-    if folder.is_dir():
-        absent = [name for name in wanted if not (folder / name).is_file()]
-        if absent:
-            raise ValueError(f"{folder} lacks {', '.join(absent)}; unpack {version.archive.file} again")
-        return {name: (folder / name).read_bytes() for name in wanted}
-    check_archive(path, version.archive)
-    files = {}
-    try:
-        with tarfile.open(path, "r:gz") as archive:
-            for member in archive:
-                name = Path(member.name).name
-                content = archive.extractfile(member) if member.name == f"{version.folder}/{name}" else None
-                if content is not None and name in wanted:
-                    files[name] = content.read()
-    except (tarfile.TarError, EOFError, zlib.error) as error:
-        raise ValueError(f"{path} is damaged ({error}); download {version.archive.url} again") from error
-    absent = [name for name in wanted if name not in files]
-    if absent:
-        raise ValueError(f"{path} lacks {version.folder}/{absent[0]}; download {version.archive.url} again")
-    return files
-
-
-BATCHES = tuple(f"data_batch_{i}" for i in range(1, 6))
-
-CIFAR10 = CifarSource(
-    name="cifar10",
-    versions=(
-        CifarVersion(
-            Archive("cifar-10-python.tar.gz", f"{ADDRESS}cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a"),
-            folder="cifar-10-batches-py",
-            train=BATCHES,
-            test="test_batch",
-            binary=False,
-        ),
-        CifarVersion(
-            Archive("cifar-10-binary.tar.gz", f"{ADDRESS}cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"),
-            folder="cifar-10-batches-bin",
-            train=tuple(f"{name}.bin" for name in BATCHES),
-            test="test_batch.bin",
-            binary=True,
-        ),
-    ),
+CIFAR10: Final = CifarSource(
+    "cifar10",
+    Archive("cifar-10-python.tar.gz", f"{ADDRESS}cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a"),
+    folder="cifar-10-batches-py",
+    train=tuple(f"data_batch_{i}" for i in range(1, 6)),
+    test="test_batch",
     label_field=b"labels",
-    label_bytes=1,
+)
+CIFAR100: Final = CifarSource(
+    "cifar100",
+    Archive("cifar-100-python.tar.gz", f"{ADDRESS}cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85"),
+    folder="cifar-100-python",
+    train=("train",),
+    test="test",
+    label_field=b"fine_labels",
 )
 
-CIFAR100 = CifarSource(
-    name="cifar100",
-    versions=(
-        CifarVersion(
-            Archive("cifar-100-python.tar.gz", f"{ADDRESS}cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85"),
-            folder="cifar-100-python",
-            train=("train",),
-            test="test",
-            binary=False,
-        ),
-        CifarVersion(
-            Archive("cifar-100-binary.tar.gz", f"{ADDRESS}cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"),
-            folder="cifar-100-binary",
-            train=("train.bin",),
-            test="test.bin",
-            binary=True,
-        ),
-    ),
-    label_field=b"fine_labels",
-    label_bytes=2,
+
+@dataclass(frozen=True, kw_only=True)
+class CifarTask(ImageDataSet):
+    """Some classes of a CIFAR source against others; `classes` gives name, number and label (0 or 1) of each."""
+
+    cifar: CifarSource
+    classes: tuple[tuple[str, int, int], ...]
+    image_size: int = 32
+    source: str = "Krizhevsky 2009"
+    address: str = f"{ADDRESS}cifar.html"
+    licence: str = "not stated by its authors"
+    to_get: str = ""
+
+    def how_to_get(self, root: str | Path) -> str:
+        return (
+            f"Run `lossdial data fetch {self.cifar.name}`, or put {self.cifar.archive.file}, packed or not, into {root}"
+        )
+
+    def present(self, root: str | Path) -> bool:
+        sheets = (self._sheet(Path(root), part, name) for part in _PARTS for name, _, _ in self.classes)
+        return self.cifar.present(Path(root)) or all(sheet.is_file() for sheet in sheets)
+
+    def files(self, root: Path) -> tuple[Path, ...]:
+        if self.cifar.present(root):
+            return self.cifar.files(root)
+        return tuple(self._sheet(root, part, name) for part in _PARTS for name, _, _ in self.classes)
+
+    def listing(self, root: Path, size: int | None, workers: int | None) -> Listing:  # noqa: ARG002 (nothing to decode)
+        if size not in (None, self.image_size):
+            raise ValueError(f"{self.name} has images of 32 px; got size={size}")
+        everything = self.cifar.read(root) if self.cifar.present(root) else self._read_sheets(root)
+        label = np.full(256, -1)
+        for name, number, side in self.classes:
+            label[number] = side
+            for part, mask in (("training", ~everything.test), ("test", everything.test)):
+                if not (everything.numbers[mask] == number).any():
+                    raise ValueError(
+                        f"{self.name}: class {name!r} has no {part} image in {root}; get the archive again"
+                    )
+        y = label[everything.numbers]
+        keep = np.flatnonzero(y >= 0)
+        return Listing(y=y[keep], images=everything.images[keep], test=everything.test[keep])
+
+    def _sheet(self, root: Path, part: str, name: str) -> Path:
+        return root / self.cifar.name / f"{part}_{name}.webp"
+
+    def _read_sheets(self, root: Path) -> CifarImages:
+        parts = [(part, name, number) for part in _PARTS for name, number, _ in self.classes]
+        images = [read_mosaic(self._sheet(root, part, name), 32) for part, name, _ in parts]
+        sizes = [len(array) for array in images]
+        numbers = np.repeat(np.array([number for *_, number in parts], dtype=np.int64), sizes)
+        return CifarImages(np.concatenate(images), numbers, np.repeat([part == "test" for part, *_ in parts], sizes))
+
+
+def cifar10_pair(majority: str, minority: str) -> CifarTask:
+    """The task `cifar10-<majority>-<minority>`."""
+    names = [_SHORT.get(name, name) for name in (majority, minority)]
+    for name in names:
+        if name not in CIFAR10_CLASSES:
+            raise ValueError(f"CIFAR-10 has no class {name!r}; {closest(name, CIFAR10_CLASSES)}")
+    if names[0] == names[1]:
+        raise ValueError(f"a pair needs two classes; got {names[0]!r} twice")
+    short = {long: brief for brief, long in _SHORT.items()}
+    return CifarTask(
+        name=f"cifar10-{short.get(names[0], names[0])}-{short.get(names[1], names[1])}",
+        majority=names[0],
+        minority=names[1],
+        n_images=12_000,
+        cifar=CIFAR10,
+        classes=tuple((name, CIFAR10_CLASSES.index(name), side) for side, name in enumerate(names)),
+        paper=PaperCounts(5000, ((10, 500), (100, 50), (200, 25)), 1000, 1000),
+    )
+
+
+VEHICLES: Final = ("airplane", "automobile", "ship", "truck")
+ANIMAL_VEHICLE: Final = CifarTask(
+    name="cifar10-animal-vehicle",
+    majority="animal",
+    minority="vehicle",
+    n_images=60_000,
+    cifar=CIFAR10,
+    classes=tuple((name, i, int(name in VEHICLES)) for i, name in enumerate(CIFAR10_CLASSES)),
+)
+
+FURNITURE: Final = (("bed", 5), ("chair", 20), ("couch", 25), ("table", 84), ("wardrobe", 94))
+ELECTRONICS: Final = (("clock", 22), ("keyboard", 39), ("lamp", 40), ("telephone", 86), ("television", 87))
+HOUSEHOLD: Final = CifarTask(
+    name="cifar100-household",
+    majority="furniture",
+    minority="electronics",
+    n_images=6_000,
+    cifar=CIFAR100,
+    classes=tuple((name, i, side) for side, group in enumerate((FURNITURE, ELECTRONICS)) for name, i in group),
+    paper=PaperCounts(2500, ((10, 250), (100, 25), (200, 13)), 500, 500),
 )

@@ -16,12 +16,10 @@ from lossdial.data.leaks import count_copies
 from lossdial.data.readers.decoding import WHITE, decode_images
 from lossdial.data.samples import ImageSplit
 from lossdial.data.splits import grouped_split, subsample_minority
-from lossdial_studies.data_sets.fingerprints import array_fingerprint, file_fingerprint
+from lossdial_studies.data_sets.fingerprints import file_fingerprint
 
 if TYPE_CHECKING:
     from lossdial.training.recipe import Preset
-
-__all__ = ["ImageDataSet", "Listing", "PaperCounts"]
 
 SPLIT_SEED = 0  # the test set belongs to the data set: it is the same for every seed and β
 
@@ -88,9 +86,9 @@ class ImageDataSet(ABC):
     def listing(self, root: Path, size: int | None, workers: int | None) -> Listing:
         """All samples; called only where `present`."""
 
-    def files(self, root: Path) -> tuple[Path, ...] | None:  # noqa: ARG002 (others look there)
-        """The files that the data consist of; None where they are made otherwise."""
-        return None
+    @abstractmethod
+    def files(self, root: Path) -> tuple[Path, ...]:
+        """The files that the data consist of."""
 
     def fingerprint(self, root: str | Path) -> str:
         """A checksum of the data in the folder `root`, of file names, sizes and contents, computed once per process.
@@ -98,16 +96,9 @@ class ImageDataSet(ABC):
         Where it is the same, `load` gives the same samples.
         """
         root = Path(root)
-        self._require(root)
-        files = self.files(root)
-        if files is None:
-            listing = self.listing(root, None, None)
-            if isinstance(listing.images, tuple):
-                files = listing.images
-            else:
-                arrays = (listing.images, listing.y, listing.strata, listing.groups, listing.test)
-                return _named(self.name, array_fingerprint(*arrays))
-        return _named(self.name, file_fingerprint(files, root))
+        self.require(root)
+        checksum = file_fingerprint(self.files(root), root)
+        return hashlib.sha256(f"{self.name}\0{checksum}".encode()).hexdigest()  # several sets may share their files
 
     def load(
         self,
@@ -123,7 +114,7 @@ class ImageDataSet(ABC):
         where files are decoded (None: `image_size`), in `workers` processes.
         """
         root = Path(root)
-        self._require(root)
+        self.require(root)
         listing = self.listing(root, size, workers)
         train, test = self.choose(listing, beta, seed)
         white = WHITE
@@ -151,7 +142,7 @@ class ImageDataSet(ABC):
             white=white,
         )
 
-    def _require(self, root: Path) -> None:
+    def require(self, root: Path) -> None:
         if not self.present(root):
             raise FileNotFoundError(f"{self.name} is not in {root}. {self.how_to_get(root)}")
 
@@ -188,8 +179,3 @@ class ImageDataSet(ABC):
             return None
         printed = dict(self.paper.minority).get(beta)
         return None if printed is None else min(printed, positives)
-
-
-def _named(name: str, checksum: str) -> str:
-    """Several sets may be made of the same files."""
-    return hashlib.sha256(f"{name}\0{checksum}".encode()).hexdigest()

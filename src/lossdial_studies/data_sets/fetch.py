@@ -12,8 +12,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-__all__ = ["Archive", "check_archive", "fetch_archive"]
-
 BLOCK = 1 << 18
 TIMEOUT = 30.0  # seconds without a byte
 
@@ -30,10 +28,10 @@ class Archive:
 def check_archive(path: Path, archive: Archive) -> None:
     """Raise ValueError unless the file has the archive's checksum."""
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-    if found != archive.md5:
+        md5 = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    if md5 != archive.md5:
         raise ValueError(
-            f"{path} has md5 {found}; the published one is {archive.md5}. It is damaged or not the official archive: "
+            f"{path} has md5 {md5}; the published one is {archive.md5}. It is damaged or not the official archive: "
             f"delete it and download {archive.url} again"
         )
 

@@ -6,16 +6,11 @@ import hashlib
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lossdial.base.files import file_sha256
-
-__all__ = ["array_fingerprint", "file_fingerprint", "pixel_groups"]
-
-_PART: Final = 256  # rows hashed at a time: a view in another order is copied, one part at a time
 
 
 def file_fingerprint(paths: Iterable[Path], root: Path) -> str:
@@ -28,21 +23,6 @@ def file_fingerprint(paths: Iterable[Path], root: Path) -> str:
         name = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
         stat = path.stat()
         total.update(f"{name}\0{stat.st_size}\0{_content(path, stat.st_size, stat.st_mtime_ns)}\n".encode())
-    return total.hexdigest()
-
-
-def array_fingerprint(*arrays: NDArray[Any] | None) -> str:
-    """One checksum of arrays: their types, shapes and contents, in order; None counts as an array of its own."""
-    total = hashlib.sha256()
-    for array in arrays:
-        if array is None:
-            total.update(b"none\n")
-            continue
-        if array.dtype == object:
-            array = array.astype(np.str_)
-        total.update(f"{array.dtype.str}\0{array.shape}\n".encode())
-        for start in range(0, len(array), _PART):
-            total.update(np.ascontiguousarray(array[start : start + _PART]).tobytes())
     return total.hexdigest()
 
 

@@ -10,27 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from lossdial.base.errors import closest, warn
+from lossdial.data.leaks import join_groups
 from lossdial.data.readers.decoding import decode_images
 from lossdial.data.readers.tables import read_table
 from lossdial_studies.data_sets.dataset import ImageDataSet, Listing, PaperCounts
 from lossdial_studies.data_sets.fingerprints import pixel_groups
 from lossdial_studies.data_sets.mosaics import read_mosaic_set
-
-__all__ = [
-    "APTOS",
-    "DOGS_VS_CATS",
-    "HAM10000",
-    "MELANOMA",
-    "Aptos",
-    "DogsVsCats",
-    "Ham10000",
-    "Melanoma",
-    "find_images",
-]
 
 SUFFIXES = {".jpg", ".jpeg", ".png"}
 MOSAIC_SIZE = 64
@@ -57,54 +44,61 @@ class DogsVsCats(ImageDataSet):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Aptos(ImageDataSet):
-    """APTOS 2019: grade 0 against grades 1-4, split grade by grade with copies of an image on one side."""
+class _TableOfImages(ImageDataSet):
+    """A folder with a table and the images that it lists, or sheets of small images that stand in for them."""
 
     folder: str
+    table: str
     mosaic: str
 
     def present(self, root: str | Path) -> bool:
-        return (Path(root) / self.folder / "train.csv").is_file() or _mosaic_present(Path(root), self.mosaic)
+        sheets = (Path(root) / f"{self.mosaic}_meta.npz", Path(root) / f"{self.mosaic}_0.webp")
+        return self._table(Path(root)).is_file() or all(sheet.is_file() for sheet in sheets)
 
     def files(self, root: Path) -> tuple[Path, ...]:
-        return _files(root, root / self.folder / "train.csv", self.mosaic)
+        if self._table(root).is_file():
+            return (self._table(root), *find_images(root / self.folder).values())
+        return (root / f"{self.mosaic}_meta.npz", *root.glob(f"{self.mosaic}_*.webp"))
+
+    def _table(self, root: Path) -> Path:
+        return root / self.folder / self.table
+
+    def _sheets(self, root: Path, size: int | None) -> tuple[NDArray[np.uint8], dict[str, NDArray[Any]]]:
+        if size not in (None, MOSAIC_SIZE):
+            at = f"{self.name} is in {root} at {MOSAIC_SIZE} px only; got size={size}"
+            raise ValueError(f"{at}. {self.how_to_get(root)}")
+        return read_mosaic_set(root, self.mosaic, MOSAIC_SIZE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aptos(_TableOfImages):
+    """APTOS 2019: grade 0 against grades 1-4, split grade by grade with copies of an image on one side."""
 
     def listing(self, root: Path, size: int | None, workers: int | None) -> Listing:
-        if (root / self.folder / "train.csv").is_file():
-            table = _read(root / self.folder / "train.csv", ["id_code", "diagnosis"])
+        if self._table(root).is_file():
+            table = _read(self._table(root), ["id_code", "diagnosis"])
             paths = _paths(root / self.folder, table["id_code"])
             decoded = decode_images(paths, size or self.image_size, workers=workers)
             grades = table["diagnosis"].to_numpy(dtype=np.int64)[decoded.kept]
             images, groups = decoded.x, pixel_groups(decoded.x)
         else:
-            images, meta = _mosaic_set(root, self, self.mosaic, size)
+            images, meta = self._sheets(root, size)
             grades, groups = meta["y"].astype(np.int64), meta["pixel_md5"]
         return Listing(y=(grades > 0).astype(np.int64), images=images, strata=grades, groups=groups)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ham10000(ImageDataSet):
+class Ham10000(_TableOfImages):
     """HAM10000: melanoma against the six other diagnoses, images of one lesion on one side."""
-
-    folder: str
-    mosaic: str
-
-    def present(self, root: str | Path) -> bool:
-        return (Path(root) / self.folder / "HAM10000_metadata.csv").is_file() or _mosaic_present(
-            Path(root), self.mosaic
-        )
-
-    def files(self, root: Path) -> tuple[Path, ...]:
-        return _files(root, root / self.folder / "HAM10000_metadata.csv", self.mosaic)
 
     def listing(self, root: Path, size: int | None, workers: int | None) -> Listing:  # noqa: ARG002 (decoded later)
         images: NDArray[np.uint8] | tuple[Path, ...]
-        if (root / self.folder / "HAM10000_metadata.csv").is_file():
-            table = _read(root / self.folder / "HAM10000_metadata.csv", ["lesion_id", "image_id", "dx"])
+        if self._table(root).is_file():
+            table = _read(self._table(root), ["lesion_id", "image_id", "dx"])
             images = _paths(root / self.folder, table["image_id"])
             diagnosis, lesions = table["dx"].to_numpy(dtype=np.str_), table["lesion_id"].to_numpy(dtype=np.str_)
         else:
-            images, meta = _mosaic_set(root, self, self.mosaic, size)
+            images, meta = self._sheets(root, size)
             diagnosis, lesions = meta["dx_classes"][meta["y"]], meta["lesion_id"]
         return Listing(y=(diagnosis == "mel").astype(np.int64), images=images, strata=diagnosis, groups=lesions)
 
@@ -149,7 +143,7 @@ class Melanoma(ImageDataSet):
         listed = root / self.folder_2020 / "ISIC_2020_Training_Duplicates.csv"
         if listed.is_file():
             pairs = _read(listed, ["image_name_1", "image_name_2"])
-            patients = _merge_groups(patients, table["image_name"], pairs["image_name_1"], pairs["image_name_2"])
+            patients = _joined(patients, table["image_name"], pairs)
         return table["target"].to_numpy(dtype=np.int64), patients, table["image_name"]
 
     def _read_2019(self, root: Path) -> tuple[NDArray[np.int64], NDArray[np.str_], pd.Series[str]]:
@@ -169,23 +163,16 @@ def find_images(folder: Path) -> dict[str, Path]:
     return {path.stem: path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES}
 
 
-def _files(root: Path, table: Path, mosaic: str) -> tuple[Path, ...]:
-    """A table and the images below its folder, or the sheets that stand in for them."""
-    if table.is_file():
-        return (table, *find_images(table.parent).values())
-    return (root / f"{mosaic}_meta.npz", *root.glob(f"{mosaic}_*.webp"))
-
-
 def _paths(folder: Path, names: pd.Series[str]) -> tuple[Path, ...]:
-    found = find_images(folder)
-    absent = [name for name in names if name not in found]
+    images = find_images(folder)
+    absent = [name for name in names if name not in images]
     if absent:
         shown = ", ".join(absent[:3])
         raise FileNotFoundError(
             f"{len(absent):,} of {len(names):,} images that the table lists are not below {folder}, "
             f"for example {shown}; unpack all image archives into it"
         )
-    return tuple(found[name] for name in names)
+    return tuple(images[name] for name in names)
 
 
 def _read(path: Path, columns: list[str]) -> pd.DataFrame:
@@ -196,31 +183,12 @@ def _read(path: Path, columns: list[str]) -> pd.DataFrame:
     return table
 
 
-def _mosaic_present(root: Path, stem: str) -> bool:
-    return (root / f"{stem}_meta.npz").is_file() and (root / f"{stem}_0.webp").is_file()
-
-
-def _mosaic_set(
-    root: Path, data: ImageDataSet, stem: str, size: int | None
-) -> tuple[NDArray[np.uint8], dict[str, NDArray[Any]]]:
-    if size not in (None, MOSAIC_SIZE):
-        raise ValueError(f"{data.name} is in {root} at {MOSAIC_SIZE} px only; got size={size}. {data.how_to_get(root)}")
-    return read_mosaic_set(root, stem, MOSAIC_SIZE)
-
-
-def _merge_groups(
-    groups: NDArray[np.str_], names: pd.Series[str], first: pd.Series[str], second: pd.Series[str]
-) -> NDArray[np.str_]:
-    """Groups in which two images of a pair (first, second) are together."""
-    unique, group = np.unique(groups, return_inverse=True)
-    position = pd.Series(group, index=names)
-    a, b = position.reindex(first).to_numpy(), position.reindex(second).to_numpy()
-    known = ~(np.isnan(a) | np.isnan(b))
-    edges = coo_array((np.ones(known.sum()), (a[known].astype(int), b[known].astype(int))), shape=(len(unique),) * 2)
-    _, component = connected_components(edges, directed=False)
-    _, representative = np.unique(component, return_index=True)
-    merged: NDArray[np.str_] = unique[representative[component]][group]
-    return merged
+def _joined(patients: NDArray[np.str_], names: pd.Series[str], pairs: pd.DataFrame) -> NDArray[np.str_]:
+    """Groups in which two images of a pair are together."""
+    first, second = pairs["image_name_1"], pairs["image_name_2"]
+    links = [f"pair {k}" for k in range(len(pairs))]
+    groups = np.asarray(join_groups([*names, *first, *second], [*patients, *links, *links]))
+    return pd.Series(patients).groupby(groups[: len(names)]).transform("min").to_numpy(dtype=np.str_)
 
 
 DOGS_VS_CATS = DogsVsCats(
@@ -249,6 +217,7 @@ APTOS = Aptos(
     address="https://www.kaggle.com/c/aptos2019-blindness-detection",
     licence="terms of the competition",
     folder="aptos2019-blindness-detection",
+    table="train.csv",
     mosaic="aptos2019_64",
     to_get="Download https://www.kaggle.com/c/aptos2019-blindness-detection/data and unpack train.csv and "
     "train_images/ into {root}/aptos2019-blindness-detection",
@@ -266,6 +235,7 @@ HAM10000 = Ham10000(
     address="https://doi.org/10.7910/DVN/DBW86T",
     licence="CC BY-NC 4.0",
     folder="ham10000",
+    table="HAM10000_metadata.csv",
     mosaic="ham10000_64",
     to_get="Download https://doi.org/10.7910/DVN/DBW86T and unpack HAM10000_metadata.csv and both parts of the images "
     "into {root}/ham10000",

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from lossdial.data.readers.decoding import open_image
 
-__all__ = ["read_mosaic", "read_mosaic_set"]
-
 
 def read_mosaic(path: Path, side: int, count: int | None = None) -> NDArray[np.uint8]:
     """The first `count` tiles (None: all) of a sheet, as uint8 (count, 3, side, side)."""

@@ -9,14 +9,11 @@ from rich.console import Console
 
 from lossdial.base.errors import closest
 from lossdial.data.sources import data_root
-from lossdial_studies.data_sets.cifar import CIFAR10, CIFAR100, CifarSource
-from lossdial_studies.data_sets.cifar_tasks import ANIMAL_VEHICLE, HOUSEHOLD, CifarTask, cifar10_pair
+from lossdial_studies.data_sets.cifar import ANIMAL_VEHICLE, CIFAR10, CIFAR100, HOUSEHOLD, CifarTask, cifar10_pair
 from lossdial_studies.data_sets.dataset import ImageDataSet
 from lossdial_studies.data_sets.fetch import fetch_archive
 from lossdial_studies.data_sets.folders import APTOS, DOGS_VS_CATS, HAM10000, MELANOMA
 from lossdial_studies.data_sets.named_tables import TABLES, TableDataSet
-
-__all__ = ["DATA_SETS", "data_set", "fetch"]
 
 DATA_SETS: tuple[ImageDataSet | TableDataSet, ...] = (
     cifar10_pair("auto", "truck"),
@@ -29,15 +26,10 @@ DATA_SETS: tuple[ImageDataSet | TableDataSet, ...] = (
     HAM10000,
     *TABLES,
 )
-SOURCES: tuple[CifarSource, ...] = (CIFAR10, CIFAR100)
 
 
 def data_set(name: str) -> ImageDataSet | TableDataSet:
-    """The data set of that name; any pair of CIFAR-10 classes is one.
-
-    >>> data_set("cifar10-cat-dog").minority
-    'dog'
-    """
+    """The data set of that name; any pair of CIFAR-10 classes is one."""
     known = {entry.name: entry for entry in DATA_SETS}
     if name in known:
         return known[name]
@@ -49,10 +41,10 @@ def data_set(name: str) -> ImageDataSet | TableDataSet:
 def fetch(name: str, root: str | Path | None = None, console: Console | None = None) -> Path:
     """Download a data set (or `cifar10`, `cifar100`) into `root`; where there is no public address, say what to do."""
     folder = Path(root) if root is not None else data_root()
-    source = next((entry for entry in SOURCES if entry.name == name), None)
+    source = {"cifar10": CIFAR10, "cifar100": CIFAR100}.get(name)
     if source is None:
         entry = data_set(name)
         if not isinstance(entry, CifarTask):
             raise ValueError(f"{name} cannot be downloaded without an account. {entry.how_to_get(folder)}")
         source = entry.cifar
-    return fetch_archive(source.versions[0].archive, folder, console)
+    return fetch_archive(source.archive, folder, console)

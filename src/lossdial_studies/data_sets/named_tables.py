@@ -15,8 +15,6 @@ from lossdial.data.splits import subsample_minority
 from lossdial_studies.data_sets.dataset import SPLIT_SEED
 from lossdial_studies.data_sets.fingerprints import file_fingerprint
 
-__all__ = ["TABLES", "TableDataSet"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TableDataSet:

@@ -10,22 +10,22 @@ from sklearn.linear_model import LogisticRegression
 
 from lossdial.cli import main
 from lossdial.sklearn import LCTClassifier
-from lossdial_studies.commands.rivals import Aim, Parts, beside, search, words
-from lossdial_studies.commands.two_kinds import KINDS_AIMS, drawn, lines, one_solve, searches
+from lossdial_studies.commands.searches import DemoRows, Question, beside, search, words
+from lossdial_studies.commands.two_kinds import KINDS_QUESTIONS, drawn, lines, one_solve, searches
 
 
 @pytest.fixture(scope="module")
-def parts() -> Parts:
+def parts() -> DemoRows:
     return drawn(0)
 
 
 @pytest.fixture(scope="module")
-def met(parts: Parts) -> Any:
+def met(parts: DemoRows) -> Any:
     classifier, one = one_solve(parts, 0)
     return classifier, one, searches(parts)
 
 
-def test_the_law_is_as_it_is_stated(parts: Parts) -> None:
+def test_the_law_is_as_it_is_stated(parts: DemoRows) -> None:
     positives = parts.train[parts.y_train == 1]
     near = np.hypot(*(positives - (3.0, 0.0)).T) < np.hypot(*(positives - (-1.0, 3.0)).T)
     assert parts.y_train.mean() == pytest.approx(0.02, abs=0.004)
@@ -34,7 +34,7 @@ def test_the_law_is_as_it_is_stated(parts: Parts) -> None:
     assert parts.train[parts.y_train == 0].std(0) == pytest.approx([1, 1], abs=0.03)
 
 
-def test_a_search_is_a_dial_over_the_settings_it_tried(parts: Parts) -> None:
+def test_a_search_is_a_dial_over_the_settings_it_tried(parts: DemoRows) -> None:
     def ridge(values: tuple[float, ...]) -> Any:
         return LogisticRegression(C=10 ** values[0]).fit(parts.train, parts.y_train).decision_function
 
@@ -47,16 +47,16 @@ def test_a_search_is_a_dial_over_the_settings_it_tried(parts: Parts) -> None:
 
 def test_lam_gains_there_what_a_threshold_cannot(met: Any) -> None:
     _, one, others = met
-    told = words(one, KINDS_AIMS, others)
+    told = words(one, KINDS_QUESTIONS, others)
     assert re.search(r"Against logistic regression: better in [34] of 4 aims, worse in 0", told[0])
     assert "Against boosting: better in 0 of 4 aims, worse in 4" in told[2]  # which bends, and is said to
     assert "Moving λ beats moving only the threshold" in told[-1]
-    sheet = beside("title", one, (Aim("F1", {"maximize": "f1"}, "f1"),), others)
+    sheet = beside("title", one, (Question("F1", {"maximize": "f1"}, "f1"),), others)
     assert [row[0] for row in sheet.rows] == ["F1", "trainings", "seconds"]
     assert float(sheet.rows[0][1]) > float(sheet.rows[0][2])
 
 
-def test_the_two_lines_of_the_picture_are_where_the_model_decides(met: Any, parts: Parts) -> None:
+def test_the_two_lines_of_the_picture_are_where_the_model_decides(met: Any, parts: DemoRows) -> None:
     classifier, _, _ = met
     figure = lines(classifier, parts)
     for line, name in zip(figure.axes[0].lines, ("F1", "balanced accuracy"), strict=True):

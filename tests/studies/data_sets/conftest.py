@@ -15,38 +15,31 @@ from lossdial_studies.data_sets.cifar import CifarSource
 
 
 @pytest.fixture
-def write_cifar() -> Callable[..., CifarSource]:
-    """Write one version of a CIFAR archive with `per_class` images of each class number; unpacked if asked.
+def write_batches() -> Callable[..., CifarSource]:
+    """Write a CIFAR archive with `per_class` images of each class number; unpacked if asked.
 
     Returns the source with the checksum of the archive written. Image i of a batch is filled with i % 251.
     """
 
-    def write(root: Path, source: CifarSource, version: int, per_class: dict[int, int], unpacked: bool) -> CifarSource:
-        chosen = source.versions[version]
+    def write(root: Path, source: CifarSource, per_class: dict[int, int], unpacked: bool = True) -> CifarSource:
         numbers = np.repeat(list(per_class), list(per_class.values()))
-        contents = {}
-        for file in (*chosen.train, chosen.test):
-            images = np.repeat((np.arange(len(numbers)) % 251).astype(np.uint8)[:, None], 3072, axis=1)
-            images[:, 1024] = 7  # the first green pixel tells the channels apart
-            if chosen.binary:
-                coarse = [np.zeros((len(numbers), 1), np.uint8)] * (source.label_bytes - 1)
-                contents[file] = np.hstack([*coarse, numbers[:, None].astype(np.uint8), images]).tobytes()
-            else:
-                batch = {b"batch_label": b"a batch", source.label_field: numbers.tolist(), b"data": images}
-                contents[file] = pickle.dumps(batch, protocol=2)
+        images = np.repeat((np.arange(len(numbers)) % 251).astype(np.uint8)[:, None], 3072, axis=1)
+        images[:, 1024] = 7  # the first green pixel tells the channels apart
+        batch = {b"batch_label": b"a batch", source.label_field: numbers.tolist(), b"data": images}
+        content = pickle.dumps(batch, protocol=2)
+        (root / source.folder).mkdir(parents=True)
+        for file in (*source.train, source.test):
+            (root / source.folder / file).write_bytes(content)
         if unpacked:
-            (root / chosen.folder).mkdir(parents=True)
-            for file, content in contents.items():
-                (root / chosen.folder / file).write_bytes(content)
             return source
-        with tarfile.open(root / chosen.archive.file, "w:gz") as archive:
-            for file, content in contents.items():
-                member = tarfile.TarInfo(f"{chosen.folder}/{file}")
+        path = root / source.archive.file
+        with tarfile.open(path, "w:gz") as archive:
+            for file in (*source.train, source.test):
+                member = tarfile.TarInfo(f"{source.folder}/{file}")
                 member.size = len(content)
                 archive.addfile(member, io.BytesIO(content))
-        checksum = md5((root / chosen.archive.file).read_bytes()).hexdigest()
-        versions = list(source.versions)
-        versions[version] = replace(chosen, archive=replace(chosen.archive, md5=checksum))
-        return replace(source, versions=tuple(versions))
+                (root / source.folder / file).unlink()
+        (root / source.folder).rmdir()
+        return replace(source, archive=replace(source.archive, md5=md5(path.read_bytes()).hexdigest()))
 
     return write

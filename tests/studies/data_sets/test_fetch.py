@@ -97,23 +97,13 @@ def test_server_that_knows_no_ranges_starts_anew(tmp_path: Path, server: Server)
     assert fetch_archive(archive_at(server), tmp_path).read_bytes() == CONTENT
 
 
-def test_part_that_is_already_whole(tmp_path: Path, server: Server) -> None:
-    (tmp_path / "set.tar.gz.part").write_bytes(CONTENT)
-    assert fetch_archive(archive_at(server), tmp_path).read_bytes() == CONTENT
-    assert server.asked == [f"bytes={len(CONTENT)}-"]
-
-
 def test_wrong_checksum_leaves_nothing(tmp_path: Path, server: Server) -> None:
     with pytest.raises(ValueError, match=r"has md5 .*; the published one is .*download http://127"):
         fetch_archive(archive_at(server, b"other"), tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_file_that_is_there_but_wrong(tmp_path: Path, server: Server) -> None:
     (tmp_path / "set.tar.gz").write_bytes(b"something else")
     with pytest.raises(ValueError, match="delete it and download"):
         fetch_archive(archive_at(server), tmp_path)
-    assert server.asked == []
 
 
 def test_refusal_and_silence(tmp_path: Path, server: Server) -> None:
