@@ -15,7 +15,6 @@ from lossdial.training import tables as learning
 from lossdial.training.tables import (
     Binned,
     _columns_of_a_tree,
-    _folds,
     _rows_to_solve_on,
     column_cuts,
     grow,
@@ -130,16 +129,6 @@ def test_the_trees_on_the_backbone_are_those_that_were_grown(monkeypatch):
     backbone = learn_table(TableConfig(trees=20, folds=2), torch.from_numpy(x), y).backbone
     expected = np.mean([trees.sums(Binned.of(x, cuts), STAGES) for cuts, trees in found], axis=0)
     np.testing.assert_allclose(backbone.tree_sums(torch.from_numpy(x)) / TREE_SCALE, expected, atol=1e-5)
-
-
-def test_folds_keep_groups_together_and_share_the_positives_out():
-    rng = np.random.default_rng(0)
-    groups = rng.integers(0, 60, 400)
-    y = (rng.random(400) < 0.1).astype(np.int64)
-    fold = _folds(y, groups, 3, rng)
-    assert all(len(np.unique(fold[groups == g])) == 1 for g in np.unique(groups))
-    alone = _folds(y, np.arange(400), 3, rng)
-    assert np.ptp(np.bincount(alone, y)) <= 1
 
 
 def test_copies_of_a_row_are_in_one_fold():

@@ -2,8 +2,8 @@
 
 A folder holds ``bundle.json`` and the files it names, each under a name made from its content. The JSON file is written
 last and by renaming, so at any moment the folder is either the old bundle or the new one. ``weights-….safetensors`` is
-the network. ``evidence-….safetensors`` keeps scores and labels of the rows held out in training, never the rows, so
-that the dial can be turned without data; a bundle is complete without it.
+the network. ``evidence-….safetensors`` keeps labels and scores of rows by models that have not seen them, so that the
+dial can be turned without data; it never keeps rows, and a bundle is complete without it.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ from lossdial.spaces import Lam
 
 __all__ = ["Bundle", "Evidence", "Taken", "Training"]
 
+#: why cross-fitted scores cannot certify
+FOLD_MODELS: Final = "their scores are those of one model per fold, which is not used"
 _LIBRARIES: Final = ("lossdial", "torch", "numpy", "scikit-learn", "safetensors")
 
 
@@ -77,13 +79,20 @@ class Training:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Scores and labels of held-out rows at every λ; no row can be had from them."""
+    """Labels of rows, and scores at every λ by models that have not seen them; no row can be had from them."""
 
     y: NDArray[np.uint8]
     scores: NDArray[np.float32]  # (n, m)
     lams: tuple[Mapping[str, float], ...]
     groups: NDArray[np.int64] | None = None
     sample_weight: NDArray[np.float64] | None = None
+    #: 1: the rows were held out from the model that is kept; else each was scored by the model of its fold
+    models: int = 1
+
+    @property
+    def origin(self) -> str:
+        """What the rows are, for titles."""
+        return "samples held out in training" if self.models == 1 else "the training samples, cross-fitted"
 
     @property
     def silence(self) -> str | None:
@@ -92,7 +101,8 @@ class Evidence:
 
     def dial(self, plain: Mapping[str, float] | None = None) -> Dial:
         """The dial over them; ``plain`` is the λ of the plain loss, where it is known."""
-        return Dial(self.y, self.scores, self.lams, self.groups, self.sample_weight, plain=plain)
+        spent = "" if self.models == 1 else FOLD_MODELS
+        return Dial(self.y, self.scores, self.lams, self.groups, self.sample_weight, spent, plain)
 
     @classmethod
     def of(cls, tensors: Mapping[str, NDArray[Any]], lams: tuple[Mapping[str, float], ...]) -> Evidence:
@@ -100,12 +110,14 @@ class Evidence:
         y, scores = tensors["y"], tensors["scores"]
         if scores.shape != (len(y), len(lams)):
             raise BundleError(f"the evidence has scores of shape {scores.shape} for {len(lams)} λ. {DELETE}")
-        return cls(y, scores, lams, tensors.get("groups"), tensors.get("sample_weight"))
+        models = int(tensors["models"][0]) if "models" in tensors else 1
+        return cls(y, scores, lams, tensors.get("groups"), tensors.get("sample_weight"), models)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
         """Its arrays by name."""
         arrays: dict[str, NDArray[Any] | None] = {"y": self.y, "scores": self.scores}
         arrays |= {"groups": self.groups, "sample_weight": self.sample_weight}
+        arrays |= {"models": None if self.models == 1 else np.array([self.models])}
         return {name: array for name, array in arrays.items() if array is not None}
 
 
@@ -192,7 +204,7 @@ class Bundle:
     ) -> Dial:
         """The dial of raw rows and their labels, with a warning where training has seen them.
 
-        Where these rows certify, the rows held out in training choose λ, unless they are the same.
+        Where these rows certify, those whose scores training kept choose λ, unless they are the same.
 
         Parameters
         ----------
@@ -227,7 +239,10 @@ class Bundle:
         return self.predictor.margins(self.predictor.features(X), lam)
 
     def held_out(self) -> Dial:
-        """The dial of the rows that were held out in training."""
+        """The dial of the rows whose scores training kept: held out, or, where a head was solved, cross-fitted.
+
+        Cross-fitted scores are of several models. They choose and measure; only new rows certify.
+        """
         if self.evidence is None:
             raise TooFewPositives(
                 "",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lossdial.base.errors import InputError, closest, warn
 from lossdial.base.progress import ProgressBar
 from lossdial.base.streams import Stream, stream_seed
-from lossdial.data.leaks import count_copies, split_rows
+from lossdial.data.leaks import count_copies, join_groups, row_groups, split_rows
 from lossdial.data.schema import ImageRows, Schema, are_paths, as_pandas, read_images
 from lossdial.models import FrozenEncoder
 
@@ -47,6 +47,14 @@ class LabelledRows:
         for part in (self.X, self.labels, self.groups, self.weight):
             crc = zlib.crc32(_bytes(part), crc)
         return crc
+
+    def units(self) -> NDArray[np.intp]:
+        """Numbers (n,) of what stays in one fold: groups with the copies of their rows; groups alone, or each row for
+        itself, where a class would have a single unit otherwise."""
+        for units in (join_groups(self.groups, row_groups(_digestible(self.X))), join_groups(self.groups)):
+            if units is not None and all(len(np.unique(units[self.labels == label])) > 1 for label in (0, 1)):
+                return units
+        return np.arange(len(self.labels)) if self.groups is None else units
 
     def encoded(self, schema: Schema) -> Self:
         """The same rows as a network takes them."""

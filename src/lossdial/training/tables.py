@@ -17,6 +17,7 @@ from lossdial.base.progress import ProgressBar
 from lossdial.base.streams import Stream, stream_seed
 from lossdial.data.leaks import row_digests
 from lossdial.models import STAGES, TREE_SCALE, TableConfig, TableFeatures
+from lossdial.training.folds import folds_of, usual_folds
 
 __all__ = ["Binned", "LearnedTable", "Pieces", "Trees", "column_cuts", "grow", "learn_table", "pieces_of"]
 
@@ -26,7 +27,6 @@ _RATE: Final = 0.1  # the share of its step that a tree takes
 _SHRINK: Final = 1.0  # added to a leaf's curvature, in rows: a leaf of few rows counts less
 _SHARE: Final = 0.7  # of the rows, and of the columns, that a tree reads
 _FEW: Final = 8  # rows of either class, below which no tree is grown
-_SMALL: Final = 5_000  # rows, up to which there are five folds and not three
 
 # Bounds of the work on large tables. learn_table() warns where the number of columns makes them bite.
 _ROWS: Final = 20_000  # rows that a tree reads
@@ -34,6 +34,7 @@ _COLUMNS: Final = 256  # columns that a tree reads
 _CELLS: Final = 3 * 2**20  # rows × columns that a tree reads
 _PIECES: Final = 2**17  # pieces of all columns together
 _SOLVED: Final = 60_000  # rows that a head is solved on
+_FEWEST: Final = 1_000  # the same of a table with ever so many columns
 _NUMBERS: Final = 2**29  # rows × features that a head is solved on: 2 GiB
 _PART: Final = 2**24  # numbers that are computed at once
 
@@ -237,12 +238,19 @@ class LearnedTable:
 
     The features are those of the backbone except for the trees: a row's own are those that were grown without it. Its
     residuals then are what they will be on new rows.
+
+    rows: which rows of the table these are, (m,).
+    fold: of every row of the table, (n,); -1 where it has no weight. All are 0 where there is one fold only.
+    features_of: the features of any rows (k,) of the table that have a weight.
     """
 
     backbone: TableFeatures
     features: Tensor
     labels: NDArray[np.int64]
     weight: NDArray[np.float64]
+    rows: NDArray[np.intp]
+    fold: NDArray[np.intp]
+    features_of: Callable[[NDArray[np.intp]], Tensor]
 
 
 def learn_table(
@@ -291,50 +299,58 @@ def learn_table(
     >>> learned.features.shape == (80, learned.backbone.n_features)
     True
     """
-    values, y, weight, group = _checked(x, labels, sample_weight, groups)
+    used, weight, group = _checked(x, labels, sample_weight, groups)
+    values = np.ascontiguousarray(x.numpy()[used], dtype=np.float32)
+    y = np.asarray(labels).astype(np.int64)[used]
     generator = np.random.default_rng(stream_seed(seed, Stream.WEIGHTS))
-    folds = config.folds or (5 if len(y) <= _SMALL else 3)
-    fold = _folds(y, group, folds, generator)
-    if not _enough(y, fold, folds) or bool((values == values[0]).all()):
+    fold = folds_of(y, group, config.folds or usual_folds(len(y)), generator)
+    if np.bincount(y).min() < _FEW or not fold.any() or bool((values == values[0]).all()):
         config = replace(config, trees=0)
     bounded = replace(config, pieces=max(2, min(config.pieces, _PIECES // values.shape[1])))
     _warn_of_bounds(config, bounded, y, values.shape[1])
     pieces = pieces_of(values, y, bounded.pieces)
+    folds = int(fold.max()) + 1
     backbone = TableFeatures(values.shape[1], len(pieces.column), config.trees, config.depth, folds).eval()
     backbone.standardize.fit(torch.from_numpy(values))
     for name in ("column", "low", "width", "base", "rise"):
         getattr(backbone, name).copy_(torch.from_numpy(getattr(pieces, name)))
     sums = _grow(config, backbone, values, y, weight, fold, generator, progress) if config.trees else None
-    rows, counts = _rows_to_solve_on(y, min(_SOLVED, max(_SMALL // 5, _NUMBERS // backbone.n_features)), generator)
-    features = torch.empty(len(rows), backbone.n_features)
-    size = max(1, _PART // backbone.n_features)
-    for start in range(0, len(rows), size):
-        part = rows[start : start + size]
-        columns = backbone.smooth(torch.from_numpy(values[part]))
-        if sums is not None:
-            columns.append(TREE_SCALE * torch.from_numpy(sums[part]).float())
-        torch.cat(columns, 1, out=features[start : start + size])
-    weight = weight[rows] * counts
+    most = min(_SOLVED, max(_FEWEST, _NUMBERS // backbone.n_features))
+    solved, counts = _rows_to_solve_on(y, most, generator)
+
+    def features_of(rows: NDArray[np.intp]) -> Tensor:
+        features = torch.empty(len(rows), backbone.n_features)
+        size = max(1, _PART // backbone.n_features)
+        places = np.searchsorted(used, rows)
+        for start in range(0, len(rows), size):
+            part = places[start : start + size]
+            columns = backbone.smooth(torch.from_numpy(values[part]))
+            if sums is not None:
+                columns.append(TREE_SCALE * torch.from_numpy(sums[part]).float())
+            torch.cat(columns, 1, out=features[start : start + size])
+        return features.sub_(backbone.centre)
+
+    features = features_of(used[solved])  # not centred yet
+    weight = weight[solved] * counts
     backbone.centre.copy_(_column_means(features, weight))
     features -= backbone.centre
-    return LearnedTable(backbone, features, y[rows], weight)
+    fold_of_all = np.full(len(x), -1, dtype=np.intp)
+    fold_of_all[used] = fold
+    return LearnedTable(backbone, features, y[solved], weight, used[solved], fold_of_all, features_of)
 
 
 def _checked(
     x: Tensor, labels: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None
-) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float64], NDArray[np.intp]]:
-    """The rows that have a weight, their labels, their weights, and the number of each one's group."""
+) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.intp]]:
+    """The rows that have a weight, their weights, and the number of each one's group."""
     if x.dim() != 2 or 0 in x.shape:
         raise InputError("x", "must have shape (n, d), a table's rows", got=tuple(x.shape), remedy="Pass {network=…}.")
-    y, weight = np.asarray(labels).astype(np.int64), np.ones(len(x))
-    if sample_weight is not None:
-        weight = np.asarray(sample_weight, dtype=np.float64)
+    weight = np.ones(len(x)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     used = np.flatnonzero(weight > 0)
-    if len(np.unique(y[used])) < 2:
+    if len(np.unique(np.asarray(labels)[used])) < 2:
         raise InputError("labels", "must be of both classes, among the rows that have a weight")
-    values = np.ascontiguousarray(x.numpy()[used], dtype=np.float32)
-    names = row_digests(values) if groups is None else np.asarray(groups)[used]
-    return values, y[used], weight[used], np.unique(names, return_inverse=True)[1]
+    names = row_digests(x.numpy()[used]) if groups is None else np.asarray(groups)[used]
+    return used, weight[used], np.unique(names, return_inverse=True)[1]
 
 
 def _warn_of_bounds(config: TableConfig, bounded: TableConfig, labels: NDArray[np.int64], columns: int) -> None:
@@ -351,25 +367,6 @@ def _warn_of_bounds(config: TableConfig, bounded: TableConfig, labels: NDArray[n
             f"the table has {columns:,} columns, so {' and '.join(notes)}: time and memory stay bounded. A selection "
             "of the columns that matter may do better."
         )
-
-
-def _folds(
-    labels: NDArray[np.int64], group: NDArray[np.intp], count: int, generator: np.random.Generator
-) -> NDArray[np.intp]:
-    """The fold of every row: groups are dealt out in turn, those with positives first."""
-    groups = int(group.max()) + 1
-    order = generator.permutation(groups)
-    positive = np.bincount(group, labels, groups)[order] > 0
-    turn = np.empty(groups, dtype=np.intp)
-    turn[np.concatenate([order[positive], order[~positive]])] = np.arange(groups) % count
-    return turn[group]
-
-
-def _enough(labels: NDArray[np.int64], fold: NDArray[np.intp], count: int) -> bool:
-    """Whether both classes are left to grow trees on, whichever fold is left out."""
-    if np.bincount(labels, minlength=2).min() < _FEW:
-        return False
-    return all(len(np.unique(labels[fold != k])) == 2 for k in range(count))
 
 
 def _grow(

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from lossdial.base.errors import InputError, warn
@@ -38,12 +38,14 @@ class ExactFit:
     """A path, and how exactly it was solved.
 
     norms, iterations: (ridge, alpha, phi), the largest entry of each node's gradient at float64, and what it took.
+    fold_heads: of each fold, if there are any, the head that was solved without its rows.
     """
 
     head: PathHead
     norms: Tensor
     iterations: Tensor
     seconds: float
+    fold_heads: tuple[PathHead, ...] = ()
 
 
 def fit_exact(
@@ -54,6 +56,7 @@ def fit_exact(
     exact: Exact | None = None,
     *,
     sample_weight: ArrayLike | Tensor | None = None,
+    fold: NDArray[np.intp] | None = None,
     device: torch.device | str | None = None,
     progress: bool = False,
 ) -> ExactFit:
@@ -79,6 +82,9 @@ def fit_exact(
         Where nodes lie and how exactly they are solved.
     sample_weight
         How much each row counts.
+    fold
+        The number of each row's fold, (n,), from 0. There is then a head without the rows of each fold, too: its scores
+        of these rows are those of rows that it has not seen.
     device
         Where to compute; where the features are unless given.
     progress
@@ -108,7 +114,9 @@ def fit_exact(
     weight, total = checked_weights(sample_weight, sign)
     if device is None:
         device = matrix.device if isinstance(matrix, Tensor) else "cpu"
-    rows = Rows(matrix, sign, weight, torch.device(device), torch.float32)
+    rows = Rows(
+        matrix, sign, weight, torch.device(device), torch.float32, None if fold is None else torch.from_numpy(fold)
+    )
     total = total if "ridge" in solved_space.names else math.inf  # an infinite C is no ridge
     walk = Walk(rows, config, exact, total, progress)
     if not walk.solve():
@@ -124,16 +132,25 @@ def fit_exact(
             space,
             replace(exact, C=_WEAK),
             sample_weight=sample_weight,
+            fold=fold,
             device=device,
             progress=progress,
         )
         return replace(again, seconds=time.monotonic() - started)
     _warn_of_norms(walk, config, exact)
     double = matrix.dtype in (torch.float64, np.dtype(np.float64))
-    head = config.build(rows.c, space.dim).to(rows.device, rows.precise if double else rows.dtype)
-    head.weights.copy_(walk.theta[None, ..., :-1])
-    head.biases.copy_(walk.theta[None, ..., -1])
-    return ExactFit(head.eval(), walk.norms.cpu(), walk.iterations.cpu(), time.monotonic() - started)
+    dtype = rows.precise if double else rows.dtype
+
+    def head_of(theta: Tensor) -> PathHead:
+        head = config.build(rows.c, space.dim).to(rows.device, dtype)
+        head.weights.copy_(theta[None, ..., :-1])
+        head.biases.copy_(theta[None, ..., -1])
+        return head.eval()
+
+    fold_heads = () if fold is None else tuple(map(head_of, walk.without_folds(int(fold.max()) + 1)))
+    return ExactFit(
+        head_of(walk.theta), walk.norms.cpu(), walk.iterations.cpu(), time.monotonic() - started, fold_heads
+    )
 
 
 def refit_head(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import torch
@@ -36,18 +37,26 @@ class Solved(NamedTuple):
     iterations: Tensor
 
 
-def minimise(problem: Problem, theta: Tensor, tol: float, max_iterations: int | Tensor, newton: bool) -> Solved:
+def minimise(
+    problem: Problem,
+    theta: Tensor,
+    tol: float,
+    max_iterations: int | Tensor,
+    newton: bool,
+    factors: Tensor | None = None,
+) -> Solved:
     """From θ (k, c + 1), float64, to gradients whose largest entry is at most ``tol``, or as far as rounding lets it.
 
     max_iterations: one for all nodes, or one for each, (k,); 0 gives the norm at θ itself.
     newton: take curvature from Hessians (k, c + 1, c + 1), for few features; from L-BFGS alone otherwise.
+    factors: Cholesky factors of about these Hessians, which are then not computed.
     """
     k = len(theta)
     out = Solved(theta.clone(), theta.new_full((k,), torch.inf), torch.zeros(k, dtype=torch.long, device=theta.device))
     place = torch.arange(k, device=theta.device)
     scores = problem.rows.scores(theta)
     gradient = problem.gradient(theta, scores)
-    curvature: _Curvature | None = None
+    curvature = None if factors is None else _Curvature(factors)
     stuck = torch.zeros(k, dtype=torch.bool, device=theta.device)
     most = torch.as_tensor(max_iterations, device=theta.device).expand(k)
     for iteration in range(int(most.max()) + 1):
@@ -62,7 +71,7 @@ def minimise(problem: Problem, theta: Tensor, tol: float, max_iterations: int | 
             problem, curvature = problem.take(rest), curvature and curvature.take(rest)
             place, most = place[rest], most[rest]
             theta, scores, gradient = theta[rest], scores[rest], gradient[rest]
-        if curvature is None or (newton and iteration % _REFRESH == 0):
+        if curvature is None or (newton and factors is None and iteration % _REFRESH == 0):
             curvature = _Curvature(problem.factors(scores) if newton else problem.diagonal(scores))
         direction = -curvature.solve(gradient)
         slope = (gradient * direction).sum(1)
@@ -213,14 +222,47 @@ class Walk:
                 bar.advance(ridges * alphas * (k + 1), {})
         return True
 
+    def without_folds(self, count: int) -> Tensor:
+        """The solutions (count, ridge, alpha, phi, c + 1) without the rows of each fold, from those on all rows.
+
+        They are of single precision: as near as rounding lets them, where ``tol`` is nearer. Their biases are moved to
+        the share of positives of all rows: folds differ in it by chance, and where the ridge is strong that would
+        outweigh the features.
+        """
+        strength, alpha, phi = (
+            part.reshape(-1)
+            for part in torch.meshgrid(
+                self._strength, self._alpha, self._alpha.new_tensor(self.config.phi), indexing="ij"
+            )
+        )
+        nodes = Nodes(strength, 2 * alpha, 2 * (1 - alpha), phi)
+        theta = self.theta.flatten(0, 2)
+        out = theta.new_empty(count, *theta.shape)
+        tol = max(self.exact.tol, self._limit)
+        with ProgressBar("cross-fitting", len(nodes), self._progress) as bar:
+            for group in self._groups(len(nodes), count):
+                part, start = nodes.take(group), theta[group]
+                factors = None
+                if self._newton:
+                    factors = Problem(self.rows, part).factors(self.rows.scores(start)).repeat(count, 1, 1)
+                every = torch.arange(len(part), device=theta.device).repeat(count)
+                fold = torch.arange(count, device=theta.device).repeat_interleave(len(part))
+                problem = Problem(self.rows, replace(part.take(every), without=fold))
+                solved = minimise(
+                    problem, start.repeat(count, 1), tol, self.exact.max_iterations, self._newton, factors
+                )
+                out[:, group] = solved.theta.view(count, len(part), -1)
+                bar.advance(min(group.stop, len(nodes)), {})
+        out[..., -1] += torch.stack([self.rows.log_odds() - self.rows.log_odds(k) for k in range(count)])[:, None]
+        return out.view(count, *self.theta.shape)
+
     def _start(self, i: int, known: Sequence[int], plain: Tensor) -> Tensor:
         """θ (alpha, c + 1) to start node i of the ridge from: between its solved neighbours, or the best bias alone."""
         place = bisect(known, i)
         if place in (0, len(known)):
             start = plain[known[place - 1 if place else 0]].clone() if known else torch.zeros_like(plain[0])
             if not known:
-                positive, negative = self.rows.shares()
-                start[:, -1] = torch.logit(self._alpha) + math.log(positive / negative)
+                start[:, -1] = torch.logit(self._alpha) + self.rows.log_odds()
             return start
         below, above = known[place - 1], known[place]
         low, high = plain[below], plain[above]
@@ -247,11 +289,11 @@ class Walk:
         self.iterations[chosen, :, k] += self.last[chosen, :, k]
         return solved.theta.view(start.shape)
 
-    def _groups(self, count: int) -> list[slice]:
+    def _groups(self, count: int, copies: int = 1) -> list[slice]:
         """As many nodes at once as memory holds: scores, steps and their copies, and the steps remembered."""
         each = 6 * self.rows.n * self.rows.dtype.itemsize + (2 * HISTORY + 8) * self.rows.c * 8
         each += self.rows.c**2 * 8 if self._newton else 0
-        size = max(1, _MEMORY // each)
+        size = max(1, _MEMORY // (copies * each))
         return [slice(first, first + size) for first in range(0, count, size)]
 
     def _group(self, nodes: Nodes, start: Tensor) -> Solved:
