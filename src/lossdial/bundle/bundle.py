@@ -92,7 +92,7 @@ class Evidence:
     @property
     def origin(self) -> str:
         """What the rows are, for titles."""
-        return "samples held out in training" if self.models == 1 else "the training samples, cross-fitted"
+        return "samples held out in training" if self.models == 1 else "training samples, cross-fitted"
 
     @property
     def silence(self) -> str | None:
@@ -182,6 +182,10 @@ class Bundle:
         if envelope is not None and counts == (envelope.n_positive, envelope.n_negative):
             return float(envelope.prevalence)  # where rows have weights, counts do not tell it
         return counts[0] / sum(counts) if min(counts) > 0 else self.training.prevalence
+
+    def source(self, data: str | None) -> str:
+        """What the rows of a dial are, for titles: the named data, or those whose scores training kept."""
+        return data or ("samples held out in training" if self.evidence is None else self.evidence.origin)
 
     @property
     def plain(self) -> dict[str, float] | None:

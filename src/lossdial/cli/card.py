@@ -93,7 +93,7 @@ def _about(card: Card) -> Iterator[Block]:
     training, surface = card.bundle.training, card.dial.surface
     negative, positive = map(str, card.bundle.predictor.classes)
     yield Text(card.purpose or f"It looks for {positive!r} among cases that are otherwise {negative!r}.", "lead")
-    source = card.data or "the samples held out in training, on which points may have been tuned"
+    source = card.data or f"{card.bundle.source(None)}, on which points may have been tuned"
     counts = f"{surface.n_positive:,} {card.positive} and {surface.n_negative:,} {card.negative}"
     rows = [
         ("looks for", f"{positive!r} (the other label: {negative!r})"),

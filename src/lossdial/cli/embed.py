@@ -73,7 +73,7 @@ def read_images(
         beta=beta,
         image_size=files.image_size,
         preset_size=preset_size,
-        share=labels.validation_fraction,
+        share=0.2 if labels.validation_fraction is None else labels.validation_fraction,
         seed=labels.seed,
         max_corrupt=0.01 if files.max_corrupt is None else files.max_corrupt,
     )

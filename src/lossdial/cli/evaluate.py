@@ -97,7 +97,7 @@ def evaluate(
     }
     write(folder / "evaluation.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     pictures = {} if reason is not None else _pictures(dial, points, heat_map)
-    title = f"{Path(run).name} on {data or 'samples held out in training'}"
+    title = f"{Path(run).name} on {bundle.source(data)}"
     shown = [*_sheets(evaluations, counts, notes), *sheets]
     page = write_report(folder, title, verdict, shown, pictures)[0]
     show(*shown, verdict, *lines)

@@ -101,7 +101,8 @@ def train(
     precision
         32-true or bf16-mixed. By default the preset's, which is 32-true for most.
     no_evidence
-        Do not keep scores and labels of the held-out samples with the model; it can then be tuned on data only.
+        Do not keep scores and labels of held-out or cross-fitted samples with the model; it can then be tuned on data
+        only.
     tensorboard
         Write a TensorBoard log beside log.jsonl.
     """
@@ -314,11 +315,13 @@ def _report(classifier: LCTClassifier, out: str, finished: bool, console: Consol
         return
     _report_columns(bundle.predictor.schema, console)
     last = classifier.history_[-1]
-    quality = "no figure can be stated on held-out samples; " if evidence is None else ""
+    quality = "no figure can be stated on unseen samples; " if evidence is None else ""
     if "auc" in last:
-        quality = f"AUC {last['auc']:.4f} on data that training has not seen; "
+        folds = last.get("folds", 1)
+        unseen = "on data that training has not seen" if folds == 1 else f"cross-fitted in {folds} folds"
+        quality = f"AUC {last['auc']:.4f} {unseen}; "
     elif evidence is not None:
-        quality = f"of the held-out samples, {evidence.silence} "
+        quality = f"of {evidence.origin}, {evidence.silence} "
     how = f"trained {bundle.training.steps:,} steps"
     if "nodes" in last:
         how = f"solved at {last['nodes']:,} λ to a gradient norm of {last['norm']:.1g}"

@@ -43,10 +43,12 @@ class Split:
     refusal: str = ""
 
 
-def split(samples: Samples, n_lams: int, seed: int = 0) -> Split:
-    """The samples that `Dial.tune` sets aside for a recall of 0.95 at a confidence of 0.95."""
+def split(samples: Samples, n_lams: int, seed: int = 0, spent: str = "") -> Split:
+    """The samples that `Dial.tune` sets aside for a recall of 0.95 at a confidence of 0.95; none where they are spent."""
     labels, groups = samples.labels, samples.groups
     nobody = np.zeros(labels.size, dtype=np.bool_)
+    if spent:
+        return Split(nobody, nobody, nobody, f"These rows cannot certify: {spent}.")
     if samples.weight is not None:
         refusal = "Rows with weights cannot certify: the guarantee counts rows, each as one."
         return Split(nobody, nobody, nobody, refusal)

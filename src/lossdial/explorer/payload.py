@@ -76,7 +76,7 @@ def labelled_payload(dial: Dial, points: Sequence[OperatingPoint], pictures: Any
     """The content of a page of labelled scores, in JSON's own types."""
     surface = dial.surface
     samples = surface.samples
-    division = split(samples, surface.n_lams)
+    division = split(samples, surface.n_lams, spent=dial.spent)
     maps = calibrations(surface, AUTO)
     streams = Streams()
     hashed = hashlib.sha256(surface.y.tobytes())

@@ -75,7 +75,7 @@ class Run:
     precision
         32-true, bf16-mixed, or another of Lightning Fabric's.
     evidence
-        Keep scores and labels of the held-out samples with the model, so that it can be tuned without data.
+        Keep scores and labels of held-out or cross-fitted samples with the model, so that it can be tuned without data.
     logger
         A logger of Lightning Fabric's, which receives the figures of each epoch.
     progress
@@ -223,7 +223,8 @@ class Plan:
         known = _Known.of(predictor, loss, unseen)
         history = learned.history
         if isinstance(self.recipe, Exact) and known.auc is not None:  # it has no epochs to validate after
-            history = ({**history[-1], "auc": known.auc},)
+            folds = {"folds": unseen.models} if unseen is not None and unseen.models > 1 else {}
+            history = ({**history[-1], **folds, "auc": known.auc},)
         return Bundle(
             predictor=predictor,
             training=Training(
