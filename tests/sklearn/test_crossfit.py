@@ -41,8 +41,8 @@ def test_every_row_is_scored_and_none_by_a_head_that_knows_it(crossed):
     noise = np.random.default_rng(1).permutation(y)
     X = np.random.default_rng(2).standard_normal((600, 80)).astype(np.float32)
     clf = LCTClassifier(**crossed.get_params(deep=False)).fit(X, noise)
-    own = roc_auc_score(noise, clf.decision_function(X, lam=clf.dial().lams[-1]))
-    assert own > 0.7
+    if clf.network == "features":
+        assert roc_auc_score(noise, clf.decision_function(X, lam=clf.dial().lams[-1])) > 0.7
     assert abs(roc_auc_score(noise, clf.bundle_.evidence.scores[:, -1]) - 0.5) < 0.12  # 4.5 standard errors
 
 

@@ -44,7 +44,7 @@ class Split:
 
 
 def split(samples: Samples, n_lams: int, seed: int = 0, spent: str = "") -> Split:
-    """The samples that `Dial.tune` sets aside for a recall of 0.95 at a confidence of 0.95; none of rows that are spent."""
+    """The samples that `Dial.tune` sets aside for a recall of 0.95 at a confidence of 0.95; of spent rows none."""
     labels, groups = samples.labels, samples.groups
     nobody = np.zeros(labels.size, dtype=np.bool_)
     if spent:

@@ -172,6 +172,7 @@ class _Curvature:
 # third of the time. Without, they save a tenth of the iterations, and lose more to narrower matrix products.
 _STRIDES: Final = (4, 2, 1)
 _STEP: Final = 1.0  # how far φ goes from one solution to the next
+_LOOSER: Final = 5.0  # how much further from zero a fold's gradient may be: scores change in the fourth digit
 _FEW: Final = 256  # features, up to which Hessians are cheaper than the iterations that they save
 _MEMORY: Final = 2**30  # bytes for what a solve keeps of each row and node
 _ROOM: Final = 0.9  # single precision stops at this share of the tolerance, so that double precision finds it met
@@ -225,7 +226,7 @@ class Walk:
     def without_folds(self, count: int) -> Tensor:
         """The solutions (count, ridge, alpha, phi, c + 1) without the rows of each fold, from those on all rows.
 
-        They are of single precision: as near as rounding lets them, where ``tol`` is nearer. Their biases are moved to
+        They are of single precision, to five times the tolerance or what rounding allows. Their biases are moved to
         the share of positives of all rows: folds differ in it by chance, and where the ridge is strong that would
         outweigh the features.
         """
@@ -238,7 +239,7 @@ class Walk:
         nodes = Nodes(strength, 2 * alpha, 2 * (1 - alpha), phi)
         theta = self.theta.flatten(0, 2)
         out = theta.new_empty(count, *theta.shape)
-        tol = max(self.exact.tol, self._limit)
+        tol = max(_LOOSER * self.exact.tol, self._limit)
         with ProgressBar("cross-fitting", len(nodes), self._progress) as bar:
             for group in self._groups(len(nodes), count):
                 part, start = nodes.take(group), theta[group]
