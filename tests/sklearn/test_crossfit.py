@@ -39,11 +39,12 @@ def test_every_row_is_scored_and_none_by_a_head_that_knows_it(crossed):
     assert_array_equal(evidence.y, y)
     assert evidence.models == crossed.history_[0]["folds"] == 5
     noise = np.random.default_rng(1).permutation(y)
-    X = np.random.default_rng(2).standard_normal((600, 80)).astype(np.float32)
+    X = np.random.default_rng(2).standard_normal((600, 60)).astype(np.float32)
     clf = LCTClassifier(**crossed.get_params(deep=False)).fit(X, noise)
     if clf.network == "features":
         assert roc_auc_score(noise, clf.decision_function(X, lam=clf.dial().lams[-1])) > 0.7
-    assert abs(roc_auc_score(noise, clf.bundle_.evidence.scores[:, -1]) - 0.5) < 0.12  # 4.5 standard errors
+    # 4.5 standard errors; trees that had seen the labels of a fold would give 0.75
+    assert roc_auc_score(noise, clf.bundle_.evidence.scores[:, -1]) < 0.63
 
 
 def test_the_point_stands_at_the_least_cross_fitted_log_loss(crossed):

@@ -108,6 +108,27 @@ def test_a_rows_own_trees_never_saw_it():
     assert roc_auc_score(y, seen) > 0.9
 
 
+def test_nested_trees_know_the_labels_of_neither_fold():
+    """Labels of one fold are changed: what a head without that fold is solved on stays as it is."""
+    x, y = crossed(300)
+    groups, config = np.arange(len(y)), TableConfig(trees=8, folds=3)
+    learned = learn_table(config, torch.from_numpy(x), y, groups=groups, nested=True)
+    inside, trees = learned.fold == 1, slice(-STAGES, None)
+    without = learned.features_without(1)
+    assert torch.equal(without[:, :-STAGES], learned.features[:, :-STAGES])
+    assert torch.equal(without[inside, trees], learned.features[inside, trees])
+    assert not torch.equal(without[~inside, trees], learned.features[~inside, trees])
+    plain = learn_table(config, torch.from_numpy(x), y, groups=groups)
+    assert torch.equal(plain.features, learned.features)  # the backbone is the same
+    assert plain.features_without(1) is plain.features
+    fold = [np.flatnonzero(learned.fold == k) for k in range(3)]
+    rows = Binned.of(x, column_cuts(x, y, 64))
+    alone = grow(rows.take(fold[0]), y[fold[0]], np.ones(len(fold[0])), 8, 6, np.random.default_rng(0))
+    sums = TREE_SCALE * alone.sums(rows.take(fold[2]), STAGES)[:, -1]
+    own = (without[fold[2]][:, -1] + learned.backbone.centre[-1]).numpy()
+    assert np.corrcoef(sums, own)[0, 1] > 0.5  # as trees of the one fold that is left
+
+
 def test_features_other_than_the_trees_are_the_backbones():
     x, y = crossed(300)
     learned = learn_table(TableConfig(trees=20), torch.from_numpy(x), y)

@@ -300,12 +300,14 @@ class Plan:
         run, labels, weight = self.run, rows.labels, rows.weight
         device = make_fabric(run.accelerator).device
         backbone: nn.Module
-        folds, solved = usual_folds(len(labels)), np.arange(len(labels))
+        folds, solved, features_without = usual_folds(len(labels)), np.arange(len(labels)), None
         if isinstance(self.network, TableConfig):
             groups = rows.groups if units is None else units
-            table = learn_table(self.network, rows.X, labels, weight, groups, self.seed, run.progress)
+            nested = units is not None
+            table = learn_table(self.network, rows.X, labels, weight, groups, self.seed, nested, run.progress)
             backbone, features, labels, weight = table.backbone.to(device), table.features, table.labels, table.weight
             folds, solved, fold, features_of = self.network.folds or folds, table.rows, table.fold, table.features_of
+            features_without = table.features_without
         else:
             whole = build_model(self.network, "plain", self.space, rows.X, self.seed).to(device)
             backbone, features = whole.backbone, whole.embed(rows.X, progress=run.progress)
@@ -323,6 +325,7 @@ class Plan:
             recipe,
             sample_weight=weight,
             fold=fold[solved] if cross_fits else None,
+            features_without=features_without,
             device=device,
             progress=run.progress,
         )

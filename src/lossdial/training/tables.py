@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Final
 
 import numpy as np
@@ -242,6 +243,8 @@ class LearnedTable:
     rows: which rows of the table these are, (m,).
     fold: of every row of the table, (n,); -1 where it has no weight. All are 0 where there is one fold only.
     features_of: the features of any rows (k,) of the table that have a weight.
+    features_without: those of ``rows`` that do not know the labels of a fold, where these were asked for. The trees of
+    a row of this fold were grown without it, those of another row without either one's fold.
     """
 
     backbone: TableFeatures
@@ -251,6 +254,7 @@ class LearnedTable:
     rows: NDArray[np.intp]
     fold: NDArray[np.intp]
     features_of: Callable[[NDArray[np.intp]], Tensor]
+    features_without: Callable[[int], Tensor]
 
 
 def learn_table(
@@ -260,6 +264,7 @@ def learn_table(
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     seed: int = 0,
+    nested: bool = False,
     progress: bool = False,
 ) -> LearnedTable:
     """Cut the columns of a table at quantiles, and grow trees in folds.
@@ -278,6 +283,9 @@ def learn_table(
         Rows of one group are in one fold. None: copies of a row are.
     seed
         Of the folds, and of the rows and columns that each tree reads.
+    nested
+        Grow trees without any two folds besides, for heads that are to be solved without one. A head of many pieces
+        would read the labels of its own fold in trees that were grown without another.
     progress
         Show a bar on a terminal.
 
@@ -303,8 +311,9 @@ def learn_table(
     values = np.ascontiguousarray(x.numpy()[used], dtype=np.float32)
     y = np.asarray(labels).astype(np.int64)[used]
     generator = np.random.default_rng(stream_seed(seed, Stream.WEIGHTS))
-    fold = folds_of(y, group, config.folds or usual_folds(len(y)), generator)
-    if np.bincount(y).min() < _FEW or not fold.any() or bool((values == values[0]).all()):
+    most = config.folds or usual_folds(len(y))
+    fold = folds_of(y, group, max(most, 3) if nested else most, generator)
+    if np.bincount(y).min() < _FEW or fold.max() < (2 if nested else 1) or bool((values == values[0]).all()):
         config = replace(config, trees=0)
     bounded = replace(config, pieces=max(2, min(config.pieces, _PIECES // values.shape[1])))
     _warn_of_bounds(config, bounded, y, values.shape[1])
@@ -314,7 +323,9 @@ def learn_table(
     backbone.standardize.fit(torch.from_numpy(values))
     for name in ("column", "low", "width", "base", "rise"):
         getattr(backbone, name).copy_(torch.from_numpy(getattr(pieces, name)))
-    sums = _grow(config, backbone, values, y, weight, fold, generator, progress) if config.trees else None
+    sums = within = None
+    if config.trees:
+        sums, within = _grow(config, backbone, values, y, weight, fold, generator, nested, progress)
     most = min(_SOLVED, max(_FEWEST, _NUMBERS // backbone.n_features))
     solved, counts = _rows_to_solve_on(y, most, generator)
 
@@ -334,9 +345,17 @@ def learn_table(
     weight = weight[solved] * counts
     backbone.centre.copy_(_column_means(features, weight))
     features -= backbone.centre
+
+    def features_without(k: int) -> Tensor:
+        out = features
+        if within is not None:
+            out = features.clone()
+            out[:, -STAGES:] = TREE_SCALE * torch.from_numpy(within[k, solved]).float() - backbone.centre[-STAGES:]
+        return out
+
     fold_of_all = np.full(len(x), -1, dtype=np.intp)
     fold_of_all[used] = fold
-    return LearnedTable(backbone, features, y[solved], weight, used[solved], fold_of_all, features_of)
+    return LearnedTable(backbone, features, y[solved], weight, used[solved], fold_of_all, features_of, features_without)
 
 
 def _checked(
@@ -377,29 +396,43 @@ def _grow(
     weight: NDArray[np.float64],
     fold: NDArray[np.intp],
     generator: np.random.Generator,
+    nested: bool,
     progress: bool,
-) -> NDArray[np.float64]:
-    """Grow the trees of each fold into the backbone; each row's sums (n, stages) of the trees grown without it."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """Grow the trees of each fold into the backbone; each row's sums (n, stages) of the trees grown without it.
+
+    Nested: the sums (folds, n, stages) of trees grown without the fold, and without the row's own.
+    """
     rows = Binned.of(x, column_cuts(x, y, _CUTS))
     sums = np.empty((len(y), STAGES))
     forests: list[Trees] = []
     scaled = weight / weight.mean()
     folds = int(fold.max()) + 1
+    pairs = list(combinations(range(folds), 2)) if nested else []
+    within = np.empty((folds, len(y), STAGES)) if nested else None
     done = 0
-    with ProgressBar("growing trees", folds * config.trees, progress) as bar:
+    with ProgressBar("growing trees", (folds + len(pairs)) * config.trees, progress) as bar:
 
         def after_tree() -> None:
             nonlocal done
             done += 1
             bar.advance(done, {})
 
+        def grow_without(*left_out: int) -> Trees:
+            others = np.flatnonzero(~np.isin(fold, left_out))
+            part = rows.take(others), y[others], scaled[others]
+            return grow(*part, config.trees, config.depth, generator, after_tree)
+
         for k in range(folds):
-            inside, others = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
-            trees = grow(
-                rows.take(others), y[others], scaled[others], config.trees, config.depth, generator, after_tree
-            )
-            sums[inside] = trees.sums(rows.take(inside), STAGES)
-            forests.append(trees)
+            inside = np.flatnonzero(fold == k)
+            forests.append(grow_without(k))
+            sums[inside] = forests[k].sums(rows.take(inside), STAGES)
+        if within is not None:
+            within[fold, np.arange(len(y))] = sums
+            for j, k in pairs:
+                inside = np.flatnonzero((fold == j) | (fold == k))
+                other = np.where(fold[inside] == j, k, j)
+                within[other, inside] = grow_without(j, k).sums(rows.take(inside), STAGES)
     column = np.concatenate([trees.column.ravel() for trees in forests])
     place = np.concatenate([trees.place.ravel() for trees in forests])
     cuts = np.array([rows.cuts[j][p] for j, p in zip(column, place, strict=True)], dtype=np.float32)
@@ -407,7 +440,7 @@ def _grow(
     backbone.cut.copy_(torch.from_numpy(cuts))
     backbone.leaf.copy_(torch.from_numpy(np.concatenate([trees.leaf.ravel() for trees in forests])))
     backbone.start.fill_(float(np.mean([trees.start for trees in forests])))
-    return sums
+    return sums, within
 
 
 def _rows_to_solve_on(

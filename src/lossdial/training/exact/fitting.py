@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -57,6 +58,7 @@ def fit_exact(
     *,
     sample_weight: ArrayLike | Tensor | None = None,
     fold: NDArray[np.intp] | None = None,
+    features_without: Callable[[int], Features] | None = None,
     device: torch.device | str | None = None,
     progress: bool = False,
 ) -> ExactFit:
@@ -85,6 +87,8 @@ def fit_exact(
     fold
         The number of each row's fold, (n,), from 0. There is then a head without the rows of each fold, too: its scores
         of these rows are those of rows that it has not seen.
+    features_without
+        The features (n, c) that the head without a fold is solved on, where ``features`` were learned from its labels.
     device
         Where to compute; where the features are unless given.
     progress
@@ -114,9 +118,7 @@ def fit_exact(
     weight, total = checked_weights(sample_weight, sign)
     if device is None:
         device = matrix.device if isinstance(matrix, Tensor) else "cpu"
-    rows = Rows(
-        matrix, sign, weight, torch.device(device), torch.float32, None if fold is None else torch.from_numpy(fold)
-    )
+    rows = Rows(matrix, sign, weight, torch.device(device), torch.float32)
     total = total if "ridge" in solved_space.names else math.inf  # an infinite C is no ridge
     walk = Walk(rows, config, exact, total, progress)
     if not walk.solve():
@@ -133,6 +135,7 @@ def fit_exact(
             replace(exact, C=_WEAK),
             sample_weight=sample_weight,
             fold=fold,
+            features_without=features_without,
             device=device,
             progress=progress,
         )
@@ -147,7 +150,8 @@ def fit_exact(
         head.biases.copy_(theta[None, ..., -1])
         return head.eval()
 
-    fold_heads = () if fold is None else tuple(map(head_of, walk.without_folds(int(fold.max()) + 1)))
+    solutions = () if fold is None else walk.without_folds(torch.from_numpy(fold), features_without)
+    fold_heads = tuple(map(head_of, solutions))
     return ExactFit(
         head_of(walk.theta), walk.norms.cpu(), walk.iterations.cpu(), time.monotonic() - started, fold_heads
     )

@@ -32,17 +32,16 @@ _FEWEST: Final = 1024  # rows of a block, below which a matrix product wastes th
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows: where they lie, their features (r, c), labels as signs ±1, weights and, if any, folds, (r,)."""
+    """Some rows: where they lie, their features (r, c), labels as signs ±1 (r,) and weights (r,)."""
 
     where: slice
     x: Tensor
     sign: Tensor
     weight: Tensor
-    fold: Tensor | None = None
 
 
 class Rows:
-    """Features (n, c), signs, weights and, if any, folds (n,), on a device and at a precision.
+    """Features (n, c), signs and weights (n,), on a device and at a precision.
 
     Features that would take more than two GiB there stay where they are, in a file for instance, and are brought over
     block by block: memory then holds a block, and what a solve keeps for each row and node.
@@ -55,14 +54,12 @@ class Rows:
         weight: Tensor,
         device: torch.device,
         dtype: torch.dtype,
-        fold: Tensor | None = None,
         resident: int = _RESIDENT,
     ) -> None:
         self.n, self.c = int(features.shape[0]), int(features.shape[1])
         self.device, self.dtype = device, dtype
         self._source = (features, sign, weight)  # as they came: another precision starts from these
         self._sign, self._weight = sign.to(device, dtype), weight.to(device, dtype)
-        self._fold = None if fold is None else fold.to(device)
         fits = self.n * self.c * dtype.itemsize <= resident
         self._features = self._bring(features) if fits else features
 
@@ -77,8 +74,7 @@ class Rows:
         size = max(_FEWEST, _BLOCK // max(1, nodes))
         for start in range(0, self.n, size):
             where = slice(start, min(start + size, self.n))
-            fold = None if self._fold is None else self._fold[where]
-            yield Block(where, self._bring(self._features[where]), self._sign[where], self._weight[where], fold)
+            yield Block(where, self._bring(self._features[where]), self._sign[where], self._weight[where])
 
     def scores(self, theta: Tensor) -> Tensor:
         """``x @ w + b`` of θ = (w, b), (k, c + 1): (k, n), at this precision."""
@@ -92,12 +88,17 @@ class Rows:
         """Double precision, where the device has it."""
         return torch.float32 if self.device.type == "mps" else torch.float64
 
-    def log_odds(self, without: int | None = None) -> Tensor:
-        """log(positives/negatives), by weight, of all rows or of those outside of a fold."""
+    def log_odds(self) -> float:
+        """log(positives/negatives), by weight."""
         _, sign, weight = self._source
-        if without is not None and self._fold is not None:
-            weight = weight * (self._fold != without).to(weight)
-        return (weight[sign > 0].sum() / weight[sign < 0].sum()).log().to(self.device, self.precise)
+        positive = sign > 0
+        return float((weight[positive].sum() / weight[~positive].sum()).log())
+
+    def without(self, some: Tensor, features: Features | None = None) -> Rows:
+        """The same where some rows (n,) count for nothing; perhaps with other features."""
+        own, sign, weight = self._source
+        kept = weight * (~some).to(weight)
+        return Rows(own if features is None else features, sign, kept, self.device, self.dtype)
 
     def noise(self) -> float:
         """About how much of a gradient's largest entry is rounding, at this precision."""
@@ -108,7 +109,7 @@ class Rows:
 
     def at(self, dtype: torch.dtype) -> Rows:
         """The same rows at another precision, to which features are brought block by block, at each pass anew."""
-        return self if dtype == self.dtype else Rows(*self._source, self.device, dtype, self._fold, resident=0)
+        return self if dtype == self.dtype else Rows(*self._source, self.device, dtype, resident=0)
 
 
 @dataclass(frozen=True)
@@ -121,21 +122,18 @@ class Nodes:
     strength: κ = 1/(n C), 0 for no ridge.
     positive, negative: the weight c of either class.
     phi: the focus of the focal loss; all zero is logistic regression.
-    without: the fold whose rows count for nothing; None where all rows count.
     """
 
     strength: Tensor
     positive: Tensor
     negative: Tensor
     phi: Tensor
-    without: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.strength)
 
     def take(self, index: Tensor | slice) -> Nodes:
-        without = None if self.without is None else self.without[index]
-        return Nodes(self.strength[index], self.positive[index], self.negative[index], self.phi[index], without)
+        return Nodes(self.strength[index], self.positive[index], self.negative[index], self.phi[index])
 
 
 class Along(NamedTuple):
@@ -175,18 +173,15 @@ class Problem:
     def take(self, index: Tensor) -> Problem:
         return Problem(self.rows, self.nodes.take(index))
 
-    def _weights(self, block: Block) -> Tensor:
-        weights = torch.where(block.sign > 0, self._positive, self._negative) * block.weight  # (k, r)
-        if self.nodes.without is not None and block.fold is not None:
-            weights *= block.fold != self.nodes.without[:, None]
-        return weights
+    def _weights(self, sign: Tensor, weight: Tensor) -> Tensor:
+        return torch.where(sign > 0, self._positive, self._negative) * weight  # (k, r)
 
     def gradient(self, theta: Tensor, scores: Tensor) -> Tensor:
         """At θ (k, c + 1), whose scores are (k, n): (k, c + 1) of float64."""
         out = torch.zeros_like(theta)
         for block in self.rows.blocks(len(theta)):
             _, first, _ = pointwise(scores[:, block.where] * block.sign, self._phi)
-            pull = first * self._weights(block) * block.sign  # (k, r)
+            pull = first * self._weights(block.sign, block.weight) * block.sign  # (k, r)
             out[:, :-1] += pull @ block.x
             out[:, -1] += pull.sum(1, dtype=theta.dtype)
         out[:, :-1] += self.nodes.strength[:, None] * theta[:, :-1]
@@ -200,7 +195,7 @@ class Problem:
             step = step_scores[:, block.where] * block.sign
             margin = torch.addcmul(scores[:, block.where] * block.sign, length, step)
             value, first, second = pointwise(margin, self._phi)
-            weights = self._weights(block)
+            weights = self._weights(block.sign, block.weight)
             sums[0] += (value * weights).sum(1, dtype=theta.dtype)
             weights *= step
             sums[1] += (first * weights).sum(1, dtype=theta.dtype)
@@ -216,7 +211,7 @@ class Problem:
     def _bend(self, block: Block, scores: Tensor) -> Tensor:
         """Second derivatives with their weights, (k, r); none where a focal loss bends the other way."""
         _, _, second = pointwise(scores[:, block.where] * block.sign, self._phi)
-        return (second * self._weights(block)).clamp_min(0)
+        return (second * self._weights(block.sign, block.weight)).clamp_min(0)
 
     def diagonal(self, scores: Tensor) -> Tensor:
         """The diagonals (k, c + 1) of the Hessians at these scores, without what is negative in them."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import torch
@@ -14,7 +13,7 @@ from torch import Tensor
 from lossdial.base.progress import ProgressBar
 from lossdial.models import PathConfig
 from lossdial.training.exact.checks import Exact
-from lossdial.training.exact.problem import Nodes, Problem, Rows
+from lossdial.training.exact.problem import Features, Nodes, Problem, Rows
 
 __all__ = [
     "HISTORY",
@@ -223,38 +222,36 @@ class Walk:
                 bar.advance(ridges * alphas * (k + 1), {})
         return True
 
-    def without_folds(self, count: int) -> Tensor:
-        """The solutions (count, ridge, alpha, phi, c + 1) without the rows of each fold, from those on all rows.
+    def without_folds(self, fold: Tensor, features: Callable[[int], Features] | None) -> Tensor:
+        """The solutions (folds, ridge, alpha, phi, c + 1) without the rows of each fold, from those on all rows.
 
         They are of single precision, to five times the tolerance or what rounding allows. Their biases are moved to
         the share of positives of all rows: folds differ in it by chance, and where the ridge is strong that would
         outweigh the features.
+
+        fold: the number of each row's fold, (n,). features: those that the solution without a fold is to see.
         """
-        strength, alpha, phi = (
-            part.reshape(-1)
-            for part in torch.meshgrid(
-                self._strength, self._alpha, self._alpha.new_tensor(self.config.phi), indexing="ij"
-            )
-        )
-        nodes = Nodes(strength, 2 * alpha, 2 * (1 - alpha), phi)
-        theta = self.theta.flatten(0, 2)
-        out = theta.new_empty(count, *theta.shape)
-        tol = max(_LOOSER * self.exact.tol, self._limit)
-        with ProgressBar("cross-fitting", len(nodes), self._progress) as bar:
-            for group in self._groups(len(nodes), count):
-                part, start = nodes.take(group), theta[group]
-                factors = None
-                if self._newton:
-                    factors = Problem(self.rows, part).factors(self.rows.scores(start)).repeat(count, 1, 1)
-                every = torch.arange(len(part), device=theta.device).repeat(count)
-                fold = torch.arange(count, device=theta.device).repeat_interleave(len(part))
-                problem = Problem(self.rows, replace(part.take(every), without=fold))
-                solved = minimise(
-                    problem, start.repeat(count, 1), tol, self.exact.max_iterations, self._newton, factors
-                )
-                out[:, group] = solved.theta.view(count, len(part), -1)
-                bar.advance(min(group.stop, len(nodes)), {})
-        out[..., -1] += torch.stack([self.rows.log_odds() - self.rows.log_odds(k) for k in range(count)])[:, None]
+        phi = self._alpha.new_tensor(self.config.phi)
+        axes = torch.meshgrid(self._strength, self._alpha, phi, indexing="ij")
+        strength, alpha, phi = (part.reshape(-1) for part in axes)
+        nodes, theta = Nodes(strength, 2 * alpha, 2 * (1 - alpha), phi), self.theta.flatten(0, 2)
+        groups = self._groups(len(nodes))
+        # Without a fold the Hessian is about the same: one for all folds.
+        factors = [
+            Problem(self.rows, nodes.take(group)).factors(self.rows.scores(theta[group])) if self._newton else None
+            for group in groups
+        ]
+        count = int(fold.max()) + 1
+        out, tol = theta.new_empty(count, *theta.shape), max(_LOOSER * self.exact.tol, self._limit)
+        with ProgressBar("cross-fitting", count, self._progress) as bar:
+            for k in range(count):
+                rows = self.rows.without(fold == k, None if features is None else features(k))
+                for group, factor in zip(groups, factors, strict=True):
+                    problem = Problem(rows, nodes.take(group))
+                    most = self.exact.max_iterations
+                    out[k, group] = minimise(problem, theta[group], tol, most, self._newton, factor).theta
+                out[k, :, -1] += self.rows.log_odds() - rows.log_odds()
+                bar.advance(k + 1, {})
         return out.view(count, *self.theta.shape)
 
     def _start(self, i: int, known: Sequence[int], plain: Tensor) -> Tensor:
@@ -290,11 +287,11 @@ class Walk:
         self.iterations[chosen, :, k] += self.last[chosen, :, k]
         return solved.theta.view(start.shape)
 
-    def _groups(self, count: int, copies: int = 1) -> list[slice]:
+    def _groups(self, count: int) -> list[slice]:
         """As many nodes at once as memory holds: scores, steps and their copies, and the steps remembered."""
         each = 6 * self.rows.n * self.rows.dtype.itemsize + (2 * HISTORY + 8) * self.rows.c * 8
         each += self.rows.c**2 * 8 if self._newton else 0
-        size = max(1, _MEMORY // (copies * each))
+        size = max(1, _MEMORY // each)
         return [slice(first, first + size) for first in range(0, count, size)]
 
     def _group(self, nodes: Nodes, start: Tensor) -> Solved:
