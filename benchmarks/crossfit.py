@@ -10,8 +10,8 @@ For each table, half of its rows (2,500 at most) train and the others are fresh.
     held out       as ``validation_fraction=0.2``: the scores of the rows held out
     its fresh      that model on fresh rows
 
-each at the λ of its own least log loss; fresh at the λ of the untuned point. "cross-fitted - nested" is what the labels
-of a fold leak into its scores by trees and edges of pieces that saw them. Seconds are the processor's.
+each at the λ of its own least log loss; fresh at the λ of the untuned point. "cross-fitted - nested" is what is left of
+a fold's labels in its scores, by edges of pieces. Costs are the processor's, against ``validation_fraction=0``.
 """
 
 import argparse

@@ -51,10 +51,11 @@ class LabelledRows:
     def units(self) -> NDArray[np.intp]:
         """Numbers (n,) of what stays in one fold: groups with the copies of their rows; groups alone, or each row for
         itself, where a class would have a single unit otherwise."""
-        for units in (join_groups(self.groups, row_groups(_digestible(self.X))), join_groups(self.groups)):
-            if units is not None and all(len(np.unique(units[self.labels == label])) > 1 for label in (0, 1)):
-                return units
-        return np.arange(len(self.labels)) if self.groups is None else units
+        own = np.arange(len(self.labels)) if self.groups is None else np.unique(self.groups, return_inverse=True)[1]
+        units = join_groups(self.groups, row_groups(_digestible(self.X)))
+        if units is None or any(len(np.unique(units[self.labels == label])) < 2 for label in (0, 1)):
+            return own
+        return units
 
     def encoded(self, schema: Schema) -> Self:
         """The same rows as a network takes them."""
