@@ -41,6 +41,7 @@ def test_of_a_group_one_positive_counts() -> None:
 
 def test_refusals_say_why() -> None:
     assert "weights" in split(samples(sample_weight=np.linspace(1, 2, 1000)), 1).refusal
+    assert split(samples(1000), 1, spent="they trained it").refusal == "These rows cannot certify: they trained it."
     assert "10 positives each" in split(Samples.of([1, 0, 0, 0])[0], 4).refusal
 
 

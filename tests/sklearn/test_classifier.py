@@ -146,7 +146,7 @@ def test_wrong_data(make, message):
         ({"space": Space(alpha=Constant(0.5))}, "VSLoss has no hyperparameter 'alpha'"),
         ({"space": Space(gamma=Linear(-1, 1, 0), tau=Constant(0))}, "gamma must be finite and at least 0"),
         ({"pos_label": "ill"}, r"pos_label must be one of the labels; got 'ill'"),
-        ({"validation_fraction": 1.0}, r"validation_fraction must lie in \[0, 1\); got 1.0"),
+        ({"validation_fraction": 1.0}, r"validation_fraction must be None or lie in \[0, 1\); got 1.0"),
         ({"head": "flim"}, r"^head .*'flim'.*did you mean 'film'"),
         ({"head": "path"}, "head 'path' is not trained: an exact solve makes it"),
         (

@@ -20,7 +20,17 @@ from lossdial.models import (
     build_model,
 )
 from lossdial.spaces import Constant, Linear, Space
-from lossdial.training import ArrayBatches, Exact, OptimizerConfig, Recipe, fit, fit_exact, refit_head, standing_lam
+from lossdial.training import (
+    ArrayBatches,
+    Exact,
+    OptimizerConfig,
+    Recipe,
+    fit,
+    fit_exact,
+    least_log_loss,
+    refit_head,
+    standing_lams,
+)
 from lossdial.training.step import ParameterGroups, Ridge
 
 SPACE = VSLoss(4.0).default_space()
@@ -215,7 +225,8 @@ def test_until_it_is_tuned_it_stands_at_the_least_log_loss(loss: ConditionalLoss
     held_out, labels, _ = problem(400, 60)
     wide = Space(**{name: space[name] for name in loss.neutral}, ridge=Linear(-4, 2, 1 / 6))
     model = refit_head(build_model(nn.Identity(), "plain", wide, x, seed=0), x, y, loss, wide, Exact(ridges=13))
-    lam = standing_lam(model, loss, held_out[120:], labels[120:])
+    lams = standing_lams(wide, loss)
+    lam = lams[least_log_loss(model.margins(held_out[120:], lams), labels[120:])]
     losses = []
     for ridge in np.linspace(-4, 2, 25):
         p = torch.sigmoid(model.margins(held_out[120:], wide.grid(ridge=[ridge]))[:, 0])
@@ -230,9 +241,10 @@ def test_weights_move_where_it_stands() -> None:
     model = refit_head(build_model(nn.Identity(), "plain", VS, x, seed=0), x, y, VSLoss(5.0), VS)
     flipped = torch.cat([y, 1 - y])
     both = torch.cat([x, x])
-    easy = standing_lam(model, VSLoss(5.0), both, flipped, torch.cat([torch.ones(120), torch.zeros(120)]))
-    hard = standing_lam(model, VSLoss(5.0), both, flipped, torch.cat([torch.zeros(120), torch.ones(120)]))
-    assert (easy["ridge"].item(), hard["ridge"].item()) == (0.0, -2.0)
+    margins = model.margins(both, standing_lams(VS, VSLoss(5.0)))
+    easy = least_log_loss(margins, flipped, torch.cat([torch.ones(120), torch.zeros(120)]))
+    hard = least_log_loss(margins, flipped, torch.cat([torch.zeros(120), torch.ones(120)]))
+    assert (easy, hard) == (24, 0)  # no ridge to speak of, and the strongest
 
 
 def test_where_the_ridge_does_not_vary_the_neutral_point_is_all() -> None:
@@ -240,5 +252,6 @@ def test_where_the_ridge_does_not_vary_the_neutral_point_is_all() -> None:
     space = Space(gamma=Linear(0, 0.3, 0), tau=Linear(0, 3, 1 / 3))
     fitted = fit_exact(x, y, VSLoss(5.0), space, Exact(C=1.0))
     assert fitted.head.config.names == ("gamma", "tau", "ridge")
-    model = build_model(nn.Identity(), "film", space, x, seed=0)
-    assert standing_lam(model, VSLoss(5.0), x, y).as_dict() == {"gamma": 0, "tau": 0}
+    lams = standing_lams(space, VSLoss(5.0))
+    assert len(lams) == 1
+    assert lams[0].as_dict() == {"gamma": 0, "tau": 0}

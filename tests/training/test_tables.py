@@ -15,7 +15,6 @@ from lossdial.training import tables as learning
 from lossdial.training.tables import (
     Binned,
     _columns_of_a_tree,
-    _folds,
     _rows_to_solve_on,
     column_cuts,
     grow,
@@ -109,6 +108,27 @@ def test_a_rows_own_trees_never_saw_it():
     assert roc_auc_score(y, seen) > 0.9
 
 
+def test_nested_trees_know_the_labels_of_neither_fold():
+    """Labels of one fold are changed: what a head without that fold is solved on stays as it is."""
+    x, y = crossed(300)
+    groups, config = np.arange(len(y)), TableConfig(trees=8, folds=3)
+    learned = learn_table(config, torch.from_numpy(x), y, groups=groups, nested=True)
+    inside, trees = learned.fold == 1, slice(-STAGES, None)
+    without = learned.features_without(1)
+    assert torch.equal(without[:, :-STAGES], learned.features[:, :-STAGES])
+    assert torch.equal(without[inside, trees], learned.features[inside, trees])
+    assert not torch.equal(without[~inside, trees], learned.features[~inside, trees])
+    plain = learn_table(config, torch.from_numpy(x), y, groups=groups)
+    assert torch.equal(plain.features, learned.features)  # the backbone is the same
+    assert plain.features_without(1) is plain.features
+    fold = [np.flatnonzero(learned.fold == k) for k in range(3)]
+    rows = Binned.of(x, column_cuts(x, y, 64))
+    alone = grow(rows.take(fold[0]), y[fold[0]], np.ones(len(fold[0])), 8, 6, np.random.default_rng(0))
+    sums = TREE_SCALE * alone.sums(rows.take(fold[2]), STAGES)[:, -1]
+    own = (without[fold[2]][:, -1] + learned.backbone.centre[-1]).numpy()
+    assert np.corrcoef(sums, own)[0, 1] > 0.5  # as trees of the one fold that is left
+
+
 def test_features_other_than_the_trees_are_the_backbones():
     x, y = crossed(300)
     learned = learn_table(TableConfig(trees=20), torch.from_numpy(x), y)
@@ -130,16 +150,6 @@ def test_the_trees_on_the_backbone_are_those_that_were_grown(monkeypatch):
     backbone = learn_table(TableConfig(trees=20, folds=2), torch.from_numpy(x), y).backbone
     expected = np.mean([trees.sums(Binned.of(x, cuts), STAGES) for cuts, trees in found], axis=0)
     np.testing.assert_allclose(backbone.tree_sums(torch.from_numpy(x)) / TREE_SCALE, expected, atol=1e-5)
-
-
-def test_folds_keep_groups_together_and_share_the_positives_out():
-    rng = np.random.default_rng(0)
-    groups = rng.integers(0, 60, 400)
-    y = (rng.random(400) < 0.1).astype(np.int64)
-    fold = _folds(y, groups, 3, rng)
-    assert all(len(np.unique(fold[groups == g])) == 1 for g in np.unique(groups))
-    alone = _folds(y, np.arange(400), 3, rng)
-    assert np.ptp(np.bincount(alone, y)) <= 1
 
 
 def test_copies_of_a_row_are_in_one_fold():

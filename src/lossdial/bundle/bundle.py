@@ -2,8 +2,8 @@
 
 A folder holds ``bundle.json`` and the files it names, each under a name made from its content. The JSON file is written
 last and by renaming, so at any moment the folder is either the old bundle or the new one. ``weights-….safetensors`` is
-the network. ``evidence-….safetensors`` keeps scores and labels of the rows held out in training, never the rows, so
-that the dial can be turned without data; a bundle is complete without it.
+the network. ``evidence-….safetensors`` keeps labels and scores of rows by models that have not seen them, so that the
+dial can be turned without data; it never keeps rows, and a bundle is complete without it.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ from lossdial.dial.choice.envelope import adapt
 from lossdial.losses import loss_from_recipe
 from lossdial.spaces import Lam
 
+#: why cross-fitted scores cannot certify
+FOLD_MODELS: Final = "their scores are those of one model per fold, which is not used"
 _LIBRARIES: Final = ("lossdial", "torch", "numpy", "scikit-learn", "safetensors")
 
 
@@ -75,13 +77,20 @@ class Training:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Scores and labels of held-out rows at every λ; no row can be had from them."""
+    """Labels of rows, and scores at every λ by models that have not seen them; no row can be had from them."""
 
     y: NDArray[np.uint8]
     scores: NDArray[np.float32]  # (n, m)
     lams: tuple[Mapping[str, float], ...]
     groups: NDArray[np.int64] | None = None
     sample_weight: NDArray[np.float64] | None = None
+    #: 1: the rows were held out from the model that is kept; else each was scored by the model of its fold
+    models: int = 1
+
+    @property
+    def origin(self) -> str:
+        """What the rows are, for titles."""
+        return "samples held out in training" if self.models == 1 else "training samples, cross-fitted"
 
     @property
     def silence(self) -> str | None:
@@ -90,7 +99,8 @@ class Evidence:
 
     def dial(self, plain: Mapping[str, float] | None = None) -> Dial:
         """The dial over them; ``plain`` is the λ of the plain loss, where it is known."""
-        return Dial(self.y, self.scores, self.lams, self.groups, self.sample_weight, plain=plain)
+        spent = "" if self.models == 1 else FOLD_MODELS
+        return Dial(self.y, self.scores, self.lams, self.groups, self.sample_weight, spent, plain)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +161,10 @@ class Bundle:
             return float(envelope.prevalence)  # where rows have weights, counts do not tell it
         return counts[0] / sum(counts) if min(counts) > 0 else self.training.prevalence
 
+    def source(self, data: str | None) -> str:
+        """What the rows of a dial are, for titles: the named data, or those whose scores training kept."""
+        return data or ("samples held out in training" if self.evidence is None else self.evidence.origin)
+
     @property
     def plain(self) -> dict[str, float] | None:
         """The λ nearest to the plain loss; None where the loss is somebody's own."""
@@ -172,7 +186,7 @@ class Bundle:
     ) -> Dial:
         """The dial of raw rows and their labels, with a warning where training has seen them.
 
-        Where these rows certify, the rows held out in training choose λ, unless they are the same.
+        Where these rows certify, those whose scores training kept choose λ, unless they are the same.
 
         Parameters
         ----------
@@ -207,7 +221,10 @@ class Bundle:
         return self.predictor.margins(self.predictor.features(X), lam)
 
     def held_out(self) -> Dial:
-        """The dial of the rows that were held out in training."""
+        """The dial of the rows whose scores training kept: held out, or, where a head was solved, cross-fitted.
+
+        Cross-fitted scores are of several models. They choose and measure; only new rows certify.
+        """
         if self.evidence is None:
             raise TooFewPositives(
                 "",
@@ -409,7 +426,8 @@ def _evidence(arrays: Mapping[str, NDArray[Any]], lams: tuple[Mapping[str, float
     y, scores = arrays["y"], arrays["scores"]
     if scores.shape != (len(y), len(lams)):
         raise BundleError(f"the evidence has scores of shape {scores.shape} for {len(lams)} λ. {DELETE}")
-    return Evidence(y, scores, lams, arrays.get("groups"), arrays.get("sample_weight"))
+    models = int(arrays["models"][0]) if "models" in arrays else 1
+    return Evidence(y, scores, lams, arrays.get("groups"), arrays.get("sample_weight"), models)
 
 
 def _sketch(arrays: Mapping[str, NDArray[Any]]) -> Sketch | None:

@@ -185,7 +185,7 @@ def page_of(
     from lossdial.explorer import explore as page_of_dial
 
     dial, points, images = _shown(bundle, data, columns, thumbnails)
-    title = f"{Path(run).resolve().name} on {data or 'samples held out in training'}"
+    title = f"{Path(run).resolve().name} on {bundle.source(data)}"
     negative, positive = (_label(str(name), bundle.training.target) for name in bundle.predictor.classes)
     return page_of_dial(dial, points=points, title=title, classes=(negative, positive), noun=noun, images=images)
 
@@ -202,7 +202,7 @@ def _shown(
 
     if data is None:
         if thumbnails:
-            raise InputError("thumbnails", "needs {data}: of the samples held out in training no image is kept")
+            raise InputError("thumbnails", "needs {data}: without it there are scores and no images")
         return *dial_at_points(bundle, None, columns)[:2], None
     inputs = read_inputs(bundle, data, columns, labelled=None)
     if thumbnails and not isinstance(inputs.X, ImageRows):

@@ -120,7 +120,7 @@ def dial_at_points(
     judged = [point for point in points if column_of_lam(dial.lams, point.lam) is not None]
     for point in points:
         if point not in judged:
-            warn(f"{point.name} is left out: of the held-out samples no scores at its λ are kept. Give {{data}}.")
+            warn(f"{point.name} is left out: no scores at its λ are kept. Give {{data}}.")
     return dial, judged, None
 
 

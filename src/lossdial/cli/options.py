@@ -9,7 +9,7 @@ from typing import Final
 MEANINGS: Final = {
     "run": "The folder that `lossdial train` wrote.",
     "data": "Labelled data that training has not seen: a table, a folder with one folder of images per class, a table "
-    "of image paths, or a data set by name. By default the samples held out in training.",
+    "of image paths, or a data set by name. By default the samples held out, or cross-fitted, in training.",
     "name": "What to call the point; `lossdial predict --point NAME` uses it.",
     "subject_to": "Bounds to keep, floors (recall, precision, …) and caps (fpr, alert_rate, …): --subject-to "
     "recall=0.95,fpr=0.2.",
@@ -86,7 +86,8 @@ class LabelOptions(OptionGroup):
     beta
         Keep so many negatives per positive, by leaving out training positives. By default the data set's own choice.
     validation_fraction
-        The share of the data that is held out from training. A data set by name brings its own test data.
+        The share of the data that is held out from training. By default a fifth; none of a table on which a head is
+        solved, where every row trains and is scored by a head of other folds. Images by name bring their own test data.
     seed
         One seed for everything that is random.
     """
@@ -95,7 +96,7 @@ class LabelOptions(OptionGroup):
     positive: str | None = None
     group: str | None = None
     beta: float | None = None
-    validation_fraction: float = 0.2
+    validation_fraction: float | None = None
     seed: int = 0
 
 
@@ -108,7 +109,7 @@ class TableOptions(OptionGroup):
     drop
         Columns to leave out, such as identifiers: --drop ID,name.
     validation
-        A table to validate and tune on. By default a share of the training table is held out.
+        A table to validate and tune on. By default the training table is cross-fitted, or a share of it held out.
     hidden
         Train a network with hidden layers of these widths, such as 64,64, in place of a solve.
     """

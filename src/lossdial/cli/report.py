@@ -67,7 +67,7 @@ def _about(findings: Findings) -> Iterator[Block]:
     training, surface, data = findings.bundle.training, findings.dial.surface, findings.data
     negative, positive = map(str, findings.bundle.predictor.classes)
     yield Text(findings.purpose or f"It looks for {positive!r} among cases that are otherwise {negative!r}.", "lead")
-    source = data or "the samples held out in training, on which points may have been tuned"
+    source = data or f"{findings.bundle.source(None)}, on which points may have been tuned"
     counts = f"{surface.n_positive:,} {findings.called(1)} and {surface.n_negative:,} {findings.called(0)}"
     rows = [
         ("looks for", f"{positive!r} (the other label: {negative!r})"),

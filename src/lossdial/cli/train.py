@@ -82,7 +82,8 @@ def train(
     accelerator
         cpu, cuda, mps or auto.
     no_evidence
-        Do not keep scores and labels of the held-out samples with the model; it can then be tuned on data only.
+        Do not keep scores and labels of held-out or cross-fitted samples with the model; it can then be tuned on data
+        only.
     """
     from lossdial import LCTClassifier, Run
     from lossdial.base.files import require_writable
@@ -151,7 +152,7 @@ def _images(
         beta=labels.beta,
         image_size=files.image_size,
         preset_size=plan.image_size,
-        share=labels.validation_fraction,
+        share=0.2 if labels.validation_fraction is None else labels.validation_fraction,
         seed=labels.seed,
         max_corrupt=0.01 if files.max_corrupt is None else files.max_corrupt,
     )
@@ -280,11 +281,13 @@ def _report(classifier: LCTClassifier, out: str, finished: bool) -> None:
         return
     _report_columns(bundle.predictor.schema)
     last = classifier.history_[-1]
-    quality = "no figure can be stated on held-out samples; " if evidence is None else ""
+    quality = "no figure can be stated on unseen samples; " if evidence is None else ""
     if "auc" in last:
-        quality = f"AUC {last['auc']:.4f} on data that training has not seen; "
+        folds = last.get("folds", 1)
+        unseen = "on data that training has not seen" if folds == 1 else f"cross-fitted in {folds} folds"
+        quality = f"AUC {last['auc']:.4f} {unseen}; "
     elif evidence is not None:
-        quality = f"of the held-out samples, {evidence.silence} "
+        quality = f"of {evidence.origin}, {evidence.silence} "
     how = f"trained {bundle.training.steps:,} steps"
     if "nodes" in last:
         how = f"solved at {last['nodes']:,} λ to a gradient norm of {last['norm']:.1g}"

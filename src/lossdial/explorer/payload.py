@@ -143,10 +143,12 @@ class Split:
     refusal: str = ""
 
 
-def split(samples: Samples, n_lams: int, seed: int = 0) -> Split:
-    """The samples that `Dial.tune` sets aside for a recall of 0.95 at a confidence of 0.95."""
+def split(samples: Samples, n_lams: int, seed: int = 0, spent: str = "") -> Split:
+    """The samples that `Dial.tune` sets aside for a recall of 0.95 at a confidence of 0.95; of spent rows none."""
     labels, groups = samples.labels, samples.groups
     nobody = np.zeros(labels.size, dtype=np.bool_)
+    if spent:
+        return Split(nobody, nobody, nobody, f"These rows cannot certify: {spent}.")
     if samples.weight is not None:
         refusal = "Rows with weights cannot certify: the guarantee counts rows, each as one."
         return Split(nobody, nobody, nobody, refusal)
@@ -175,7 +177,7 @@ def _choosing(samples: Samples, seed: int) -> NDArray[np.intp]:
 def labelled_payload(dial: Dial, points: Sequence[OperatingPoint], pictures: Any = None) -> dict[str, Any]:
     """The content of a page of labelled scores, in JSON's own types."""
     surface, samples = dial.surface, dial.surface.samples
-    division = split(samples, surface.n_lams)
+    division = split(samples, surface.n_lams, spent=dial.spent)
     maps = calibrations(surface, AUTO)
     streams = Streams()
     hashed = hashlib.sha256(surface.y.tobytes())

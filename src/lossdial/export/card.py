@@ -75,7 +75,7 @@ def _data(bundle: Bundle) -> Iterator[Block]:
         lines.append(f"labels: the column `{training.target}`")
     if bundle.evidence is not None:
         positives = int(bundle.evidence.y.sum())
-        lines.append(f"held out in training: {positives} positives, {len(bundle.evidence.y) - positives} negatives")
+        lines.append(f"{bundle.evidence.origin}: {positives} positives, {len(bundle.evidence.y) - positives} negatives")
     lines += [f"sha256 of the {kind}: `{digest}`" for kind, digest in bundle.digests().items()]
     if isinstance(schema, ImageSchema):
         lines.append(f"inputs: images of {schema.height} × {schema.width} px, {schema.channels} channels")

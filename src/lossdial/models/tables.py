@@ -107,7 +107,6 @@ class TableFeatures(nn.Module):
     start: Tensor
     centre: Tensor
     stage: Tensor
-    bit: Tensor
 
     def __init__(self, in_features: int, pieces: int, trees: int, depth: int, folds: int) -> None:
         super().__init__()
@@ -131,7 +130,6 @@ class TableFeatures(nn.Module):
         # What follows from the sizes is not kept on disk.
         place = torch.arange(folds * trees) % max(trees, 1) // max(trees // STAGES, 1)
         self.register_buffer("stage", (place[:, None] <= torch.arange(STAGES)).float() / folds, persistent=False)
-        self.register_buffer("bit", 2 ** torch.arange(depth - 1, -1, -1), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dim() != 2 or x.shape[1] != self.in_features:
@@ -153,11 +151,15 @@ class TableFeatures(nn.Module):
     def tree_sums(self, x: Tensor) -> Tensor:
         """The sums of trees (n, stages) of x (n, in_features)."""
         depth, count = self.sizes["depth"], self.sizes["folds"] * self.sizes["trees"]
-        above = (x[:, self.asked] > self.cut).unflatten(1, (count, depth))
-        index = (above * self.bit).sum(2)  # (n, folds · trees)
-        offset = torch.arange(count, device=x.device) * 2**depth
+        asked, cut = self.asked.view(count, depth), self.cut.view(count, depth)
+        # A column is a row here: what one question takes lies side by side in memory.
+        columns = x.T.contiguous()
+        node = torch.zeros(count, x.shape[0], dtype=torch.int32, device=x.device)
+        for level in range(depth):
+            node = 2 * node + (columns[asked[:, level]] > cut[:, level, None])
+        offset = 2**depth * torch.arange(count, device=x.device)[:, None]
         # In double precision, as above.
-        sums = self.leaf[index + offset].double() @ self.stage.double()
+        sums = (self.stage.double().T @ self.leaf[node.long() + offset].double()).T
         return TREE_SCALE * (self.start + sums.to(x.dtype))
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:

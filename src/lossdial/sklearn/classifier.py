@@ -72,13 +72,17 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
         exactly. An exact solve is the default, unless ``network`` is one to be trained, or a head or a space without a
         ridge is given.
     objective : Objective, optional
-        What to tune for at the end of ``fit``, on the held-out share. Without one, ``predict`` answers at the λ nearest
-        to cross entropy, and at the ridge of least held-out log loss, until ``tune`` is called.
+        What to tune for at the end of ``fit``, on the scores that it keeps. Without one, ``predict`` answers at the λ
+        nearest to cross entropy, and at the ridge of least log loss on these scores, until ``tune`` is called.
     pos_label : label, optional
         The positive class. By default the rarer one.
-    validation_fraction : float
-        The share of the data that ``fit`` holds out, stratified and by groups, unless validation data are given; 0 for
-        none.
+    validation_fraction : float, optional
+        Where ``tune`` without data has its scores from, unless ``fit`` is given validation data. None: where a head is
+        solved, every row teaches the model, and is scored by a head (and by trees) that were made without its fold;
+        with trees this takes ``fit`` two to three times as long. Such scores choose and measure; they do not certify.
+        Where a network is trained, None holds out a fifth of the rows, stratified and by groups, of which the network
+        learns nothing; cross-fitting would train it several times over. A number holds out that share in either case;
+        0 keeps no scores.
     random_state : int, RandomState or None
         One seed for weights, shuffling, λ, augmentation and the held-out share.
     run : Run, optional
@@ -133,7 +137,7 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
         recipe: Literal["exact"] | Recipe | Exact | None = None,
         objective: Objective | None = None,
         pos_label: Any = None,
-        validation_fraction: float = 0.2,
+        validation_fraction: float | None = None,
         random_state: Any = None,
         run: Run | None = None,
     ) -> None:
@@ -172,7 +176,7 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
         sample_weight: ArrayLike | None = None,
         groups_val: ArrayLike | None = None,
     ) -> Self:
-        """Train. Without validation data a share of (X, y) is held out, for ``tune`` to use.
+        """Train. Without validation data, rows of (X, y) that are cross-fitted or held out are what ``tune`` uses.
 
         Parameters
         ----------
@@ -181,9 +185,10 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
         X_val, y_val
             Rows that training must not see, in place of a held-out share.
         groups
-            Rows of one group (a patient, a machine) stay on one side of the split; without groups, copies of a row do.
+            Rows of one group (a patient, a machine) stay in one fold, or on one side of the split, as copies of a row
+            do.
         sample_weight
-            How much each row counts, in training and in the figures of the held-out rows.
+            How much each row counts, in training and in figures.
         groups_val
             The groups of ``X_val``.
 
@@ -222,8 +227,8 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
         return self
 
     def _check_settings(self) -> None:
-        if not 0 <= self.validation_fraction < 1:
-            raise InputError("validation_fraction", "must lie in [0, 1)", got=self.validation_fraction)
+        if self.validation_fraction is not None and not 0 <= self.validation_fraction < 1:
+            raise InputError("validation_fraction", "must be None or lie in [0, 1)", got=self.validation_fraction)
         for name, kinds, legal in (
             ("recipe", (Recipe, Exact), "'exact', an Exact(…) or a Recipe(…)"),
             ("run", (Run,), "a Run(…)"),
@@ -251,7 +256,7 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
         rows = LabelledRows(in_memory(X, size), are_positive(y, classes), _array(groups), weight)
         held_out = None
         if (X_val is None) != (y_val is None):
-            raise InputError("X_val", "and {y_val} go together", remedy="Give both, or neither to hold out a share.")
+            raise InputError("X_val", "and {y_val} go together", remedy="Give both, or neither.")
         if X_val is not None:
             X_val, y_val = self._validate(columns_as(X, X_val), y_val, reset=False)
             check_consistent_length(X_val, y_val, groups_val)
@@ -338,7 +343,7 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
         Parameters
         ----------
         X, y
-            Rows that training has not seen. Without them, those held out in ``fit``.
+            Rows that training has not seen. Without them, the scores that ``fit`` kept.
         groups
             Rows of one group (a patient) belong together.
         sample_weight
@@ -354,10 +359,10 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
         """
         check_is_fitted(self)
         if (X is None) != (y is None):
-            raise InputError("X", "and {y} go together", remedy="Give both, or neither to use the held-out rows.")
+            raise InputError("X", "and {y} go together", remedy="Give both, or neither for the scores that fit kept.")
         if X is None:
             if lams is not None:
-                raise InputError("lams", "needs {X} and {y}: of held-out rows only the scores on the grid are kept")
+                raise InputError("lams", "needs {X} and {y}: fit kept the scores on the grid alone")
             return self.bundle_.held_out()
         X, y = self._validate(X, y, reset=False)
         X = self._predictor.schema.readable(X)
@@ -399,7 +404,7 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
         path
             The folder.
         evidence
-            Keep scores and labels of the held-out rows with it, so that it can be tuned without data.
+            Keep the scores and labels of ``fit`` with it, so that it can be tuned without data.
         replace
             Write also where the folder holds another model, which is then lost.
         """

@@ -30,6 +30,7 @@ from sklearn.utils.validation import (
 
 from lossdial.base.errors import InputError, warn
 from lossdial.base.labels import are_positive, flat, positive_class
+from lossdial.bundle.bundle import FOLD_MODELS
 from lossdial.data.encoder.table import as_pandas
 from lossdial.data.leaks import row_numbers
 from lossdial.dial import Dial, Objective, OperatingPoint
@@ -252,7 +253,7 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
             np.concatenate(scores)[order],
             groups=None if groups is None else np.asarray(groups)[rows],
             sample_weight=None if weight is None else np.asarray(weight)[rows],
-            spent="their scores are those of one model per fold, which is not used",
+            spent=FOLD_MODELS,
         )
 
     def _splits(self, X: Any, y: NDArray[Any], groups: Any, metadata: Mapping[str, Any]) -> list[tuple[Rows, Rows]]:

@@ -15,7 +15,7 @@ from lossdial.base.errors import InputError, closest, warn
 from lossdial.base.progress import ProgressBar
 from lossdial.base.streams import Stream, stream_seed
 from lossdial.data.encoder.table import as_pandas
-from lossdial.data.leaks import count_copies, split_rows
+from lossdial.data.leaks import count_copies, join_groups, row_groups, split_rows
 from lossdial.data.schema import ImageRows, Schema, are_paths, read_images
 from lossdial.models import FrozenEncoder
 
@@ -48,6 +48,15 @@ class LabelledRows:
         for part in (self.X, self.labels, self.groups, self.weight):
             crc = zlib.crc32(_bytes(part), crc)
         return crc
+
+    def units(self) -> NDArray[np.intp]:
+        """Numbers (n,) of what stays in one fold: groups with the copies of their rows; groups alone, or each row for
+        itself, where a class would have a single unit otherwise."""
+        own = np.arange(len(self.labels)) if self.groups is None else np.unique(self.groups, return_inverse=True)[1]
+        units = join_groups(self.groups, row_groups(_digestible(self.X)))
+        if units is None or any(len(np.unique(units[self.labels == label])) < 2 for label in (0, 1)):
+            return own
+        return units
 
     def encoded(self, schema: Schema) -> Self:
         """The same rows as a network takes them."""

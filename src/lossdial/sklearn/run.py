@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
@@ -13,21 +14,31 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from torch import nn
+from torch import Tensor, nn
 
-from lossdial.base.errors import InputError
+from lossdial.base.errors import InputError, warn
+from lossdial.base.streams import Stream, stream_seed
 from lossdial.bundle import Bundle, Evidence, Training
-from lossdial.bundle.predictor import Predictor
+from lossdial.bundle.predictor import ModelScores, Predictor, dial_grid
 from lossdial.data.schema import schema_of
 from lossdial.dial import Envelope, OperatingPoint
 from lossdial.dial.certificates.evidence import Sketch, sketches
 from lossdial.dial.checks import statable
 from lossdial.dial.metrics.registry import AUC
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss, imbalance
-from lossdial.models import ConditionalClassifier, FrozenEncoder, HeadConfig, NetworkConfig, TableConfig, build_model
+from lossdial.models import (
+    ConditionalClassifier,
+    FrozenEncoder,
+    Head,
+    HeadConfig,
+    NetworkConfig,
+    TableConfig,
+    build_model,
+)
 from lossdial.sklearn.rows import LabelledRows, TrainingData
-from lossdial.spaces import Space
+from lossdial.spaces import Lam, Space
 from lossdial.training import (
     Checkpoint,
     Exact,
@@ -36,13 +47,17 @@ from lossdial.training import (
     fit,
     fit_exact,
     learn_table,
+    least_log_loss,
     make_fabric,
-    standing_lam,
+    standing_lams,
 )
+from lossdial.training.folds import folds_of, usual_folds
 
 __all__ = ["Plan", "Run", "default_recipe", "finished", "require_solvable", "seed_of", "solvable"]
 
 _UNTUNED: Final = "untuned: the λ nearest to cross entropy"
+_HELD_OUT: Final = 0.2  # of the rows, where a network is trained and nobody says how many
+_SCORED: Final = 2**16  # rows whose features are in memory at a time
 _TABLE_TOL: Final = 1e-5  # of a solve on a table's features: a smaller one changes no figure, and takes twice as long
 
 
@@ -60,7 +75,7 @@ class Run:
     precision
         32-true, bf16-mixed, bf16-true or 64-true.
     evidence
-        Keep scores and labels of the held-out samples with the model, so that it can be tuned without data.
+        Keep scores and labels of held-out or cross-fitted samples with the model, so that it can be tuned without data.
     progress
         Show a progress bar on a terminal.
 
@@ -150,6 +165,18 @@ class Learned:
     history: tuple[Mapping[str, float], ...]
     seconds: float
     steps: int
+    #: where a head was solved without each fold of the rows, too
+    cross_fitted: Unseen | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Unseen:
+    """Rows, and their scores (n, m) at m values of λ by models that have not seen them."""
+
+    rows: LabelledRows
+    scores: Callable[[Lam], NDArray[np.float32]]
+    #: how many models gave the scores; 1 is the model that is kept
+    models: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +188,7 @@ class Plan:
     network: NetworkConfig | nn.Module
     head: HeadConfig | str | None
     recipe: Recipe | Exact
-    validation_fraction: float
+    validation_fraction: float | None
     seed: int
     run: Run
     identity: Mapping[str, Any]
@@ -170,7 +197,10 @@ class Plan:
 
     def bundle(self, data: TrainingData) -> Bundle:
         """The trained model, with all that is known of it."""
-        rows, held_out = data.split(self.validation_fraction, self.seed)
+        cross_fits = self.validation_fraction is None and isinstance(self.recipe, Exact) and data.held_out is None
+        share = _HELD_OUT if self.validation_fraction is None else self.validation_fraction
+        rows, held_out = data.split(0.0 if cross_fits else share, self.seed)
+        units = rows.units() if cross_fits else None
         size = features = None
         if isinstance(self.network, nn.Module):
             size = getattr(self.network, "image_size", None)
@@ -182,12 +212,17 @@ class Plan:
         schema.warn_of_leaks(rows.X, rows.labels)
         held_out = None if held_out is None else held_out.encoded(schema)
         plan = self._resolved(rows)
-        loss, learned = plan.loss, plan._learned(rows.encoded(schema), held_out)
+        loss, learned = plan.loss, plan._learned(rows.encoded(schema), held_out, units)
         predictor = Predictor(schema, learned.model, data.classes)
-        known = _Known.of(predictor, loss, held_out)
+        unseen = learned.cross_fitted
+        if held_out is not None:
+            encoded = predictor.model.embed(held_out.X)
+            unseen = Unseen(held_out, lambda lams: predictor.scores(encoded, lams).array())
+        known = _Known.of(predictor, loss, unseen)
         history = learned.history
         if isinstance(self.recipe, Exact) and known.auc is not None:  # it has no epochs to validate after
-            history = ({**history[-1], "auc": known.auc},)
+            folds = {"folds": unseen.models} if unseen is not None and unseen.models > 1 else {}
+            history = ({**history[-1], **folds, "auc": known.auc},)
         return Bundle(
             predictor=predictor,
             training=Training(
@@ -213,10 +248,11 @@ class Plan:
         loss.check_space(space)
         return replace(self, loss=loss, space=space)
 
-    def _learned(self, rows: LabelledRows, held_out: LabelledRows | None) -> Learned:
-        """The model of encoded rows; held-out rows only give the figures of each epoch."""
+    def _learned(self, rows: LabelledRows, held_out: LabelledRows | None, units: NDArray[np.intp] | None) -> Learned:
+        """The model of encoded rows; held-out rows only give the figures of each epoch. With units, numbers (n,) of
+        what stays in one fold, the rows are cross-fitted."""
         recipe = self.recipe
-        return self._solved(recipe, rows) if isinstance(recipe, Exact) else self._trained(recipe, rows, held_out)
+        return self._solved(recipe, rows, units) if isinstance(recipe, Exact) else self._trained(recipe, rows, held_out)
 
     def _trained(self, recipe: Recipe, rows: LabelledRows, held_out: LabelledRows | None) -> Learned:
         """Train by the loop."""
@@ -255,25 +291,97 @@ class Plan:
 
         return validate
 
-    def _solved(self, recipe: Exact, rows: LabelledRows) -> Learned:
+    def _solved(self, recipe: Exact, rows: LabelledRows, units: NDArray[np.intp] | None) -> Learned:
         """Solve on features that are computed once; those of a table are learned first."""
         started = time.monotonic()
         run, labels, weight = self.run, rows.labels, rows.weight
         device = make_fabric(run.accelerator).device
         backbone: nn.Module
+        folds, solved, features_without = usual_folds(len(labels)), np.arange(len(labels)), None
         if isinstance(self.network, TableConfig):
-            table = learn_table(self.network, rows.X, labels, weight, rows.groups, self.seed, run.progress)
+            groups = rows.groups if units is None else units
+            nested = units is not None
+            table = learn_table(self.network, rows.X, labels, weight, groups, self.seed, nested, run.progress)
             backbone, features, labels, weight = table.backbone.to(device), table.features, table.labels, table.weight
+            folds, solved, fold, features_of = self.network.folds or folds, table.rows, table.fold, table.features_of
+            features_without = table.features_without
         else:
             whole = build_model(self.network, "plain", self.space, rows.X, self.seed).to(device)
             backbone, features = whole.backbone, whole.embed(rows.X, progress=run.progress)
+            fold = _folds_of_weighted(rows, units, folds, self.seed)
+
+            def features_of(index: NDArray[np.intp]) -> Tensor:
+                return features[torch.from_numpy(index)]
+
+        cross_fits = units is not None and _say_how_many(folds, fold, rows)
         path = fit_exact(
-            features, labels, self.loss, self.space, recipe, sample_weight=weight, device=device, progress=run.progress
+            features,
+            labels,
+            self.loss,
+            self.space,
+            recipe,
+            sample_weight=weight,
+            fold=fold[solved] if cross_fits else None,
+            features_without=features_without,
+            device=device,
+            progress=run.progress,
         )
         model = ConditionalClassifier(backbone, features.shape[1], self.space, path.head).eval()
         seconds, steps = time.monotonic() - started, int(path.iterations.sum())
         figures = {"nodes": path.norms.numel(), "norm": path.norms.max().item(), "seconds": round(seconds, 3)}
-        return Learned(model.cpu().float(), ({"step": steps, **figures},), seconds, steps)
+        unseen = _cross_fitted(rows, fold, path.fold_heads, features_of, self.space) if cross_fits else None
+        return Learned(model.cpu().float(), ({"step": steps, **figures},), seconds, steps, unseen)
+
+
+def _folds_of_weighted(rows: LabelledRows, units: NDArray[np.intp] | None, most: int, seed: int) -> NDArray[np.intp]:
+    """The fold (n,) of every row; -1 where it has no weight."""
+    fold = np.full(len(rows.labels), -1, dtype=np.intp)
+    used = np.arange(len(fold)) if rows.weight is None else np.flatnonzero(rows.weight > 0)
+    generator = np.random.default_rng(stream_seed(seed, Stream.SPLIT))
+    numbers = used if units is None else np.unique(units[used], return_inverse=True)[1]
+    fold[used] = folds_of(rows.labels[used], numbers, most, generator)
+    return fold
+
+
+def _say_how_many(usual: int, fold: NDArray[np.intp], rows: LabelledRows) -> bool:
+    """Whether there are two folds or more; fewer than usual are a warning that says what it means."""
+    folds, used = int(fold.max()) + 1, fold >= 0
+    counts = np.bincount(rows.labels[used], minlength=2).tolist()
+    rarest = min(counts)
+    name = "positive" if counts[1] == rarest else "negative"
+    few = f"{rarest} {name}{'s' if rarest > 1 else ''}{' in one group' if rarest > folds == 1 else ''}"
+    few = f"{few} among {sum(counts):,} rows"
+    if folds < 2:
+        warn(
+            f"{few}: none can be scored by a model that has not seen it, so no figure can be stated. To tune, give "
+            "{tune} data of its own."
+        )
+    elif folds < usual:
+        warn(f"{few}: cross-fitted in {folds} folds rather than {usual}; figures and choices on so few are rough.")
+    return folds > 1
+
+
+def _cross_fitted(
+    rows: LabelledRows,
+    fold: NDArray[np.intp],
+    heads: Sequence[Head],
+    features_of: Callable[[NDArray[np.intp]], Tensor],
+    space: Space,
+) -> Unseen:
+    """The rows (n,) that have a weight, each scored by the head that was solved without its fold."""
+    used = np.flatnonzero(fold >= 0)
+    double = [deepcopy(head).cpu().double() for head in heads]
+
+    def scores(lams: Lam) -> NDArray[np.float32]:
+        out = np.empty((len(lams), len(used)), dtype=np.float32)
+        for number, head in enumerate(double):
+            members = np.flatnonzero(fold[used] == number)
+            for part in np.array_split(members, -(-len(members) // _SCORED)):
+                found = ModelScores(head, space, features_of(used[part]), lams).array()
+                out[:, part] = found.T
+        return out.T
+
+    return Unseen(rows.take(used), scores, len(heads))
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,23 +395,27 @@ class _Known:
     auc: float | None = None
 
     @classmethod
-    def of(cls, predictor: Predictor, loss: ConditionalLoss, rows: LabelledRows | None) -> _Known:
+    def of(cls, predictor: Predictor, loss: ConditionalLoss, unseen: Unseen | None) -> _Known:
         """Nothing but the point where too few rows were held out."""
-        plain = predictor.space.nearest(loss.neutral)
+        space = predictor.space
+        plain = space.nearest(loss.neutral)
         untuned = OperatingPoint("default", plain.as_dict(), 0.0, _UNTUNED, metrics={}, n_positive=0, n_negative=0)
-        if rows is None or len(np.unique(rows.labels)) < 2:
+        if unseen is None or len(np.unique(unseen.rows.labels)) < 2:
             return cls(untuned)
-        features = predictor.model.embed(rows.X)
-        scores = predictor.scores(features)
+        rows, grid, standing = unseen.rows, dial_grid(space), standing_lams(space, loss)
+        scores = unseen.scores(Lam(space.names, torch.cat([grid.values, standing.values])))
         groups = None if rows.groups is None else np.unique(rows.groups, return_inverse=True)[1]
-        evidence = Evidence(rows.labels.astype(np.uint8), scores.array(), scores.lams, groups, rows.weight)
+        lams = tuple(lam.as_dict() for lam in grid)
+        evidence = Evidence(
+            rows.labels.astype(np.uint8), scores[:, : len(grid)], lams, groups, rows.weight, unseen.models
+        )
         if evidence.silence is not None:
             return cls(untuned, evidence=evidence)
-        lam = standing_lam(predictor.model, loss, features, rows.labels, rows.weight)
-        margins = predictor.margins(features, lam)
+        best = least_log_loss(scores[:, len(grid) :], rows.labels, rows.weight)
+        lam, margins = standing[best], scores[:, len(grid) + best]
         point = replace(untuned, lam=lam.as_dict())
-        if "ridge" in predictor.space.free:  # these rows chose it, so they cannot certify this point
-            why = f"{_UNTUNED}, the ridge at the least held-out log loss"
+        if "ridge" in space.free:  # these rows chose it, so they cannot certify this point
+            why = f"{_UNTUNED}, the ridge at the least {'held-out' if unseen.models == 1 else 'cross-fitted'} log loss"
             point = replace(point, description=why, chosen_on=sketches(rows.labels, margins))
         envelope = evidence.dial(plain.as_dict()).envelope()
         return cls(point, envelope, evidence, float(AUC(rows.labels, margins)))

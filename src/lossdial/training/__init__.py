@@ -7,7 +7,7 @@ from lossdial.training.exact import Exact, ExactFit, exact_space, fit_exact, ref
 from lossdial.training.loop import FitResult, fit
 from lossdial.training.optimizers import SAM
 from lossdial.training.recipe import Cosine, LamPer, OptimizerConfig, Recipe, Schedule, Steps, Triangle
-from lossdial.training.step import DivergedError, standing_lam
+from lossdial.training.step import DivergedError, least_log_loss, standing_lams
 from lossdial.training.tables import learn_table
 
 __all__ = [
@@ -31,7 +31,8 @@ __all__ = [
     "fit",
     "fit_exact",
     "learn_table",
+    "least_log_loss",
     "make_fabric",
     "refit_head",
-    "standing_lam",
+    "standing_lams",
 ]

@@ -18,8 +18,8 @@ from torch.utils.data import DataLoader
 
 from lossdial.base.errors import InputError
 from lossdial.losses import ConditionalLoss
-from lossdial.models import ConditionalClassifier, Head, Network, SettingsStack
-from lossdial.spaces import Lam
+from lossdial.models import Head, Network, SettingsStack
+from lossdial.spaces import Lam, Space
 from lossdial.training.batches import ArrayBatches, Batch
 
 _RIDGES: Final = 25  # that an untuned model is tried at
@@ -219,44 +219,38 @@ class Step:
         return sum(alive) / len(alive)
 
 
-def standing_lam(
-    model: ConditionalClassifier,
-    loss: ConditionalLoss,
-    features: Tensor,
-    y: ArrayLike | Tensor,
-    sample_weight: ArrayLike | Tensor | None = None,
-) -> Lam:
-    """The λ of a model that is not tuned: cross entropy, and the ridge of the least log loss on held-out data.
+def standing_lams(space: Space, loss: ConditionalLoss) -> Lam:
+    """The λ that a model may stand at until it is tuned: cross entropy, at several strengths of the ridge.
 
     Parameters
     ----------
-    model
-        A trained model.
+    space
+        The values that λ may have.
     loss
-        The loss that it was trained with.
-    features
-        (n, c), as ``model.embed`` gives them, of data that took no part in training.
-    y
-        Their labels, 0 or 1.
-    sample_weight
-        How much each counts.
+        The loss that the model is trained with.
 
     Returns
     -------
     Lam
-        One λ.
+        One λ for each; a single one where the ridge does not vary.
     """
-    space = model.space
     point = space.nearest(loss.neutral)
-    if "ridge" not in space.free:
-        return point
-    ridges = np.linspace(*space.bounds("ridge"), _RIDGES).round(7)
-    lams = Lam(space.names, point.values.repeat(_RIDGES, 1))
-    lams.values[:, space.names.index("ridge")] = torch.from_numpy(ridges).to(lams.values)
-    with torch.no_grad():
-        margins = model.margins(features, lams.to(features.device)).double()  # (n, _RIDGES)
-    sign = 1 - 2 * torch.as_tensor(np.asarray(y) if not isinstance(y, Tensor) else y).to(margins)
-    losses = softplus(margins * sign[:, None])
-    if sample_weight is not None:
-        losses = losses * torch.as_tensor(np.asarray(sample_weight)).to(margins)[:, None]
-    return lams[int(losses.sum(0).argmin())]
+    count = _RIDGES if "ridge" in space.free else 1
+    lams = Lam(space.names, point.values.repeat(count, 1))
+    if count > 1:
+        ridges = np.linspace(*space.bounds("ridge"), count).round(7)
+        lams.values[:, space.names.index("ridge")] = torch.from_numpy(ridges).to(lams.values)
+    return lams
+
+
+def least_log_loss(margins: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> int:
+    """Which column of margins (n, m), of rows that training has not seen, has the least log loss for labels y (n,).
+
+    >>> least_log_loss([[0.0, 2.0], [0.0, -2.0]], [1, 0])
+    1
+    """
+    columns = torch.as_tensor(np.asarray(margins))
+    sign = 1 - 2 * torch.as_tensor(np.asarray(y)).double()
+    weight = torch.ones_like(sign) if sample_weight is None else torch.as_tensor(np.asarray(sample_weight)).double()
+    losses = [weight @ softplus(columns[:, j].double() * sign) for j in range(columns.shape[1])]
+    return int(torch.stack(losses).argmin())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from lossdial.base.progress import ProgressBar
 from lossdial.base.streams import Stream, stream_seed
 from lossdial.data.leaks import row_digests
 from lossdial.models import STAGES, TREE_SCALE, TableConfig, TableFeatures
+from lossdial.training.folds import folds_of, usual_folds
 
 __all__ = ["Binned", "LearnedTable", "Pieces", "Trees", "column_cuts", "grow", "learn_table", "pieces_of"]
 
@@ -26,7 +28,6 @@ _RATE: Final = 0.1  # the share of its step that a tree takes
 _SHRINK: Final = 1.0  # added to a leaf's curvature, in rows: a leaf of few rows counts less
 _SHARE: Final = 0.7  # of the rows, and of the columns, that a tree reads
 _FEW: Final = 8  # rows of either class, below which no tree is grown
-_SMALL: Final = 5_000  # rows, up to which there are five folds and not three
 
 # Bounds of the work on large tables. learn_table() warns where the number of columns makes them bite.
 _ROWS: Final = 20_000  # rows that a tree reads
@@ -34,6 +35,7 @@ _COLUMNS: Final = 256  # columns that a tree reads
 _CELLS: Final = 3 * 2**20  # rows × columns that a tree reads
 _PIECES: Final = 2**17  # pieces of all columns together
 _SOLVED: Final = 60_000  # rows that a head is solved on
+_FEWEST: Final = 1_000  # the same of a table with ever so many columns
 _NUMBERS: Final = 2**29  # rows × features that a head is solved on: 2 GiB
 _PART: Final = 2**24  # numbers that are computed at once
 
@@ -237,12 +239,22 @@ class LearnedTable:
 
     The features are those of the backbone except for the trees: a row's own are those that were grown without it. Its
     residuals then are what they will be on new rows.
+
+    rows: which rows of the table these are, (m,).
+    fold: of every row of the table, (n,); -1 where it has no weight. All are 0 where there is one fold only.
+    features_of: the features of any rows (k,) of the table that have a weight.
+    features_without: those of ``rows`` that do not know the labels of a fold, where these were asked for. The trees of
+    a row of this fold were grown without it, those of another row without either one's fold.
     """
 
     backbone: TableFeatures
     features: Tensor
     labels: NDArray[np.int64]
     weight: NDArray[np.float64]
+    rows: NDArray[np.intp]
+    fold: NDArray[np.intp]
+    features_of: Callable[[NDArray[np.intp]], Tensor]
+    features_without: Callable[[int], Tensor]
 
 
 def learn_table(
@@ -252,6 +264,7 @@ def learn_table(
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     seed: int = 0,
+    nested: bool = False,
     progress: bool = False,
 ) -> LearnedTable:
     """Cut the columns of a table at quantiles, and grow trees in folds.
@@ -270,6 +283,9 @@ def learn_table(
         Rows of one group are in one fold. None: copies of a row are.
     seed
         Of the folds, and of the rows and columns that each tree reads.
+    nested
+        Grow trees without any two folds besides, for heads that are to be solved without one. A head of many pieces
+        would read the labels of its own fold in trees that were grown without another.
     progress
         Show a bar on a terminal.
 
@@ -291,50 +307,69 @@ def learn_table(
     >>> learned.features.shape == (80, learned.backbone.n_features)
     True
     """
-    values, y, weight, group = _checked(x, labels, sample_weight, groups)
+    used, weight, group = _checked(x, labels, sample_weight, groups)
+    values = np.ascontiguousarray(x.numpy()[used], dtype=np.float32)
+    y = np.asarray(labels).astype(np.int64)[used]
     generator = np.random.default_rng(stream_seed(seed, Stream.WEIGHTS))
-    folds = config.folds or (5 if len(y) <= _SMALL else 3)
-    fold = _folds(y, group, folds, generator)
-    if not _enough(y, fold, folds) or bool((values == values[0]).all()):
+    most = config.folds or usual_folds(len(y))
+    fold = folds_of(y, group, max(most, 3) if nested else most, generator)
+    if np.bincount(y).min() < _FEW or fold.max() < (2 if nested else 1) or bool((values == values[0]).all()):
         config = replace(config, trees=0)
     bounded = replace(config, pieces=max(2, min(config.pieces, _PIECES // values.shape[1])))
     _warn_of_bounds(config, bounded, y, values.shape[1])
     pieces = pieces_of(values, y, bounded.pieces)
+    folds = int(fold.max()) + 1
     backbone = TableFeatures(values.shape[1], len(pieces.column), config.trees, config.depth, folds).eval()
     backbone.standardize.fit(torch.from_numpy(values))
     for name in ("column", "low", "width", "base", "rise"):
         getattr(backbone, name).copy_(torch.from_numpy(getattr(pieces, name)))
-    sums = _grow(config, backbone, values, y, weight, fold, generator, progress) if config.trees else None
-    rows, counts = _rows_to_solve_on(y, min(_SOLVED, max(_SMALL // 5, _NUMBERS // backbone.n_features)), generator)
-    features = torch.empty(len(rows), backbone.n_features)
-    size = max(1, _PART // backbone.n_features)
-    for start in range(0, len(rows), size):
-        part = rows[start : start + size]
-        columns = backbone.smooth(torch.from_numpy(values[part]))
-        if sums is not None:
-            columns.append(TREE_SCALE * torch.from_numpy(sums[part]).float())
-        torch.cat(columns, 1, out=features[start : start + size])
-    weight = weight[rows] * counts
+    sums = within = None
+    if config.trees:
+        sums, within = _grow(config, backbone, values, y, weight, fold, generator, nested, progress)
+    most = min(_SOLVED, max(_FEWEST, _NUMBERS // backbone.n_features))
+    solved, counts = _rows_to_solve_on(y, most, generator)
+
+    def features_of(rows: NDArray[np.intp]) -> Tensor:
+        features = torch.empty(len(rows), backbone.n_features)
+        size = max(1, _PART // backbone.n_features)
+        places = np.searchsorted(used, rows)
+        for start in range(0, len(rows), size):
+            part = places[start : start + size]
+            columns = backbone.smooth(torch.from_numpy(values[part]))
+            if sums is not None:
+                columns.append(TREE_SCALE * torch.from_numpy(sums[part]).float())
+            torch.cat(columns, 1, out=features[start : start + size])
+        return features.sub_(backbone.centre)
+
+    features = features_of(used[solved])  # not centred yet
+    weight = weight[solved] * counts
     backbone.centre.copy_(_column_means(features, weight))
     features -= backbone.centre
-    return LearnedTable(backbone, features, y[rows], weight)
+
+    def features_without(k: int) -> Tensor:
+        out = features
+        if within is not None:
+            out = features.clone()
+            out[:, -STAGES:] = TREE_SCALE * torch.from_numpy(within[k, solved]).float() - backbone.centre[-STAGES:]
+        return out
+
+    fold_of_all = np.full(len(x), -1, dtype=np.intp)
+    fold_of_all[used] = fold
+    return LearnedTable(backbone, features, y[solved], weight, used[solved], fold_of_all, features_of, features_without)
 
 
 def _checked(
     x: Tensor, labels: ArrayLike, sample_weight: ArrayLike | None, groups: ArrayLike | None
-) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float64], NDArray[np.intp]]:
-    """The rows that have a weight, their labels, their weights, and the number of each one's group."""
+) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.intp]]:
+    """The rows that have a weight, their weights, and the number of each one's group."""
     if x.dim() != 2 or 0 in x.shape:
         raise InputError("x", "must have shape (n, d), a table's rows", got=tuple(x.shape), remedy="Pass {network=…}.")
-    y, weight = np.asarray(labels).astype(np.int64), np.ones(len(x))
-    if sample_weight is not None:
-        weight = np.asarray(sample_weight, dtype=np.float64)
+    weight = np.ones(len(x)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     used = np.flatnonzero(weight > 0)
-    if len(np.unique(y[used])) < 2:
+    if len(np.unique(np.asarray(labels)[used])) < 2:
         raise InputError("labels", "must be of both classes, among the rows that have a weight")
-    values = np.ascontiguousarray(x.numpy()[used], dtype=np.float32)
-    names = row_digests(values) if groups is None else np.asarray(groups)[used]
-    return values, y[used], weight[used], np.unique(names, return_inverse=True)[1]
+    names = row_digests(x.numpy()[used]) if groups is None else np.asarray(groups)[used]
+    return used, weight[used], np.unique(names, return_inverse=True)[1]
 
 
 def _warn_of_bounds(config: TableConfig, bounded: TableConfig, labels: NDArray[np.int64], columns: int) -> None:
@@ -353,25 +388,6 @@ def _warn_of_bounds(config: TableConfig, bounded: TableConfig, labels: NDArray[n
         )
 
 
-def _folds(
-    labels: NDArray[np.int64], group: NDArray[np.intp], count: int, generator: np.random.Generator
-) -> NDArray[np.intp]:
-    """The fold of every row: groups are dealt out in turn, those with positives first."""
-    groups = int(group.max()) + 1
-    order = generator.permutation(groups)
-    positive = np.bincount(group, labels, groups)[order] > 0
-    turn = np.empty(groups, dtype=np.intp)
-    turn[np.concatenate([order[positive], order[~positive]])] = np.arange(groups) % count
-    return turn[group]
-
-
-def _enough(labels: NDArray[np.int64], fold: NDArray[np.intp], count: int) -> bool:
-    """Whether both classes are left to grow trees on, whichever fold is left out."""
-    if np.bincount(labels, minlength=2).min() < _FEW:
-        return False
-    return all(len(np.unique(labels[fold != k])) == 2 for k in range(count))
-
-
 def _grow(
     config: TableConfig,
     backbone: TableFeatures,
@@ -380,29 +396,43 @@ def _grow(
     weight: NDArray[np.float64],
     fold: NDArray[np.intp],
     generator: np.random.Generator,
+    nested: bool,
     progress: bool,
-) -> NDArray[np.float64]:
-    """Grow the trees of each fold into the backbone; each row's sums (n, stages) of the trees grown without it."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """Grow the trees of each fold into the backbone; each row's sums (n, stages) of the trees grown without it.
+
+    Nested: the sums (folds, n, stages) of trees grown without the fold, and without the row's own.
+    """
     rows = Binned.of(x, column_cuts(x, y, _CUTS))
     sums = np.empty((len(y), STAGES))
     forests: list[Trees] = []
     scaled = weight / weight.mean()
     folds = int(fold.max()) + 1
+    pairs = list(combinations(range(folds), 2)) if nested else []
+    within = np.empty((folds, len(y), STAGES)) if nested else None
     done = 0
-    with ProgressBar("growing trees", folds * config.trees, progress) as bar:
+    with ProgressBar("growing trees", (folds + len(pairs)) * config.trees, progress) as bar:
 
         def after_tree() -> None:
             nonlocal done
             done += 1
             bar.advance(done, {})
 
+        def grow_without(*left_out: int) -> Trees:
+            others = np.flatnonzero(~np.isin(fold, left_out))
+            part = rows.take(others), y[others], scaled[others]
+            return grow(*part, config.trees, config.depth, generator, after_tree)
+
         for k in range(folds):
-            inside, others = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
-            trees = grow(
-                rows.take(others), y[others], scaled[others], config.trees, config.depth, generator, after_tree
-            )
-            sums[inside] = trees.sums(rows.take(inside), STAGES)
-            forests.append(trees)
+            inside = np.flatnonzero(fold == k)
+            forests.append(grow_without(k))
+            sums[inside] = forests[k].sums(rows.take(inside), STAGES)
+        if within is not None:
+            within[fold, np.arange(len(y))] = sums
+            for j, k in pairs:
+                inside = np.flatnonzero((fold == j) | (fold == k))
+                other = np.where(fold[inside] == j, k, j)
+                within[other, inside] = grow_without(j, k).sums(rows.take(inside), STAGES)
     column = np.concatenate([trees.column.ravel() for trees in forests])
     place = np.concatenate([trees.place.ravel() for trees in forests])
     cuts = np.array([rows.cuts[j][p] for j, p in zip(column, place, strict=True)], dtype=np.float32)
@@ -410,7 +440,7 @@ def _grow(
     backbone.cut.copy_(torch.from_numpy(cuts))
     backbone.leaf.copy_(torch.from_numpy(np.concatenate([trees.leaf.ravel() for trees in forests])))
     backbone.start.fill_(float(np.mean([trees.start for trees in forests])))
-    return sums
+    return sums, within
 
 
 def _rows_to_solve_on(

@@ -122,6 +122,24 @@ def test_logits_are_a_stationary_point_of_the_focal_loss_itself(make, phi: float
         assert gradient.abs().max() < 1e-6
 
 
+@pytest.mark.parametrize("c", [4, 300])
+def test_a_fold_head_is_solved_on_the_rows_outside_of_its_fold(make, c: int) -> None:
+    x, y, weight = make(c=c)
+    fold = np.arange(len(y)) % 3
+    space = Space(alpha=Linear(0.1, 0.9, 1.25), phi=Constant(0), ridge=Linear(-3, -1, 1 / 2))
+    fit = fit_exact(x, y, FocalLoss(), space, Exact(tol=1e-7), sample_weight=weight, fold=fold)
+    assert len(fit.fold_heads) == 3
+    for k, head in enumerate(fit.fold_heads):
+        rest = fold != k
+        odds = [np.log(weight[part & (y == 1)].sum() / weight[part & (y == 0)].sum()) for part in (rest, fold >= 0)]
+        for i, j in ((0, 0), (4, 1), (4, 3)):
+            alpha = head.config.alpha[j]
+            balance = {0: 2 * (1 - alpha), 1: 2 * alpha}
+            coef, intercept = reference(x[rest], y[rest], weight[rest], 10 ** head.config.ridge[i], balance)
+            np.testing.assert_allclose(head.weights[0, i, j, 0], coef, atol=2e-4)
+            assert head.biases[0, i, j, 0].item() == pytest.approx(intercept + odds[1] - odds[0], abs=1e-3)
+
+
 def test_between_nodes_the_ranking_is_that_of_a_direct_solve(make) -> None:
     x, y, _ = make(n=800, c=120)
     train, test = slice(0, 400), slice(400, None)

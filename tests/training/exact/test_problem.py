@@ -167,8 +167,7 @@ def test_another_precision_starts_from_the_weights_as_they_came() -> None:
     assert block.weight[0].item() == 1 / 7  # not the float32 next to it
 
 
-def test_shares_and_noise() -> None:
-    positive, negative = rows_of(torch.randn(9, 2)).shares()
-    assert (positive, negative) == pytest.approx((1 / 3, 2 / 3))
+def test_log_odds_and_noise() -> None:
+    assert rows_of(torch.randn(9, 2)).log_odds() == pytest.approx(np.log(1 / 2))
     small, large = rows_of(torch.ones(9, 2), torch.float32), rows_of(1000 * torch.ones(9, 2), torch.float32)
     assert large.noise() == pytest.approx(1000 * small.noise())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from lossdial.base.errors import InputError, warn
@@ -38,12 +39,14 @@ class ExactFit:
     """A path, and how exactly it was solved.
 
     norms, iterations: (ridge, alpha, phi), the largest entry of each node's gradient at float64, and what it took.
+    fold_heads: of each fold, if there are any, the head that was solved without its rows.
     """
 
     head: PathHead
     norms: Tensor
     iterations: Tensor
     seconds: float
+    fold_heads: tuple[PathHead, ...] = ()
 
 
 def fit_exact(
@@ -54,6 +57,8 @@ def fit_exact(
     exact: Exact | None = None,
     *,
     sample_weight: ArrayLike | Tensor | None = None,
+    fold: NDArray[np.intp] | None = None,
+    features_without: Callable[[int], Features] | None = None,
     device: torch.device | str | None = None,
     progress: bool = False,
 ) -> ExactFit:
@@ -79,6 +84,11 @@ def fit_exact(
         Where nodes lie and how exactly they are solved.
     sample_weight
         How much each row counts.
+    fold
+        The number of each row's fold, (n,), from 0. There is then a head without the rows of each fold, too: its scores
+        of these rows are those of rows that it has not seen.
+    features_without
+        The features (n, c) that the head without a fold is solved on, where ``features`` were learned from its labels.
     device
         Where to compute; where the features are unless given.
     progress
@@ -124,16 +134,27 @@ def fit_exact(
             space,
             replace(exact, C=_WEAK),
             sample_weight=sample_weight,
+            fold=fold,
+            features_without=features_without,
             device=device,
             progress=progress,
         )
         return replace(again, seconds=time.monotonic() - started)
     _warn_of_norms(walk, config, exact)
     double = matrix.dtype in (torch.float64, np.dtype(np.float64))
-    head = config.build(rows.c, space.dim).to(rows.device, rows.precise if double else rows.dtype)
-    head.weights.copy_(walk.theta[None, ..., :-1])
-    head.biases.copy_(walk.theta[None, ..., -1])
-    return ExactFit(head.eval(), walk.norms.cpu(), walk.iterations.cpu(), time.monotonic() - started)
+    dtype = rows.precise if double else rows.dtype
+
+    def head_of(theta: Tensor) -> PathHead:
+        head = config.build(rows.c, space.dim).to(rows.device, dtype)
+        head.weights.copy_(theta[None, ..., :-1])
+        head.biases.copy_(theta[None, ..., -1])
+        return head.eval()
+
+    solutions = () if fold is None else walk.without_folds(torch.from_numpy(fold), features_without)
+    fold_heads = tuple(map(head_of, solutions))
+    return ExactFit(
+        head_of(walk.theta), walk.norms.cpu(), walk.iterations.cpu(), time.monotonic() - started, fold_heads
+    )
 
 
 def refit_head(

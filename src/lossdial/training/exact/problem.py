@@ -88,11 +88,17 @@ class Rows:
         """Double precision, where the device has it."""
         return torch.float32 if self.device.type == "mps" else torch.float64
 
-    def shares(self) -> tuple[float, float]:
-        """The weight of the positives, and of the negatives."""
+    def log_odds(self) -> float:
+        """log(positives/negatives), by weight."""
         _, sign, weight = self._source
         positive = sign > 0
-        return weight[positive].sum().item(), weight[~positive].sum().item()
+        return float((weight[positive].sum() / weight[~positive].sum()).log())
+
+    def without(self, some: Tensor, features: Features | None = None) -> Rows:
+        """The same where some rows (n,) count for nothing; perhaps with other features."""
+        own, sign, weight = self._source
+        kept = weight * (~some).to(weight)
+        return Rows(own if features is None else features, sign, kept, self.device, self.dtype)
 
     def noise(self) -> float:
         """About how much of a gradient's largest entry is rounding, at this precision."""

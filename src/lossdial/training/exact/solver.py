@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 from lossdial.base.progress import ProgressBar
 from lossdial.models import PathConfig
 from lossdial.training.exact.checks import Exact
-from lossdial.training.exact.problem import Nodes, Problem, Rows
+from lossdial.training.exact.problem import Features, Nodes, Problem, Rows
 
 __all__ = [
     "HISTORY",
@@ -36,18 +36,26 @@ class Solved(NamedTuple):
     iterations: Tensor
 
 
-def minimise(problem: Problem, theta: Tensor, tol: float, max_iterations: int | Tensor, newton: bool) -> Solved:
+def minimise(
+    problem: Problem,
+    theta: Tensor,
+    tol: float,
+    max_iterations: int | Tensor,
+    newton: bool,
+    factors: Tensor | None = None,
+) -> Solved:
     """From θ (k, c + 1), float64, to gradients whose largest entry is at most ``tol``, or as far as rounding lets it.
 
     max_iterations: one for all nodes, or one for each, (k,); 0 gives the norm at θ itself.
     newton: take curvature from Hessians (k, c + 1, c + 1), for few features; from L-BFGS alone otherwise.
+    factors: Cholesky factors of about these Hessians, which are then not computed.
     """
     k = len(theta)
     out = Solved(theta.clone(), theta.new_full((k,), torch.inf), torch.zeros(k, dtype=torch.long, device=theta.device))
     place = torch.arange(k, device=theta.device)
     scores = problem.rows.scores(theta)
     gradient = problem.gradient(theta, scores)
-    curvature: _Curvature | None = None
+    curvature = None if factors is None else _Curvature(factors)
     stuck = torch.zeros(k, dtype=torch.bool, device=theta.device)
     most = torch.as_tensor(max_iterations, device=theta.device).expand(k)
     for iteration in range(int(most.max()) + 1):
@@ -62,7 +70,7 @@ def minimise(problem: Problem, theta: Tensor, tol: float, max_iterations: int | 
             problem, curvature = problem.take(rest), curvature and curvature.take(rest)
             place, most = place[rest], most[rest]
             theta, scores, gradient = theta[rest], scores[rest], gradient[rest]
-        if curvature is None or (newton and iteration % _REFRESH == 0):
+        if curvature is None or (newton and factors is None and iteration % _REFRESH == 0):
             curvature = _Curvature(problem.factors(scores) if newton else problem.diagonal(scores))
         direction = -curvature.solve(gradient)
         slope = (gradient * direction).sum(1)
@@ -163,6 +171,7 @@ class _Curvature:
 # third of the time. Without, they save a tenth of the iterations, and lose more to narrower matrix products.
 _STRIDES: Final = (4, 2, 1)
 _STEP: Final = 1.0  # how far φ goes from one solution to the next
+_LOOSER: Final = 5.0  # how much further from zero a fold's gradient may be: scores change in the fourth digit
 _FEW: Final = 256  # features, up to which Hessians are cheaper than the iterations that they save
 _MEMORY: Final = 2**30  # bytes for what a solve keeps of each row and node
 _ROOM: Final = 0.9  # single precision stops at this share of the tolerance, so that double precision finds it met
@@ -213,14 +222,45 @@ class Walk:
                 bar.advance(ridges * alphas * (k + 1), {})
         return True
 
+    def without_folds(self, fold: Tensor, features: Callable[[int], Features] | None) -> Tensor:
+        """The solutions (folds, ridge, alpha, phi, c + 1) without the rows of each fold, from those on all rows.
+
+        They are of single precision, to five times the tolerance or what rounding allows. Their biases are moved to
+        the share of positives of all rows: folds differ in it by chance, and where the ridge is strong that would
+        outweigh the features.
+
+        fold: the number of each row's fold, (n,). features: those that the solution without a fold is to see.
+        """
+        phi = self._alpha.new_tensor(self.config.phi)
+        axes = torch.meshgrid(self._strength, self._alpha, phi, indexing="ij")
+        strength, alpha, phi = (part.reshape(-1) for part in axes)
+        nodes, theta = Nodes(strength, 2 * alpha, 2 * (1 - alpha), phi), self.theta.flatten(0, 2)
+        groups = self._groups(len(nodes))
+        # Without a fold the Hessian is about the same: one for all folds.
+        factors = [
+            Problem(self.rows, nodes.take(group)).factors(self.rows.scores(theta[group])) if self._newton else None
+            for group in groups
+        ]
+        count = int(fold.max()) + 1
+        out, tol = theta.new_empty(count, *theta.shape), max(_LOOSER * self.exact.tol, self._limit)
+        with ProgressBar("cross-fitting", count, self._progress) as bar:
+            for k in range(count):
+                rows = self.rows.without(fold == k, None if features is None else features(k))
+                for group, factor in zip(groups, factors, strict=True):
+                    problem = Problem(rows, nodes.take(group))
+                    most = self.exact.max_iterations
+                    out[k, group] = minimise(problem, theta[group], tol, most, self._newton, factor).theta
+                out[k, :, -1] += self.rows.log_odds() - rows.log_odds()
+                bar.advance(k + 1, {})
+        return out.view(count, *self.theta.shape)
+
     def _start(self, i: int, known: Sequence[int], plain: Tensor) -> Tensor:
         """θ (alpha, c + 1) to start node i of the ridge from: between its solved neighbours, or the best bias alone."""
         place = bisect(known, i)
         if place in (0, len(known)):
             start = plain[known[place - 1 if place else 0]].clone() if known else torch.zeros_like(plain[0])
             if not known:
-                positive, negative = self.rows.shares()
-                start[:, -1] = torch.logit(self._alpha) + math.log(positive / negative)
+                start[:, -1] = torch.logit(self._alpha) + self.rows.log_odds()
             return start
         below, above = known[place - 1], known[place]
         low, high = plain[below], plain[above]
