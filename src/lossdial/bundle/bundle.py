@@ -357,8 +357,8 @@ class Bundle:
     def _files(self) -> dict[str, TensorFile]:
         """The weights and, if there is any, the evidence, as files."""
         files = {"weights": TensorFile.of("weights", self.predictor.model.state_dict())}
-        held_out = vars(self.evidence) if self.evidence is not None else {}
-        arrays = {name: array for name, array in held_out.items() if name != "lams" and array is not None}
+        kept = {} if self.evidence is None else vars(self.evidence) | {"models": np.array([self.evidence.models])}
+        arrays = {name: array for name, array in kept.items() if name != "lams" and array is not None}
         if self.seen is not None:
             arrays |= {
                 "seen": self.seen.cells.astype(np.int64),
