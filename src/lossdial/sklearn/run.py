@@ -304,14 +304,15 @@ class Plan:
             groups = rows.groups if units is None else units
             table = learn_table(self.network, rows.X, labels, weight, groups, self.seed, run.progress)
             backbone, features, labels, weight = table.backbone.to(device), table.features, table.labels, table.weight
-            folds, solved, fold, features_of = self.network.folds or folds, table.rows, table.fold, table.features_of
+            folds, solved, fold = self.network.folds or folds, table.rows, np.full(len(rows.labels), -1, dtype=np.intp)
+            fold[solved] = table.fold
         else:
             whole = build_model(self.network, "plain", self.space, rows.X, self.seed).to(device)
             backbone, features = whole.backbone, whole.embed(rows.X, progress=run.progress)
             fold = _folds_of_weighted(rows, units, folds, self.seed)
 
-            def features_of(index: NDArray[np.intp]) -> Tensor:
-                return features[torch.from_numpy(index)]
+        def features_of(index: NDArray[np.intp]) -> Tensor:
+            return features[torch.from_numpy(np.searchsorted(solved, index))]
 
         cross_fits = units is not None and _say_how_many(folds, fold, rows)
         path = fit_exact(

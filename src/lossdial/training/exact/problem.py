@@ -242,9 +242,13 @@ class Problem:
         diagonal = hessian.diagonal(dim1=1, dim2=2)
         diagonal[:, :-1] += self.nodes.strength[:, None]
         # Columns that repeat one another without a ridge, or rounding at single precision, would stop the factor.
-        diagonal += 1e-6 * diagonal
-        diagonal.copy_(_above_rounding(diagonal))
-        return torch.linalg.cholesky(hessian)
+        for shift in (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1):
+            diagonal += shift * diagonal
+            diagonal.copy_(_above_rounding(diagonal))
+            factors, failed = torch.linalg.cholesky_ex(hessian)
+            if not bool(failed.any()):
+                return factors
+        return torch.diag_embed(diagonal.sqrt())
 
 
 def _above_rounding(diagonal: Tensor) -> Tensor:
