@@ -225,7 +225,9 @@ def _seed(generator: np.random.Generator) -> int:
 def _booster(
     config: TableConfig, x: NDArray[np.float32], y: NDArray[np.int64], weight: NDArray[np.float64], seed: int
 ) -> HistGradientBoostingClassifier:
-    return HistGradientBoostingClassifier(
+    bins = _BINS[x.shape[1] > _WIDE]
+    equal = bool((weight == weight[0]).all())
+    booster = HistGradientBoostingClassifier(
         max_iter=config.boosted,
         learning_rate=_RATE,
         max_leaf_nodes=_LEAVES,
@@ -233,10 +235,19 @@ def _booster(
         min_samples_leaf=_OF_LEAF,
         l2_regularization=1.0,
         max_features=_SHARE,
-        max_bins=_BINS[x.shape[1] > _WIDE],
+        max_bins=bins,
         early_stopping=False,
         random_state=seed,
-    ).fit(x, y, sample_weight=weight)
+    )
+    # With weights scikit-learn sorts a column once for each of its quantiles; it asks for none where values are few.
+    return booster.fit(x, y) if equal else booster.fit(_of_few_values(x, bins), y, sample_weight=weight)
+
+
+def _of_few_values(x: NDArray[np.float32], most: int) -> NDArray[np.float32]:
+    """Columns in which each value is rounded up to a quantile, of so many at the most."""
+    quantiles = np.quantile(x, np.linspace(0, 1, most), axis=0, method="higher")
+    columns = [(np.unique(edges), column) for edges, column in zip(quantiles.T, x.T, strict=True)]
+    return np.stack([edges[np.searchsorted(edges, column)] for edges, column in columns], 1)
 
 
 def _boosted_nodes(booster: HistGradientBoostingClassifier) -> Iterator[Nodes]:
