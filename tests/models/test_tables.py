@@ -55,6 +55,27 @@ def test_features_are_those_of_a_naive_reference():
     np.testing.assert_allclose(module(x).numpy(), expected, atol=2e-5)
 
 
+def test_contributions_add_up_to_the_score():
+    module = filled(folds=3)
+    x = torch.rand(40, 3, generator=torch.Generator().manual_seed(1)) * 3 - 1
+    weight = torch.randn(module.n_features, generator=torch.Generator().manual_seed(2))
+    each, rest = module.contributions(x, weight)
+    np.testing.assert_allclose(each.sum(1) + rest, module(x).double() @ weight.double(), atol=1e-4)
+    alone = TableFeatures(3, folds=0)
+    each, rest = alone.contributions(x, weight[:3])
+    torch.testing.assert_close(each, x.double() * weight[:3].double())
+    assert rest == 0
+
+
+def test_a_column_that_no_tree_asks_adds_only_its_value():
+    module = filled()
+    module.feature.clamp_(max=1)
+    x = torch.rand(20, 3, generator=torch.Generator().manual_seed(1))
+    weight = torch.ones(module.n_features)
+    each, _ = module.contributions(x, weight)
+    torch.testing.assert_close(each[:, 2], (module.values(x)[:, 2] - module.centre[2]).double())
+
+
 def test_it_is_rebuilt_from_its_recipe_and_state():
     module = filled(folds=3)
     again = build_backbone(module.recipe())

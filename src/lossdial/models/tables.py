@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar, Final
 
 import torch
@@ -146,16 +149,60 @@ class TableFeatures(nn.Module):
 
     def _leaf_values(self, x: Tensor) -> Tensor:
         """The value of the leaf that each row of x reaches in each tree, (n, trees)."""
+        place = deque(self._places(x), maxlen=1).pop()
+        return self.value.index_select(0, place).view(x.shape[0], -1)
+
+    def _places(self, x: Tensor) -> Iterator[Tensor]:
+        """The node at which each row of x is in each tree, (n · trees,), step by step from the roots to the leaves."""
         n, trees = x.shape[0], self.root.shape[0]
         flat = x.reshape(-1)
         offset = (torch.arange(n, device=x.device, dtype=torch.int32) * self.in_features)[:, None]
         offset = offset.expand(n, trees).reshape(-1)
         place = self.root.expand(n, trees).reshape(-1)
+        yield place
         for _ in range(self.sizes["depth"]):
             asked = flat.index_select(0, offset + self.feature.index_select(0, place))
             above = asked > self.threshold.index_select(0, place)
             place = self.left.index_select(0, place) + above.int()
-        return self.value.index_select(0, place).view(n, trees)
+            yield place
+
+    def contributions(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """What each column of x (n, in_features) adds to ``forward(x) @ weight``, (n, in_features), and what is left.
+
+        The sum over columns, and the number that is left, are ``forward(x) @ weight``. A value adds its own term. A
+        step in a tree adds the difference of its two nodes' values to the column that was asked. A forest's log-odds
+        is shared out among columns as its share of positives is.
+
+        Parameters
+        ----------
+        x
+            Rows, as ``forward`` takes them.
+        weight
+            (n_features,), a head's.
+        """
+        columns = self.in_features
+        weight = weight.double()
+        out = (self.values(x).double() - self.centre[:columns].double()) * weight[:columns]
+        rest = -(self.centre[columns:].double() @ weight[columns:])
+        folds, boosted, forest = self.sizes["folds"], self.sizes["boosted"], self.sizes["forest"]
+        if not folds:
+            return out, rest
+        scaled = TREE_SCALE * weight[columns:] / folds
+        of_stage = scaled[:STAGES].flip(0).cumsum(0).flip(0)  # a tree counts at its own place and at all later ones
+        of_tree = of_stage.repeat_interleave(boosted // STAGES).repeat(folds)
+        roots = self.value[self.root].double()
+        first = roots[folds * boosted :].view(folds, forest).sum(1) + self.prior
+        shares = self._leaf_values(x)[:, folds * boosted :].double().unflatten(1, (folds, forest)).sum(2) + self.prior
+        rise = torch.logit(shares / (forest + 1)) - torch.logit(first / (forest + 1))
+        slope = scaled[STAGES] * torch.where(shares == first, 0.0, rise / (shares - first))
+        coefficient = torch.cat([of_tree.expand(len(x), -1), slope.repeat_interleave(forest, 1)], 1)
+        rest = rest + scaled[:STAGES].sum() * self.start.double().sum() + of_tree @ roots[: folds * boosted]
+        rest = rest + scaled[STAGES] * torch.logit(first / (forest + 1)).sum()
+        for before, after in pairwise(self._places(x)):
+            step = self.value.index_select(0, after).double() - self.value.index_select(0, before).double()
+            asked = self.feature.index_select(0, before).view(len(x), -1).long()
+            out.scatter_add_(1, asked, step.view(len(x), -1) * coefficient)
+        return out, rest
 
     def recipe(self) -> dict[str, object]:
         """The module as :func:`~lossdial.models.build_backbone` builds it again."""
