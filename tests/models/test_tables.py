@@ -7,6 +7,7 @@ from scipy.special import logit
 
 from lossdial.base.errors import InputError
 from lossdial.models import STAGES, TREE_SCALE, TableConfig, TableFeatures, build_backbone
+from lossdial.models.tables import VALUE_SCALE
 
 
 def filled(d=3, folds=2, boosted=8, forest=3, seed=0):
@@ -44,7 +45,7 @@ def naive(module, row):
             log_odds[stage] += (state["start"][fold] + sum(leaf(fold * boosted + t) for t in range(count))) / folds
         shares = [leaf(folds * boosted + fold * forest + t) for t in range(forest)]
         log_odds[STAGES] += logit((sum(shares) + state["prior"][fold]) / (forest + 1)) / folds
-    return np.concatenate([values, TREE_SCALE * log_odds]) - state["centre"]
+    return np.concatenate([VALUE_SCALE * values, TREE_SCALE * log_odds]) - state["centre"]
 
 
 def test_features_are_those_of_a_naive_reference():
@@ -63,7 +64,7 @@ def test_contributions_add_up_to_the_score():
     np.testing.assert_allclose(each.sum(1) + rest, module(x).double() @ weight.double(), atol=1e-4)
     alone = TableFeatures(3, folds=0)
     each, rest = alone.contributions(x, weight[:3])
-    torch.testing.assert_close(each, x.double() * weight[:3].double())
+    torch.testing.assert_close(each, VALUE_SCALE * x.double() * weight[:3].double())
     assert rest == 0
 
 

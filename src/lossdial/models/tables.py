@@ -17,8 +17,10 @@ from lossdial.models.backbones import FARTHEST, NetworkConfig, Standardize, regi
 
 #: the number of places along the boosted trees at which their sum is a feature; the ridge weighs them
 STAGES: Final = 4
-#: sums of trees are log-odds already: the larger this factor, the less the ridge shrinks their weights
+#: log-odds of trees need hardly any ridge; values need more, as the fewer of their weights are free, the less a head
+#: can learn of a fold's labels from trees that were grown without another
 TREE_SCALE: Final = 10.0
+VALUE_SCALE: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -129,9 +131,9 @@ class TableFeatures(nn.Module):
         return torch.cat(columns, 1) - self.centre
 
     def values(self, x: Tensor) -> Tensor:
-        """The standardised values of x, both (n, in_features)."""
+        """The standardised values of x, times a tenth, both (n, in_features)."""
         values: Tensor = self.standardize(x)
-        return values.clamp(-FARTHEST, FARTHEST)
+        return VALUE_SCALE * values.clamp(-FARTHEST, FARTHEST)
 
     def log_odds(self, x: Tensor) -> Tensor:
         """Of x (n, in_features), the log-odds of each fold's trees, (n, folds, STAGES + 1), in double precision.
