@@ -57,7 +57,6 @@ __all__ = ["Plan", "Run", "default_recipe", "finished", "require_solvable", "see
 
 _UNTUNED: Final = "untuned: the λ nearest to cross entropy"
 _HELD_OUT: Final = 0.2  # of the rows, where a network is trained and nobody says how many
-_SCORED: Final = 2**16  # rows whose features are in memory at a time
 _TABLE_TOL: Final = 1e-5  # of a solve on a table's features: a smaller one changes no figure, and takes twice as long
 
 
@@ -294,59 +293,45 @@ class Plan:
     def _solved(self, recipe: Exact, rows: LabelledRows, units: NDArray[np.intp] | None) -> Learned:
         """Solve on features that are computed once; those of a table are learned first."""
         started = time.monotonic()
-        run, labels, weight = self.run, rows.labels, rows.weight
-        device = make_fabric(run.accelerator).device
+        run, device = self.run, make_fabric(self.run.accelerator).device
+        used = rows if rows.weight is None else rows.take(np.flatnonzero(rows.weight > 0))
         backbone: nn.Module
-        folds, solved, features_without = usual_folds(len(labels)), np.arange(len(labels)), None
         if isinstance(self.network, TableConfig):
             groups = rows.groups if units is None else units
-            nested = units is not None
-            table = learn_table(self.network, rows.X, labels, weight, groups, self.seed, nested, run.progress)
-            backbone, features, labels, weight = table.backbone.to(device), table.features, table.labels, table.weight
-            folds, solved, fold, features_of = self.network.folds or folds, table.rows, table.fold, table.features_of
-            features_without = table.features_without
+            table = learn_table(self.network, rows.X, rows.labels, rows.weight, groups, self.seed, run.progress)
+            backbone, features, fold = table.backbone.to(device), table.features, table.fold
+            folds = self.network.folds or usual_folds(len(fold))
         else:
             whole = build_model(self.network, "plain", self.space, rows.X, self.seed).to(device)
-            backbone, features = whole.backbone, whole.embed(rows.X, progress=run.progress)
-            fold = _folds_of_weighted(rows, units, folds, self.seed)
-
-            def features_of(index: NDArray[np.intp]) -> Tensor:
-                return features[torch.from_numpy(index)]
-
-        cross_fits = units is not None and _say_how_many(folds, fold, rows)
+            backbone, features = whole.backbone, whole.embed(used.X, progress=run.progress)
+            folds, fold = usual_folds(len(features)), np.zeros(len(features), dtype=np.intp)
+            if units is not None:
+                numbers = np.unique(units if used is rows else units[rows.weight > 0], return_inverse=True)[1]
+                fold = folds_of(
+                    used.labels, numbers, folds, np.random.default_rng(stream_seed(self.seed, Stream.SPLIT))
+                )
+        cross_fits = units is not None and _say_how_many(folds, fold, used.labels)
         path = fit_exact(
             features,
-            labels,
+            used.labels,
             self.loss,
             self.space,
             recipe,
-            sample_weight=weight,
-            fold=fold[solved] if cross_fits else None,
-            features_without=features_without,
+            sample_weight=used.weight,
+            fold=fold if cross_fits else None,
             device=device,
             progress=run.progress,
         )
         model = ConditionalClassifier(backbone, features.shape[1], self.space, path.head).eval()
         seconds, steps = time.monotonic() - started, int(path.iterations.sum())
         figures = {"nodes": path.norms.numel(), "norm": path.norms.max().item(), "seconds": round(seconds, 3)}
-        unseen = _cross_fitted(rows, fold, path.fold_heads, features_of, self.space) if cross_fits else None
+        unseen = _cross_fitted(used, fold, path.fold_heads, features, self.space) if cross_fits else None
         return Learned(model.cpu().float(), ({"step": steps, **figures},), seconds, steps, unseen)
 
 
-def _folds_of_weighted(rows: LabelledRows, units: NDArray[np.intp] | None, most: int, seed: int) -> NDArray[np.intp]:
-    """The fold (n,) of every row; -1 where it has no weight."""
-    fold = np.full(len(rows.labels), -1, dtype=np.intp)
-    used = np.arange(len(fold)) if rows.weight is None else np.flatnonzero(rows.weight > 0)
-    generator = np.random.default_rng(stream_seed(seed, Stream.SPLIT))
-    numbers = used if units is None else np.unique(units[used], return_inverse=True)[1]
-    fold[used] = folds_of(rows.labels[used], numbers, most, generator)
-    return fold
-
-
-def _say_how_many(usual: int, fold: NDArray[np.intp], rows: LabelledRows) -> bool:
+def _say_how_many(usual: int, fold: NDArray[np.intp], labels: NDArray[np.int64]) -> bool:
     """Whether there are two folds or more; fewer than usual are a warning that says what it means."""
-    folds, used = int(fold.max()) + 1, fold >= 0
-    counts = np.bincount(rows.labels[used], minlength=2).tolist()
+    folds, counts = int(fold.max()) + 1, np.bincount(labels, minlength=2).tolist()
     rarest = min(counts)
     name = "positive" if counts[1] == rarest else "negative"
     few = f"{rarest} {name}{'s' if rarest > 1 else ''}{' in one group' if rarest > folds == 1 else ''}"
@@ -362,26 +347,19 @@ def _say_how_many(usual: int, fold: NDArray[np.intp], rows: LabelledRows) -> boo
 
 
 def _cross_fitted(
-    rows: LabelledRows,
-    fold: NDArray[np.intp],
-    heads: Sequence[Head],
-    features_of: Callable[[NDArray[np.intp]], Tensor],
-    space: Space,
+    rows: LabelledRows, fold: NDArray[np.intp], heads: Sequence[Head], features: Tensor, space: Space
 ) -> Unseen:
-    """The rows (n,) that have a weight, each scored by the head that was solved without its fold."""
-    used = np.flatnonzero(fold >= 0)
+    """The rows (n,) and their features (n, c), each scored by the head that was solved without its fold."""
     double = [deepcopy(head).cpu().double() for head in heads]
 
     def scores(lams: Lam) -> NDArray[np.float32]:
-        out = np.empty((len(lams), len(used)), dtype=np.float32)
+        out = np.empty((len(lams), len(fold)), dtype=np.float32)
         for number, head in enumerate(double):
-            members = np.flatnonzero(fold[used] == number)
-            for part in np.array_split(members, -(-len(members) // _SCORED)):
-                found = ModelScores(head, space, features_of(used[part]), lams).array()
-                out[:, part] = found.T
+            members = np.flatnonzero(fold == number)
+            out[:, members] = ModelScores(head, space, features[torch.from_numpy(members)], lams).array().T
         return out.T
 
-    return Unseen(rows.take(used), scores, len(heads))
+    return Unseen(rows, scores, len(heads))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,250 +1,93 @@
-"""What is learned from a table once: where its columns are cut, and trees that are grown in folds."""
+"""What is learned from a table once: trees, boosted and as a forest, grown in folds by scikit-learn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations
-from typing import Final
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, ndtri
+from scipy.special import logit
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from lossdial.base.errors import InputError, warn
+from lossdial.base.errors import InputError
 from lossdial.base.progress import ProgressBar
 from lossdial.base.streams import Stream, stream_seed
 from lossdial.data.leaks import row_digests
 from lossdial.models import STAGES, TREE_SCALE, TableConfig, TableFeatures
 from lossdial.training.folds import folds_of, usual_folds
 
-__all__ = ["Binned", "LearnedTable", "Pieces", "Trees", "column_cuts", "grow", "learn_table", "pieces_of"]
+#: of a tree's nodes the left and right child, -1 for a leaf, the feature, the threshold and the value
+Nodes = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
 
-_TAIL: Final = 1e-3  # of the normal scale
-_CUTS: Final = 64  # of a column, that trees may ask about
-_RATE: Final = 0.1  # the share of its step that a tree takes
-_SHRINK: Final = 1.0  # added to a leaf's curvature, in rows: a leaf of few rows counts less
-_SHARE: Final = 0.7  # of the rows, and of the columns, that a tree reads
 _FEW: Final = 8  # rows of either class, below which no tree is grown
+_RATE: Final = 0.05  # the share of its step that a boosted tree takes
+_LEAVES: Final = 15  # of a boosted tree
+_OF_LEAF: Final = 10  # rows, at least, of a boosted tree's leaf
+_DEPTH: Final = 12  # of any tree
+_SHARE: Final = 0.5  # of the columns, that a split chooses among
 
-# Bounds of the work on large tables. learn_table() warns where the number of columns makes them bite.
-_ROWS: Final = 20_000  # rows that a tree reads
-_COLUMNS: Final = 256  # columns that a tree reads
-_CELLS: Final = 3 * 2**20  # rows × columns that a tree reads
-_PIECES: Final = 2**17  # pieces of all columns together
-_SOLVED: Final = 60_000  # rows that a head is solved on
-_FEWEST: Final = 1_000  # the same of a table with ever so many columns
-_NUMBERS: Final = 2**29  # rows × features that a head is solved on: 2 GiB
-_PART: Final = 2**24  # numbers that are computed at once
-
-
-def column_cuts(x: NDArray[np.float32], labels: NDArray[np.int64], count: int) -> list[NDArray[np.float32]]:
-    """About ``count`` values of each column (n, d), at which its rows are split; none of a constant column.
-
-    Half of them are quantiles of the positives, because quantiles of all rows miss the values that only the rare class
-    takes.
-
-    >>> x = np.arange(100, dtype=np.float32)[:, None]
-    >>> column_cuts(x, (x[:, 0] > 95).astype(np.int64), 4)[0].tolist()
-    [49.0, 96.0, 97.0]
-    """
-    shares = np.linspace(0, 1, count // 2 + 1)
-    quantiles = [
-        np.quantile(x, shares[1:-1], axis=0, method="lower"),
-        np.quantile(x[labels == 1], shares, axis=0, method="lower"),
-    ]
-    largest = x.max(axis=0)
-    unique = (np.unique(values) for values in np.concatenate(quantiles).T)
-    return [values[values < most] for values, most in zip(unique, largest, strict=True)]
-
-
-@dataclass(frozen=True, eq=False)
-class Pieces:
-    """The pieces of all columns, one column after the other.
-
-    column, low, width, rise: of each piece its column, lower edge, width, and rise on the normal scale, each (p,).
-    base: the normal score at each column's least value, (d,).
-    """
-
-    column: NDArray[np.int64]
-    low: NDArray[np.float32]
-    width: NDArray[np.float32]
-    base: NDArray[np.float32]
-    rise: NDArray[np.float32]
-
-
-def pieces_of(x: NDArray[np.float32], labels: NDArray[np.int64], count: int) -> Pieces:
-    """The pieces between a column's least value, its cuts and its largest value; a constant column has none."""
-    cuts = column_cuts(x, labels, count)
-    base = np.zeros(len(cuts))
-    low, width, rise = [np.empty(0)], [np.empty(0)], [np.empty(0)]
-    for j in range(len(cuts)):
-        values = np.sort(x[:, j]).astype(np.float64)
-        edges = np.unique(np.concatenate([values[:1], cuts[j], values[-1:]]).astype(np.float64))
-        middle = (np.searchsorted(values, edges, "left") + np.searchsorted(values, edges, "right")) / (2 * len(values))
-        scores = ndtri(middle.clip(_TAIL, 1 - _TAIL))
-        base[j] = scores[0]
-        low.append(edges[:-1])
-        width.append(np.diff(edges))
-        rise.append(np.diff(scores))
-    column = np.repeat(np.arange(len(cuts)), [len(part) for part in low[1:]])
-    lows, widths, rises = (np.concatenate(part).astype(np.float32) for part in (low, width, rise))
-    return Pieces(column, lows, widths, base.astype(np.float32), rises)
-
-
-@dataclass(frozen=True, eq=False)
-class Binned:
-    """Columns as whole numbers: the number of its cuts that a value is above, (n, d); and the cuts."""
-
-    codes: NDArray[np.uint8]
-    cuts: Sequence[NDArray[np.float32]]
-
-    @classmethod
-    def of(cls, x: NDArray[np.float32], cuts: Sequence[NDArray[np.float32]]) -> Binned:
-        """Columns (n, d), each by its own cuts, which are fewer than 256."""
-        codes = np.empty(x.shape, dtype=np.uint8)
-        for j, cut in enumerate(cuts):
-            codes[:, j] = np.searchsorted(cut, x[:, j], "left")
-        return cls(codes, cuts)
-
-    def take(self, rows: NDArray[np.intp]) -> Binned:
-        """Some of the rows."""
-        return Binned(self.codes[rows], self.cuts)
+# Bounds of the work on large tables.
+_FOREST_ROWS: Final = 20_000  # that a forest reads: of each class up to half, each for as many as it stands for
+_SMALL: Final = 2**21  # numbers, up to which a second thread would cost more than it saves
+_WIDE: Final = 2_000  # columns, above which they are cut more coarsely
+_BINS: Final = (255, 32)  # of a column, up to so many columns and above
 
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """Trees that were grown one after the other, t of them, each with q questions.
+    """Trees as one list of nodes, as :class:`~lossdial.models.TableFeatures` has them.
 
-    column, place: what a tree asks, (t, q): the column, and the place of the cut among the column's.
-    leaf: the values of the leaves, (t, 2^q).
-    start: the log-odds before any tree.
+    root: where each tree starts, (t,). left, feature, threshold, value: of each node, (N,).
     """
 
-    column: NDArray[np.int64]
-    place: NDArray[np.int64]
-    leaf: NDArray[np.float64]
-    start: float
+    root: NDArray[np.int64]
+    left: NDArray[np.int64]
+    feature: NDArray[np.int64]
+    threshold: NDArray[np.float64]
+    value: NDArray[np.float64]
+    depth: int
 
-    def sums(self, rows: Binned, stages: int) -> NDArray[np.float64]:
-        """The log-odds of every row after each of so many equal parts of the trees: (n, stages)."""
-        out = np.empty((len(rows.codes), stages))
-        total = np.full(len(rows.codes), self.start)
-        part = len(self.leaf) // stages
-        for i, leaf in enumerate(self.leaf):
-            total += leaf[_leaves(rows.codes, self.column[i], self.place[i])]
-            if (i + 1) % part == 0:
-                out[:, (i + 1) // part - 1] = total
-        return out
-
-
-def grow(
-    rows: Binned,
-    labels: NDArray[np.int64],
-    weight: NDArray[np.float64],
-    trees: int,
-    depth: int,
-    generator: np.random.Generator,
-    after_tree: Callable[[], None] = lambda: None,
-) -> Trees:
-    """Boost trees by Newton steps; the weights of the rows are 1 on average.
-
-    A tree reads 70 % of the rows and of the columns, up to 10,000 rows of each class, each for as many as it stands
-    for, 256 columns, and three million numbers.
-    """
-    n = len(rows.codes)
-    sizes = np.array([len(cut) + 1 for cut in rows.cuts])
-    useful = np.flatnonzero(sizes > 1)
-    share = np.average(labels, weights=weight)
-    start = float(np.log(share / (1 - share)))
-    margin = np.full(n, start)
-    column = np.zeros((trees, depth), dtype=np.int64)
-    place = np.zeros((trees, depth), dtype=np.int64)
-    leaf = np.zeros((trees, 2**depth))
-    for i in range(trees):
-        seen, counts = _sample(labels, generator)
-        p = expit(margin[seen])
-        gradient = (labels[seen] - p) * weight[seen] * counts
-        curvature = p * (1 - p) * weight[seen] * counts
-        chosen = np.sort(generator.permutation(useful)[: _columns_of_a_tree(len(useful), len(seen))])
-        # The bins of all chosen columns lie one after the other; a column's last bin is above its last cut.
-        ends = np.cumsum(sizes[chosen])
-        offset = ends - sizes[chosen]
-        is_cut = np.ones(ends[-1], dtype=bool)
-        is_cut[ends - 1] = False
-        codes = rows.codes[np.ix_(seen, chosen)]
-        bins = codes + offset
-        node = np.zeros(len(seen), dtype=np.int64)
-        wide = [np.repeat(each, len(chosen)) for each in (gradient, curvature)]
-        for level in range(depth):
-            cell = (bins + (node * ends[-1])[:, None]).ravel()
-            left = [_sums_up_to(cell, each, 2**level, ends, sizes[chosen]) for each in wide]
-            total = [np.bincount(node, each, 2**level)[:, None] for each in (gradient, curvature)]
-            right = [all_ - part for all_, part in zip(total, left, strict=True)]
-            gain = sum((side[0] ** 2 / (side[1] + _SHRINK)).sum(0) for side in (left, right))
-            best = int(np.where(is_cut, gain, -np.inf).argmax())
-            j = int(np.searchsorted(ends, best, "right"))
-            column[i, level], place[i, level] = chosen[j], best - offset[j]
-            node = 2 * node + (codes[:, j] > place[i, level])
-        sums = [np.bincount(node, each, 2**depth) for each in (gradient, curvature)]
-        leaf[i] = _RATE * sums[0] / (sums[1].clip(0) + _SHRINK)
-        margin += leaf[i][_leaves(rows.codes, column[i], place[i])]
-        after_tree()
-    return Trees(column, place, leaf, start)
-
-
-def _columns_of_a_tree(useful: int, rows: int) -> int:
-    return max(1, min(int(np.ceil(_SHARE * useful)), _COLUMNS, _CELLS // max(1, rows)))
-
-
-def _leaves(codes: NDArray[np.uint8], column: NDArray[np.int64], place: NDArray[np.int64]) -> NDArray[np.int64]:
-    node = np.zeros(len(codes), dtype=np.int64)
-    for j, cut in zip(column, place, strict=True):
-        node = 2 * node + (codes[:, j] > cut)
-    return node
-
-
-def _sums_up_to(
-    cell: NDArray[np.int64], values: NDArray[np.float64], nodes: int, ends: NDArray[np.int64], sizes: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """For each node, the sum of what lies at or below each cut of its column, all columns' cuts: (nodes, cuts)."""
-    summed = np.bincount(cell, values, nodes * ends[-1]).reshape(nodes, -1).cumsum(1)
-    before = np.concatenate([np.zeros((nodes, 1)), summed[:, ends[:-1] - 1]], 1)
-    return np.asarray(summed - np.repeat(before, sizes, axis=1))
-
-
-def _sample(labels: NDArray[np.int64], generator: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """The rows that a tree reads, in order, and how many each stands for."""
-    parts, counts = [], []
-    for label in (0, 1):
-        of_class = np.flatnonzero(labels == label)
-        most = max(1, int(_SHARE * len(of_class)))
-        if most > _ROWS // 2:
-            chosen = generator.permutation(of_class)[: _ROWS // 2]
-            stands_for = max(1.0, most / len(chosen))
-        else:
-            chosen, stands_for = of_class[generator.random(len(of_class)) < _SHARE], 1.0
-        parts.append(chosen)
-        counts.append(np.full(len(chosen), stands_for))
-    seen = np.concatenate(parts)
-    order = np.argsort(seen, kind="stable")
-    return seen[order], np.concatenate(counts)[order]
+    @classmethod
+    def of(cls, trees: Sequence[Nodes]) -> Trees:
+        """From each tree's nodes, in the order of their depth: a right child follows its left one."""
+        sizes = np.array([len(tree[0]) for tree in trees])
+        first = np.cumsum(sizes) - sizes
+        left, right = (
+            np.concatenate([np.where(t[side] < 0, -1, t[side] + at) for t, at in zip(trees, first, strict=True)])
+            for side in (0, 1)
+        )
+        feature, threshold, value = (np.concatenate([tree[part] for tree in trees]) for part in (2, 3, 4))
+        levels, level = [], first
+        while len(level):
+            levels.append(level)
+            inner = level[left[level] >= 0]
+            level = np.stack([left[inner], right[inner]], 1).ravel()
+        order = np.concatenate(levels)
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        leaf = left[order] < 0
+        return cls(
+            root=place[first],
+            left=np.where(leaf, np.arange(len(order)), place[left[order]]),
+            feature=np.where(leaf, 0, feature[order]),
+            threshold=np.where(leaf, np.inf, threshold[order]),
+            value=value[order],
+            depth=len(levels) - 1,
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class LearnedTable:
-    """A backbone, and the features (m, c) of the rows that a head is to be solved on, with their labels and weights.
+    """A backbone, and what a head is solved on: of the rows that have a weight, m of n, features, labels and weights.
 
-    The features are those of the backbone except for the trees: a row's own are those that were grown without it. Its
-    residuals then are what they will be on new rows.
-
-    rows: which rows of the table these are, (m,).
-    fold: of every row of the table, (n,); -1 where it has no weight. All are 0 where there is one fold only.
-    features_of: the features of any rows (k,) of the table that have a weight.
-    features_without: those of ``rows`` that do not know the labels of a fold, where these were asked for. The trees of
-    a row of this fold were grown without it, those of another row without either one's fold.
+    rows: which they are, (m,). fold: the fold of each of them, (m,).
+    features: (m, c), those of the backbone except for the trees: a row's own are those that were grown without its
+    fold. They are what the trees will give on new rows.
     """
 
     backbone: TableFeatures
@@ -253,8 +96,6 @@ class LearnedTable:
     weight: NDArray[np.float64]
     rows: NDArray[np.intp]
     fold: NDArray[np.intp]
-    features_of: Callable[[NDArray[np.intp]], Tensor]
-    features_without: Callable[[int], Tensor]
 
 
 def learn_table(
@@ -264,15 +105,17 @@ def learn_table(
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     seed: int = 0,
-    nested: bool = False,
     progress: bool = False,
 ) -> LearnedTable:
-    """Cut the columns of a table at quantiles, and grow trees in folds.
+    """Grow trees on a table in folds.
+
+    Boosted trees are those of scikit-learn's ``HistGradientBoostingClassifier`` (200 at a rate of .05, 15 leaves), the
+    forest is its ``ExtraTreesClassifier``. ``docs/choices.md`` says what they were chosen among.
 
     Parameters
     ----------
     config
-        How many pieces and trees.
+        How many trees and folds.
     x
         The rows (n, d), without gaps.
     labels
@@ -282,80 +125,39 @@ def learn_table(
     groups
         Rows of one group are in one fold. None: copies of a row are.
     seed
-        Of the folds, and of the rows and columns that each tree reads.
-    nested
-        Grow trees without any two folds besides, for heads that are to be solved without one. A head of many pieces
-        would read the labels of its own fold in trees that were grown without another.
+        Of the folds and the trees.
     progress
         Show a bar on a terminal.
 
     Returns
     -------
     LearnedTable
-        The backbone, and the features of at most 60,000 rows and 2 GiB. Where the table has more, some rows of the
-        larger class are left out, and the others stand for them.
-
-    Warns
-    -----
-    UserWarning
-        Where a table has so many columns that trees read only some of them, or that columns get fewer pieces.
+        The backbone, and the features of the rows that have a weight.
 
     Examples
     --------
     >>> x, y = torch.randn(80, 3, generator=torch.Generator().manual_seed(0)), np.arange(80) % 4 == 0
-    >>> learned = learn_table(TableConfig(trees=4), x, y)
+    >>> learned = learn_table(TableConfig(boosted=4, forest=4), x, y)
     >>> learned.features.shape == (80, learned.backbone.n_features)
     True
     """
-    used, weight, group = _checked(x, labels, sample_weight, groups)
-    values = np.ascontiguousarray(x.numpy()[used], dtype=np.float32)
-    y = np.asarray(labels).astype(np.int64)[used]
+    rows, weight, group = _checked(x, labels, sample_weight, groups)
+    values = np.ascontiguousarray(x.numpy()[rows], dtype=np.float32)
+    y = np.asarray(labels)[rows].astype(np.int64)
     generator = np.random.default_rng(stream_seed(seed, Stream.WEIGHTS))
-    most = config.folds or usual_folds(len(y))
-    fold = folds_of(y, group, max(most, 3) if nested else most, generator)
-    if np.bincount(y).min() < _FEW or fold.max() < (2 if nested else 1) or bool((values == values[0]).all()):
-        config = replace(config, trees=0)
-    bounded = replace(config, pieces=max(2, min(config.pieces, _PIECES // values.shape[1])))
-    _warn_of_bounds(config, bounded, y, values.shape[1])
-    pieces = pieces_of(values, y, bounded.pieces)
-    folds = int(fold.max()) + 1
-    backbone = TableFeatures(values.shape[1], len(pieces.column), config.trees, config.depth, folds).eval()
-    backbone.standardize.fit(torch.from_numpy(values))
-    for name in ("column", "low", "width", "base", "rise"):
-        getattr(backbone, name).copy_(torch.from_numpy(getattr(pieces, name)))
-    sums = within = None
-    if config.trees:
-        sums, within = _grow(config, backbone, values, y, weight, fold, generator, nested, progress)
-    most = min(_SOLVED, max(_FEWEST, _NUMBERS // backbone.n_features))
-    solved, counts = _rows_to_solve_on(y, most, generator)
-
-    def features_of(rows: NDArray[np.intp]) -> Tensor:
-        features = torch.empty(len(rows), backbone.n_features)
-        size = max(1, _PART // backbone.n_features)
-        places = np.searchsorted(used, rows)
-        for start in range(0, len(rows), size):
-            part = places[start : start + size]
-            columns = backbone.smooth(torch.from_numpy(values[part]))
-            if sums is not None:
-                columns.append(TREE_SCALE * torch.from_numpy(sums[part]).float())
-            torch.cat(columns, 1, out=features[start : start + size])
-        return features.sub_(backbone.centre)
-
-    features = features_of(used[solved])  # not centred yet
-    weight = weight[solved] * counts
-    backbone.centre.copy_(_column_means(features, weight))
+    fold = folds_of(y, group, config.folds or usual_folds(len(y)), generator)
+    grows = fold.max() > 0 and np.bincount(y).min() >= _FEW and not bool((values == values[0]).all())
+    if grows:
+        backbone, log_odds = _grown(config, values, y, weight, fold, generator, progress)
+    else:
+        backbone, log_odds = TableFeatures(values.shape[1], folds=0), np.empty((len(y), 0))
+    backbone.eval().standardize.fit(torch.from_numpy(values))
+    features = torch.cat(
+        [backbone.values(torch.from_numpy(values)), TREE_SCALE * torch.from_numpy(log_odds).float()], 1
+    )
+    backbone.centre.copy_(torch.from_numpy(np.average(features.numpy(), axis=0, weights=weight)))
     features -= backbone.centre
-
-    def features_without(k: int) -> Tensor:
-        out = features
-        if within is not None:
-            out = features.clone()
-            out[:, -STAGES:] = TREE_SCALE * torch.from_numpy(within[k, solved]).float() - backbone.centre[-STAGES:]
-        return out
-
-    fold_of_all = np.full(len(x), -1, dtype=np.intp)
-    fold_of_all[used] = fold
-    return LearnedTable(backbone, features, y[solved], weight, used[solved], fold_of_all, features_of, features_without)
+    return LearnedTable(backbone, features, y, weight, rows, fold)
 
 
 def _checked(
@@ -372,98 +174,137 @@ def _checked(
     return used, weight[used], np.unique(names, return_inverse=True)[1]
 
 
-def _warn_of_bounds(config: TableConfig, bounded: TableConfig, labels: NDArray[np.int64], columns: int) -> None:
-    """Say what is done less of because the table has many columns."""
-    notes = []
-    if bounded.pieces < config.pieces:
-        notes.append(f"each is cut into about {bounded.pieces} pieces in place of {config.pieces}")
-    rows = np.minimum(_SHARE * np.bincount(labels), _ROWS // 2).sum()
-    read = _columns_of_a_tree(columns, int(rows))
-    if config.trees and read < int(np.ceil(_SHARE * columns)):
-        notes.append(f"each tree reads about {read} of them, drawn at random, in place of {_SHARE:.0%}")
-    if notes:
-        warn(
-            f"the table has {columns:,} columns, so {' and '.join(notes)}: time and memory stay bounded. A selection "
-            "of the columns that matter may do better."
-        )
-
-
-def _grow(
+def _grown(
     config: TableConfig,
-    backbone: TableFeatures,
     x: NDArray[np.float32],
     y: NDArray[np.int64],
     weight: NDArray[np.float64],
     fold: NDArray[np.intp],
     generator: np.random.Generator,
-    nested: bool,
     progress: bool,
-) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-    """Grow the trees of each fold into the backbone; each row's sums (n, stages) of the trees grown without it.
-
-    Nested: the sums (folds, n, stages) of trees grown without the fold, and without the row's own.
-    """
-    rows = Binned.of(x, column_cuts(x, y, _CUTS))
-    sums = np.empty((len(y), STAGES))
-    forests: list[Trees] = []
-    scaled = weight / weight.mean()
+) -> tuple[TableFeatures, NDArray[np.float64]]:
+    """The backbone with the trees of each fold, and each row's log-odds (n, STAGES + 1) by those without its fold."""
     folds = int(fold.max()) + 1
-    pairs = list(combinations(range(folds), 2)) if nested else []
-    within = np.empty((folds, len(y), STAGES)) if nested else None
-    done = 0
-    with ProgressBar("growing trees", (folds + len(pairs)) * config.trees, progress) as bar:
-
-        def after_tree() -> None:
-            nonlocal done
-            done += 1
-            bar.advance(done, {})
-
-        def grow_without(*left_out: int) -> Trees:
-            others = np.flatnonzero(~np.isin(fold, left_out))
-            part = rows.take(others), y[others], scaled[others]
-            return grow(*part, config.trees, config.depth, generator, after_tree)
-
+    weight = weight / weight.mean()
+    boosted: list[Nodes] = []
+    forests: list[Nodes] = []
+    start, prior = np.empty(folds), np.empty(folds)
+    log_odds = np.empty((len(y), STAGES + 1))
+    threads = threadpool_limits(1 if x.size <= _SMALL else None)
+    with threads, ProgressBar("growing trees", 2 * folds, progress) as bar:
         for k in range(folds):
-            inside = np.flatnonzero(fold == k)
-            forests.append(grow_without(k))
-            sums[inside] = forests[k].sums(rows.take(inside), STAGES)
-        if within is not None:
-            within[fold, np.arange(len(y))] = sums
-            for j, k in pairs:
-                inside = np.flatnonzero((fold == j) | (fold == k))
-                other = np.where(fold[inside] == j, k, j)
-                within[other, inside] = grow_without(j, k).sums(rows.take(inside), STAGES)
-    column = np.concatenate([trees.column.ravel() for trees in forests])
-    place = np.concatenate([trees.place.ravel() for trees in forests])
-    cuts = np.array([rows.cuts[j][p] for j, p in zip(column, place, strict=True)], dtype=np.float32)
-    backbone.asked.copy_(torch.from_numpy(column))
-    backbone.cut.copy_(torch.from_numpy(cuts))
-    backbone.leaf.copy_(torch.from_numpy(np.concatenate([trees.leaf.ravel() for trees in forests])))
-    backbone.start.fill_(float(np.mean([trees.start for trees in forests])))
-    return sums, within
+            inside, others = np.flatnonzero(fold == k), np.flatnonzero(fold != k)
+            data = x[others], y[others], weight[others]
+            booster = _booster(config, *data, _seed(generator))
+            boosted += _boosted_nodes(booster)
+            start[k] = booster._baseline_prediction.item()
+            sums = booster.staged_decision_function(x[inside])
+            part = config.boosted // STAGES
+            log_odds[inside, :STAGES] = np.stack([s for i, s in enumerate(sums, 1) if i % part == 0], 1)
+            bar.advance(2 * k + 1, {})
+            forest = _forest(config, *data, generator)
+            forests += _forest_nodes(forest)
+            prior[k] = np.average(data[1], weights=data[2])
+            share = forest.predict_proba(x[inside])[:, 1]
+            log_odds[inside, STAGES] = logit((share * config.forest + prior[k]) / (config.forest + 1))
+            bar.advance(2 * k + 2, {})
+    trees = Trees.of([*boosted, *forests])
+    backbone = TableFeatures(x.shape[1], folds, config.boosted, config.forest, len(trees.left), trees.depth)
+    for name in ("root", "left", "feature", "value"):
+        getattr(backbone, name).copy_(torch.from_numpy(getattr(trees, name)))
+    backbone.threshold.copy_(torch.from_numpy(_rounded_down(trees.threshold)))
+    backbone.start.copy_(torch.from_numpy(start))
+    backbone.prior.copy_(torch.from_numpy(prior))
+    return backbone, log_odds
 
 
-def _rows_to_solve_on(
-    labels: NDArray[np.int64], most: int, generator: np.random.Generator
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """At most so many rows, in order, and how many each stands for."""
-    if len(labels) <= most:
-        return np.arange(len(labels)), np.ones(len(labels))
-    counts, parts = np.ones(len(labels)), []
-    rarer = int(np.bincount(labels, minlength=2).argmin())
-    room = most
-    for label in (rarer, 1 - rarer):
+def _seed(generator: np.random.Generator) -> int:
+    return int(generator.integers(2**31))
+
+
+def _booster(
+    config: TableConfig, x: NDArray[np.float32], y: NDArray[np.int64], weight: NDArray[np.float64], seed: int
+) -> HistGradientBoostingClassifier:
+    bins = _BINS[x.shape[1] > _WIDE]
+    equal = bool((weight == weight[0]).all())
+    booster = HistGradientBoostingClassifier(
+        max_iter=config.boosted,
+        learning_rate=_RATE,
+        max_leaf_nodes=_LEAVES,
+        max_depth=_DEPTH,
+        min_samples_leaf=_OF_LEAF,
+        l2_regularization=1.0,
+        max_features=_SHARE,
+        max_bins=bins,
+        early_stopping=False,
+        random_state=seed,
+    )
+    # With weights scikit-learn sorts a column once for each of its quantiles; it asks for none where values are few.
+    return booster.fit(x, y) if equal else booster.fit(_of_few_values(x, bins), y, sample_weight=weight)
+
+
+def _of_few_values(x: NDArray[np.float32], most: int) -> NDArray[np.float32]:
+    """Columns in which each value is rounded up to a quantile, of so many at the most."""
+    quantiles = np.quantile(x, np.linspace(0, 1, most), axis=0, method="higher")
+    columns = [(np.unique(edges), column) for edges, column in zip(quantiles.T, x.T, strict=True)]
+    return np.stack([edges[np.searchsorted(edges, column)] for edges, column in columns], 1)
+
+
+def _boosted_nodes(booster: HistGradientBoostingClassifier) -> Iterator[Nodes]:
+    """The nodes of each tree; their values are log-odds."""
+    for (predictor,) in booster._predictors:
+        nodes = predictor.nodes
+        leaf = nodes["is_leaf"].astype(bool)
+        left, right = (np.where(leaf, -1, nodes[side].astype(np.int64)) for side in ("left", "right"))
+        value = _mean_of_leaves(left, right, nodes["value"], nodes["count"])
+        yield left, right, nodes["feature_idx"], nodes["num_threshold"], value
+
+
+def _mean_of_leaves(
+    left: NDArray[np.int64], right: NDArray[np.int64], value: NDArray[Any], count: NDArray[Any]
+) -> NDArray[np.float64]:
+    """The value of each node: a leaf's own, and the mean of its leaves', by their rows, of any other."""
+    total = np.where(left < 0, value * count, 0.0)
+    for node in np.flatnonzero(left >= 0)[::-1]:  # children have larger numbers
+        total[node] = total[left[node]] + total[right[node]]
+    return np.asarray(total / count)
+
+
+def _forest(
+    config: TableConfig,
+    x: NDArray[np.float32],
+    y: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    generator: np.random.Generator,
+) -> ExtraTreesClassifier:
+    rows, counts = _drawn(y, generator)
+    model = ExtraTreesClassifier(config.forest, max_depth=_DEPTH, max_features=_SHARE, random_state=_seed(generator))
+    return model.fit(x[rows], y[rows], sample_weight=weight[rows] * counts)
+
+
+def _forest_nodes(forest: ExtraTreesClassifier) -> Iterator[Nodes]:
+    """The nodes of each tree; their values are shares of positives."""
+    for each in forest.estimators_:
+        tree = each.tree_
+        share = tree.value[:, 0, 1] / tree.value[:, 0].sum(1)
+        yield tree.children_left, tree.children_right, tree.feature, tree.threshold, share
+
+
+def _drawn(labels: NDArray[np.int64], generator: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """The rows that a forest reads, and how many each stands for."""
+    parts, counts = [], []
+    most = _FOREST_ROWS
+    for label in np.argsort(np.bincount(labels, minlength=2)):
         of_class = np.flatnonzero(labels == label)
-        chosen = generator.permutation(of_class)[: room // 2 if label == rarer else room]
-        counts[chosen] = len(of_class) / len(chosen)
-        room -= len(chosen)
-        parts.append(chosen)
-    rows = np.sort(np.concatenate(parts))
-    return rows, counts[rows]
+        size = min(len(of_class), most if parts else _FOREST_ROWS // 2)
+        parts.append(np.sort(generator.permutation(of_class)[:size]))
+        counts.append(np.full(size, len(of_class) / size))
+        most -= size
+    return np.concatenate(parts), np.concatenate(counts)
 
 
-def _column_means(features: Tensor, weight: NDArray[np.float64]) -> Tensor:
-    """The weighted means (c,) of features (n, c), some columns at a time: the products are of double precision."""
-    values = features.numpy()
-    blocks = np.array_split(np.arange(values.shape[1]), max(1, values.size // _PART))
-    return torch.from_numpy(np.concatenate([np.average(values[:, block], axis=0, weights=weight) for block in blocks]))
+def _rounded_down(threshold: NDArray[np.float64]) -> NDArray[np.float32]:
+    """The largest single-precision numbers that are not above: a single-precision value is above either or neither."""
+    with np.errstate(over="ignore"):
+        single = threshold.astype(np.float32)
+    return np.where(single > threshold, np.nextafter(single, np.float32(-np.inf)), single)

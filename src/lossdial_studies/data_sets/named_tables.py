@@ -91,6 +91,14 @@ ADBENCH_ROWS = (
     ("celeba", 202_599),
     ("satimage_2", 5_803),
     ("wilt", 4_819),
+    ("fault", 1_395),
+    ("internet_ads", 1_678),
+    ("magic_gamma", 12_949),
+    ("mnist_0_vs_6", 7_603),
+    ("musk", 3_062),
+    ("pendigits", 6_870),
+    ("spambase", 2_654),
+    ("stamps", 340),
 )
 KEEL_ROWS = (
     ("keel_abalone19", 4_174),

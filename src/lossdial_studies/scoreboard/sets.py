@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -98,6 +98,14 @@ class Cell:
     train: Part
     validation: Part
     test: Part
+
+    @cached_property
+    def known(self) -> Part:
+        """The rows of training and validation together."""
+        both = (self.train, self.validation)
+        x, y, groups = (np.concatenate([getattr(part, name) for part in both]) for name in ("x", "y", "groups"))
+        frames = [part.rows for part in both if isinstance(part.rows, pd.DataFrame)]
+        return Part(pd.concat(frames, ignore_index=True) if frames else x, x, y, groups)
 
     @property
     def beta(self) -> float:

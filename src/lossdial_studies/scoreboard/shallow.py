@@ -1,6 +1,8 @@
 """Rivals without a network: a ridge, thresholds of scikit-learn, boosting, and imbalanced-learn.
 
-Each takes a cell and a seed, trains on its training rows alone, and hands in margins of validation and test rows.
+Each takes a cell and a seed, trains on its training rows, and hands in margins of validation and test rows. On tables
+the margins of test rows are those of the same model fitted again on training and validation rows, as a careful user
+would have it; settings and thresholds are chosen before.
 Packages are imported where they are used: the scoreboard leaves out what is not installed, and says so.
 """
 
@@ -8,11 +10,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from lossdial.dial.metrics.ranking import Counts
 from lossdial.sklearn import DialedClassifier
@@ -61,8 +65,7 @@ def tuned_threshold(cell: Cell, seed: int) -> Scored:
         ).fit(x, y)
         # It calls positive what reaches the threshold, the dial what exceeds it.
         thresholds[name] = float(np.nextafter(margins(np.array(tuner.best_threshold_)), -np.inf))
-    validation, test = (_log_odds(model, part.x)[:, None] for part in (cell.validation, cell.test))
-    return Scored(validation, test, trainings=1, thresholds=thresholds)
+    return replace(_tested(cell, [model], _log_odds), thresholds=thresholds)
 
 
 def _goals(prevalence: float) -> dict[str, Callable[[NDArray[Any], NDArray[Any]], float]]:
@@ -85,13 +88,11 @@ def _goals(prevalence: float) -> dict[str, Callable[[NDArray[Any], NDArray[Any]]
 
 
 def lightgbm(cell: Cell, seed: int) -> Scored:
-    """LightGBM at three weights of the positives, stopped early by validation AP."""
+    """LightGBM at three weights of the positives, on tables with two sizes of trees each, stopped by validation AP."""
     import lightgbm as lgb
 
-    def fit(weight: float) -> Any:
-        model = lgb.LGBMClassifier(
-            **_boosting(cell), subsample_freq=0, scale_pos_weight=weight, random_state=seed, n_jobs=1, verbose=-1
-        )
+    def fit(settings: dict[str, Any]) -> Any:
+        model = lgb.LGBMClassifier(**settings, subsample_freq=0, random_state=seed, n_jobs=1, verbose=-1)
         with warnings.catch_warnings(action="ignore"):  # eval_set is called otherwise from 4.7 on
             return model.fit(
                 cell.train.x,
@@ -101,22 +102,24 @@ def lightgbm(cell: Cell, seed: int) -> Scored:
                 callbacks=[lgb.early_stopping(_patience(cell), first_metric_only=True, verbose=False)],
             )
 
-    def raw(model: Any, x: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(model.predict(x, raw_score=True))
-
-    return _both(cell, [fit(weight) for weight in _weights(cell)], raw)
+    sizes = [{"num_leaves": leaves} for leaves in (31, 7)] if cell.set.kind == "table" else [{}]
+    models = [fit({**_boosting(cell), **size, "scale_pos_weight": w}) for size in sizes for w in _weights(cell)]
+    return _tested(
+        cell,
+        models,
+        lambda model, x: np.asarray(model.predict(x, raw_score=True)),
+        again=lambda model: clone(model).set_params(n_estimators=max(1, model.best_iteration_)),
+    )
 
 
 def xgboost(cell: Cell, seed: int) -> Scored:
-    """XGBoost at three weights of the positives, stopped early by validation AP."""
+    """XGBoost at three weights of the positives, on tables with two depths each, stopped by validation AP."""
     xgb = import_module("xgboost")
 
-    def fit(weight: float) -> Any:
+    def fit(settings: dict[str, Any]) -> Any:
         model = xgb.XGBClassifier(
-            **_boosting(cell),
-            max_depth=6,
+            **settings,
             tree_method="hist",
-            scale_pos_weight=weight,
             eval_metric="aucpr",
             early_stopping_rounds=_patience(cell),
             random_state=seed,
@@ -124,10 +127,16 @@ def xgboost(cell: Cell, seed: int) -> Scored:
         )
         return model.fit(cell.train.x, cell.train.y, eval_set=[(cell.validation.x, cell.validation.y)], verbose=False)
 
-    def raw(model: Any, x: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(model.predict(x, output_margin=True))
-
-    return _both(cell, [fit(weight) for weight in _weights(cell)], raw)
+    depths = (6, 3) if cell.set.kind == "table" else (6,)
+    models = [
+        fit({**_boosting(cell), "max_depth": depth, "scale_pos_weight": w}) for depth in depths for w in _weights(cell)
+    ]
+    return _tested(
+        cell,
+        models,
+        lambda model, x: np.asarray(model.predict(x, output_margin=True)),
+        again=lambda model: clone(model).set_params(n_estimators=model.best_iteration + 1, early_stopping_rounds=None),
+    )
 
 
 def dialed(cell: Cell, seed: int) -> Scored:
@@ -135,11 +144,10 @@ def dialed(cell: Cell, seed: int) -> Scored:
     on scores of rows left out fold by fold."""
     import lightgbm as lgb
 
-    both = (cell.train, cell.validation)
-    x, y, groups = (np.concatenate([getattr(part, name) for part in both]) for name in ("x", "y", "groups"))
+    known = cell.known
     model = lgb.LGBMClassifier(n_estimators=150, learning_rate=0.05, random_state=seed, n_jobs=1, verbose=-1)
     with warnings.catch_warnings(action="ignore"):  # names of columns, which arrays have none of
-        clf = DialedClassifier(model, pos_label=1, random_state=seed).fit(x, y, groups=groups)
+        clf = DialedClassifier(model, pos_label=1, random_state=seed).fit(known.x, known.y, groups=known.groups)
         test = clf.decision_function(cell.test.x)
     if clf.dial_ is None:
         raise RuntimeError("too few positives to leave any out")
@@ -164,17 +172,16 @@ def smote(cell: Cell, seed: int) -> Scored:
     """SMOTE, then LightGBM (tables) or logistic regression (images)."""
     from sklearn.linear_model import LogisticRegression
 
-    neighbours = min(5, int(cell.train.y.sum()) - 1)
-    sampler = import_module("imblearn.over_sampling").SMOTE(k_neighbors=neighbours, random_state=seed)
-    x, y = sampler.fit_resample(cell.train.x, cell.train.y)
     if cell.set.kind == "images":
         model: Any = LogisticRegression(C=1e-2, max_iter=_ITERATIONS)
     else:
         import lightgbm as lgb
 
         model = lgb.LGBMClassifier(n_estimators=150, learning_rate=0.05, random_state=seed, n_jobs=1, verbose=-1)
-    with warnings.catch_warnings(action="ignore"):
-        return _both(cell, [model.fit(x, y)], _log_odds)
+    sampler = import_module("imblearn.over_sampling").SMOTE(
+        k_neighbors=min(5, int(cell.train.y.sum()) - 1), random_state=seed
+    )
+    return _scored(cell, [import_module("imblearn.pipeline").make_pipeline(sampler, model)], _log_odds)
 
 
 def _weights(cell: Cell) -> tuple[float, float, float]:
@@ -198,12 +205,20 @@ def _log_odds(model: Any, x: NDArray[Any]) -> NDArray[Any]:
 
 def _scored(cell: Cell, models: list[Any], score: Callable[[Any, NDArray[Any]], NDArray[Any]]) -> Scored:
     with warnings.catch_warnings(action="ignore"):  # of a solver that stopped at its limit, of labels as arrays
-        return _both(cell, [model.fit(cell.train.x, cell.train.y) for model in models], score)
+        return _tested(cell, [model.fit(cell.train.x, cell.train.y) for model in models], score)
 
 
-def _both(cell: Cell, models: list[Any], score: Callable[[Any, NDArray[Any]], NDArray[Any]]) -> Scored:
+def _tested(
+    cell: Cell,
+    models: list[Any],
+    score: Callable[[Any, NDArray[Any]], NDArray[Any]],
+    again: Callable[[Any], Any] = clone,
+) -> Scored:
+    """Margins of validation rows by fitted models; of test rows, on tables, by these fitted again on all rows."""
+    tested = models
     with warnings.catch_warnings(action="ignore"):
-        validation, test = (
-            np.stack([score(model, part.x) for model in models], axis=1) for part in (cell.validation, cell.test)
-        )
-    return Scored(validation, test, trainings=len(models))
+        validation = np.stack([score(model, cell.validation.x) for model in models], axis=1)
+        if cell.set.kind == "table":
+            tested = [again(model).fit(cell.known.x, cell.known.y) for model in models]
+        test = np.stack([score(model, cell.test.x) for model in tested], axis=1)
+    return Scored(validation, test, trainings=len(models) + (len(models) if tested is not models else 0))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -58,7 +57,6 @@ def fit_exact(
     *,
     sample_weight: ArrayLike | Tensor | None = None,
     fold: NDArray[np.intp] | None = None,
-    features_without: Callable[[int], Features] | None = None,
     device: torch.device | str | None = None,
     progress: bool = False,
 ) -> ExactFit:
@@ -87,8 +85,6 @@ def fit_exact(
     fold
         The number of each row's fold, (n,), from 0. There is then a head without the rows of each fold, too: its scores
         of these rows are those of rows that it has not seen.
-    features_without
-        The features (n, c) that the head without a fold is solved on, where ``features`` were learned from its labels.
     device
         Where to compute; where the features are unless given.
     progress
@@ -135,7 +131,6 @@ def fit_exact(
             replace(exact, C=_WEAK),
             sample_weight=sample_weight,
             fold=fold,
-            features_without=features_without,
             device=device,
             progress=progress,
         )
@@ -150,7 +145,7 @@ def fit_exact(
         head.biases.copy_(theta[None, ..., -1])
         return head.eval()
 
-    solutions = () if fold is None else walk.without_folds(torch.from_numpy(fold), features_without)
+    solutions = () if fold is None else walk.without_folds(torch.from_numpy(fold))
     fold_heads = tuple(map(head_of, solutions))
     return ExactFit(
         head_of(walk.theta), walk.norms.cpu(), walk.iterations.cpu(), time.monotonic() - started, fold_heads

@@ -94,11 +94,10 @@ class Rows:
         positive = sign > 0
         return float((weight[positive].sum() / weight[~positive].sum()).log())
 
-    def without(self, some: Tensor, features: Features | None = None) -> Rows:
-        """The same where some rows (n,) count for nothing; perhaps with other features."""
-        own, sign, weight = self._source
-        kept = weight * (~some).to(weight)
-        return Rows(own if features is None else features, sign, kept, self.device, self.dtype)
+    def without(self, some: Tensor) -> Rows:
+        """The same where some rows (n,) count for nothing."""
+        features, sign, weight = self._source
+        return Rows(features, sign, weight * (~some).to(weight), self.device, self.dtype)
 
     def noise(self) -> float:
         """About how much of a gradient's largest entry is rounding, at this precision."""
@@ -237,9 +236,13 @@ class Problem:
         diagonal = hessian.diagonal(dim1=1, dim2=2)
         diagonal[:, :-1] += self.nodes.strength[:, None]
         # Columns that repeat one another without a ridge, or rounding at single precision, would stop the factor.
-        diagonal += 1e-6 * diagonal
-        diagonal.copy_(_above_rounding(diagonal))
-        return torch.linalg.cholesky(hessian)
+        for shift in (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1):
+            diagonal += shift * diagonal
+            diagonal.copy_(_above_rounding(diagonal))
+            factors, failed = torch.linalg.cholesky_ex(hessian)
+            if not bool(failed.any()):
+                return factors
+        return torch.diag_embed(diagonal.sqrt())
 
 
 def _above_rounding(diagonal: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 from lossdial.base.progress import ProgressBar
 from lossdial.models import PathConfig
 from lossdial.training.exact.checks import Exact
-from lossdial.training.exact.problem import Features, Nodes, Problem, Rows
+from lossdial.training.exact.problem import Nodes, Problem, Rows
 
 __all__ = [
     "HISTORY",
@@ -222,14 +222,14 @@ class Walk:
                 bar.advance(ridges * alphas * (k + 1), {})
         return True
 
-    def without_folds(self, fold: Tensor, features: Callable[[int], Features] | None) -> Tensor:
+    def without_folds(self, fold: Tensor) -> Tensor:
         """The solutions (folds, ridge, alpha, phi, c + 1) without the rows of each fold, from those on all rows.
 
         They are of single precision, to five times the tolerance or what rounding allows. Their biases are moved to
         the share of positives of all rows: folds differ in it by chance, and where the ridge is strong that would
         outweigh the features.
 
-        fold: the number of each row's fold, (n,). features: those that the solution without a fold is to see.
+        fold: the number of each row's fold, (n,).
         """
         phi = self._alpha.new_tensor(self.config.phi)
         axes = torch.meshgrid(self._strength, self._alpha, phi, indexing="ij")
@@ -245,7 +245,7 @@ class Walk:
         out, tol = theta.new_empty(count, *theta.shape), max(_LOOSER * self.exact.tol, self._limit)
         with ProgressBar("cross-fitting", count, self._progress) as bar:
             for k in range(count):
-                rows = self.rows.without(fold == k, None if features is None else features(k))
+                rows = self.rows.without(fold == k)
                 for group, factor in zip(groups, factors, strict=True):
                     problem = Problem(rows, nodes.take(group))
                     most = self.exact.max_iterations
