@@ -71,9 +71,7 @@ def on_features(columns: Callable[[int], list[int]], **constants: object) -> Ide
             learned = learn_table(TableConfig(), torch.from_numpy(x), y, seed=seed)
         used = columns(x.shape[1]) if learned.backbone.sizes["folds"] else list(range(x.shape[1]))
         loss = VSLoss(beta=imbalance(y))
-        solved = fit_exact(
-            learned.features[:, used], learned.labels, loss, exact_space(loss), Exact(tol=1e-5), fold=learned.fold
-        )
+        solved = fit_exact(learned.features[:, used], y, loss, exact_space(loss), Exact(tol=1e-5), fold=learned.fold)
         codes, left_out = torch.linspace(-1, 1, 21)[:, None], np.empty((len(y), 21))
         for k, head in enumerate(solved.fold_heads):
             inside = learned.fold == k

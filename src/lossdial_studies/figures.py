@@ -354,7 +354,7 @@ def _panel(axes: Axes, grid: FloatArray, trained: Method, scale: Normalize) -> A
     space = spaces[side * i + j]
     where = space_text(space)
     if trained.lct:
-        lam = trained.evaluation(space).at(c * p + q).as_dict()
+        lam = trained.evaluation(space)[c * p + q].as_dict()
         where += f"; evaluated at {lam_text({name: lam[name] for name in space.free})}"
     best = f"{trained.title}: best {grid[i, j, p, q]:.3f}"
     axes.set_title(f"{best}\n{where}", fontsize=9, loc="left", color=INK)

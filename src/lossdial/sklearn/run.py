@@ -294,7 +294,8 @@ class Plan:
         """Solve on features that are computed once; those of a table are learned first."""
         started = time.monotonic()
         run, device = self.run, make_fabric(self.run.accelerator).device
-        used = rows if rows.weight is None else rows.take(np.flatnonzero(rows.weight > 0))
+        index = np.arange(len(rows.labels)) if rows.weight is None else np.flatnonzero(rows.weight > 0)
+        used = rows if len(index) == len(rows.labels) else rows.take(index)
         backbone: nn.Module
         if isinstance(self.network, TableConfig):
             groups = rows.groups if units is None else units

@@ -83,18 +83,14 @@ class Trees:
 
 @dataclass(frozen=True, eq=False)
 class LearnedTable:
-    """A backbone, and what a head is solved on: of the rows that have a weight, m of n, features, labels and weights.
+    """A backbone, and what a head is solved on: features (m, c) and folds (m,) of the rows that have a weight.
 
-    rows: which they are, (m,). fold: the fold of each of them, (m,).
-    features: (m, c), those of the backbone except for the trees: a row's own are those that were grown without its
-    fold. They are what the trees will give on new rows.
+    The features are those of the backbone except for the trees: a row's own are those that were grown without its fold.
+    They are what the trees will give on new rows.
     """
 
     backbone: TableFeatures
     features: Tensor
-    labels: NDArray[np.int64]
-    weight: NDArray[np.float64]
-    rows: NDArray[np.intp]
     fold: NDArray[np.intp]
 
 
@@ -157,7 +153,7 @@ def learn_table(
     )
     backbone.centre.copy_(torch.from_numpy(np.average(features.numpy(), axis=0, weights=weight)))
     features -= backbone.centre
-    return LearnedTable(backbone, features, y, weight, rows, fold)
+    return LearnedTable(backbone, features, fold)
 
 
 def _checked(
@@ -292,7 +288,8 @@ def _forest_nodes(forest: ExtraTreesClassifier) -> Iterator[Nodes]:
 
 def _drawn(labels: NDArray[np.int64], generator: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """The rows that a forest reads, and how many each stands for."""
-    parts, counts = [], []
+    parts: list[NDArray[np.intp]] = []
+    counts: list[NDArray[np.float64]] = []
     most = _FOREST_ROWS
     for label in np.argsort(np.bincount(labels, minlength=2)):
         of_class = np.flatnonzero(labels == label)
