@@ -294,7 +294,8 @@ class Plan:
         """Solve on features that are computed once; those of a table are learned first."""
         started = time.monotonic()
         run, device = self.run, make_fabric(self.run.accelerator).device
-        index = np.arange(len(rows.labels)) if rows.weight is None else np.flatnonzero(rows.weight > 0)
+        weight = np.ones(len(rows.labels)) if rows.weight is None else rows.weight
+        index = np.flatnonzero(weight > 0)
         used = rows if len(index) == len(rows.labels) else rows.take(index)
         backbone: nn.Module
         if isinstance(self.network, TableConfig):
@@ -307,10 +308,8 @@ class Plan:
             backbone, features = whole.backbone, whole.embed(used.X, progress=run.progress)
             folds, fold = usual_folds(len(features)), np.zeros(len(features), dtype=np.intp)
             if units is not None:
-                numbers = np.unique(units if used is rows else units[rows.weight > 0], return_inverse=True)[1]
-                fold = folds_of(
-                    used.labels, numbers, folds, np.random.default_rng(stream_seed(self.seed, Stream.SPLIT))
-                )
+                generator = np.random.default_rng(stream_seed(self.seed, Stream.SPLIT))
+                fold = folds_of(used.labels, np.unique(units[index], return_inverse=True)[1], folds, generator)
         cross_fits = units is not None and _say_how_many(folds, fold, used.labels)
         path = fit_exact(
             features,
