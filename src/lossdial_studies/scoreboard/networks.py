@@ -1,5 +1,5 @@
-"""Rivals with a network on tables, all with the same care: an MLP of the estimator's size, batches and epochs that
-follow from the rows, Adam, cosine. Settings of one loss train side by side, each a network of its own."""
+"""Rivals with a network, and what is ours. On tables the settings of a loss train side by side, each an MLP of its own,
+with batches and epochs that follow from the rows; on the features of images they are heads, trained as one stack."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import itertools
 import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
-from typing import Final
+from typing import Any, Final, cast
 
 import numpy as np
 import torch
@@ -16,16 +17,18 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lossdial.base.streams import Stream, stream
+from lossdial.dial import Dial
 from lossdial.dial.checks import FloatArray
 from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
-from lossdial.models import MLPConfig, seeded_weights
+from lossdial.models import FeaturesConfig, MLPConfig, PlainHead, SettingsStack, build_model, seeded_weights
+from lossdial.sklearn import LCTClassifier, Run
 from lossdial.spaces import Constant, Lam, Space
+from lossdial.training import Recipe, fit, make_fabric
 from lossdial.training.step import member_losses
 from lossdial_studies.methods import METHODS
+from lossdial_studies.presets import preset
 from lossdial_studies.scoreboard.objectives import Scored, margins
-from lossdial_studies.scoreboard.sets import Cell
-
-__all__ = ["MLPStack", "budget", "family", "libauc", "settings", "tabm"]
+from lossdial_studies.scoreboard.sets import Cell, CellSide
 
 _LR: Final = 3e-3  # the estimator's own
 
@@ -70,16 +73,33 @@ class MLPStack(nn.Module):
     @torch.no_grad()
     def margins(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
         """(n, k)."""
-        parts = [self(part) for part in torch.from_numpy(x).split(4096)]
-        logits = torch.cat(parts, dim=1)
+        logits = torch.cat([self(rows) for rows in torch.from_numpy(x).split(4096)], dim=1)
         return (logits[..., 1] - logits[..., 0]).T.contiguous().numpy()
 
 
-def family(cell: Cell, seed: int, which: str, shifts: Sequence[float] = (0.0,)) -> Scored:
-    """The settings of a loss on an MLP. `shifts`: multiples of log β that are added to the margins afterwards."""
+def searched(cell: Cell, seed: int, which: str, shifts: Sequence[float] = (0.0,)) -> Scored:
+    """The settings of a loss. `shifts`: multiples of log β that are added to the margins afterwards.
+
+    Which rate is best differs between sets of images by a factor of ten: a search there has to look for it, too.
+    """
     loss, spaces = settings(cell, which)
+    if cell.set.kind == "table":
+        columns = [_mlps(cell, seed, loss, spaces)]
+    else:
+        rates = preset(cell.set.data, "frozen").learning_rates
+        columns = [_heads(cell, seed, loss, spaces, _recipe(cell, lr)) for lr in rates]
+    validation, test = (
+        np.concatenate([side + np.float32(tau * math.log(cell.beta)) for side in sides for tau in shifts], axis=1)
+        for sides in zip(*columns, strict=True)
+    )
+    return Scored(validation, test, trainings=len(spaces) * len(columns))
+
+
+def _mlps(cell: Cell, seed: int, loss: ConditionalLoss, spaces: Sequence[Space]) -> tuple[Any, Any]:
+    """Margins (n, settings) of validation and test rows, by networks that were trained side by side."""
     model = MLPStack(len(spaces), cell.train.x.shape[1], seed)
-    lam = _stacked(spaces)
+    points = [space.nearest({}) for space in spaces]
+    lam = Lam(points[0].names, torch.stack([point.values for point in points]))
     x, y = torch.from_numpy(cell.train.x), torch.from_numpy(cell.train.y)
     batch, epochs = budget(len(y))
     steps = max(1, len(y) // batch)
@@ -92,21 +112,11 @@ def family(cell: Cell, seed: int, which: str, shifts: Sequence[float] = (0.0,)) 
             member_losses(loss, model(x[chosen]), y[chosen], lam).mean(dim=1).sum().backward()
             optimizer.step()
             schedule.step()
-    found = [
-        np.concatenate([model.margins(part.x) + np.float32(tau * math.log(cell.beta)) for tau in shifts], axis=1)
-        for part in (cell.validation, cell.test)
-    ]
-    return Scored(found[0], found[1], trainings=len(spaces))
-
-
-def _stacked(spaces: Sequence[Space]) -> Lam:
-    points = [space.nearest({}) for space in spaces]
-    return Lam(points[0].names, torch.stack([point.values for point in points]))
+    return model.margins(cell.validation.x), model.margins(cell.test.x)
 
 
 def libauc(cell: Cell, seed: int) -> Scored:
-    """LibAUC: AUCM loss and PESG, half of each batch positive as its sampler has it, at two learning rates; an MLP on
-    tables, a linear layer on images' features."""
+    """LibAUC: AUCM loss and PESG at two learning rates, half of each batch positive as its sampler has it."""
     losses, optimizers = import_module("libauc.losses"), import_module("libauc.optimizers")
     x, y = torch.from_numpy(cell.train.x), torch.from_numpy(cell.train.y)
     batch, epochs = budget(len(y)) if cell.set.kind == "table" else (128, 30)  # as the other heads there
@@ -136,8 +146,8 @@ def libauc(cell: Cell, seed: int) -> Scored:
         columns.append(model.eval())
     with torch.no_grad():
         validation, test = (
-            torch.cat([model(torch.from_numpy(part.x)) for model in columns], dim=1).numpy()
-            for part in (cell.validation, cell.test)
+            torch.cat([model(torch.from_numpy(side.x)) for model in columns], dim=1).numpy()
+            for side in (cell.validation, cell.test)
         )
     return Scored(validation, test, trainings=len(columns))
 
@@ -165,12 +175,12 @@ def tabm(cell: Cell, seed: int) -> Scored:
                 optimizer.zero_grad()
                 nn.functional.binary_cross_entropy_with_logits(logits, target).backward()
                 optimizer.step()
-            found = _tabm_margins(model, cell.validation.x)
-            signed = np.where(cell.validation.y == 1, found, -found)
+            validation = _tabm_margins(model, cell.validation.x)
+            signed = np.where(cell.validation.y == 1, validation, -validation)
             value = float(np.logaddexp(0, -signed).mean())
             since = 0 if value < best else since + 1
             if value < best:
-                best, kept = value, (found, _tabm_margins(model, cell.test.x))
+                best, kept = value, (validation, _tabm_margins(model, cell.test.x))
             if since >= 8:
                 break
     if kept is None:
@@ -181,5 +191,94 @@ def tabm(cell: Cell, seed: int) -> Scored:
 @torch.no_grad()
 def _tabm_margins(model: nn.Module, x: NDArray[np.float32]) -> FloatArray:
     model.eval()
-    parts = [torch.sigmoid(model(part).squeeze(-1)).mean(dim=1) for part in torch.from_numpy(x).split(4096)]
-    return margins(torch.cat(parts).numpy())
+    batches = torch.from_numpy(x).split(4096)
+    return margins(torch.cat([torch.sigmoid(model(rows).squeeze(-1)).mean(dim=1) for rows in batches]).numpy())
+
+
+def _heads(cell: Cell, seed: int, loss: ConditionalLoss, spaces: Sequence[Space], recipe: Recipe) -> tuple[Any, Any]:
+    """Margins (n, settings) of validation and test rows, by heads that were trained as one stack.
+
+    Weights start at zero and each bias at the best constant: the noise of random first weights is never unlearned from
+    a few dozen positives, and a bias that has a long way to go is made up for by every weight.
+    """
+    x = torch.from_numpy(cell.train.x)
+    models = [build_model(FeaturesConfig(), "plain", space, x, seed) for space in spaces]
+    stack = SettingsStack(models)
+    linear = cast(PlainHead, stack.head).linear
+    nn.init.zeros_(linear.weight)
+    with torch.no_grad():
+        linear.bias.copy_(torch.stack([_best_constant(loss, space, cell.beta) for space in spaces]))
+    batches = recipe.batches(x, torch.from_numpy(cell.train.y))
+    with warnings.catch_warnings(action="ignore"):  # of batches without a positive, the same for everybody here
+        fit(stack, loss, batches, recipe, seed=seed, fabric=make_fabric("cpu"), progress=False)
+    members = [stack.member(i).cpu().eval() for i in range(len(stack))]
+
+    def scores(side: CellSide) -> Any:
+        features = members[0].embed(torch.from_numpy(side.x), progress=False)
+        with torch.no_grad():
+            columns = [
+                member.margins(features, space.nearest({})[None]).numpy().reshape(len(side.y))
+                for member, space in zip(members, spaces, strict=True)
+            ]
+        return np.stack(columns, axis=1)
+
+    return scores(cell.validation), scores(cell.test)
+
+
+def _best_constant(loss: ConditionalLoss, space: Space, beta: float) -> Tensor:
+    """The logits (2,) of least loss where every row gets the same."""
+    half = torch.linspace(-8, 8, 1601)
+    logits, lam = torch.stack([-half, half], dim=1), space.nearest({})
+    negative, positive = (loss.per_sample(logits, torch.full((len(half),), label), lam) for label in (0, 1))
+    return logits[int((beta * negative + positive).argmin())]
+
+
+def default(cell: Cell, seed: int) -> Scored:
+    """``LCTClassifier()`` as it comes, trained once on all known rows; it keeps the scores of rows left out."""
+    known = cell.known
+    with warnings.catch_warnings(action="ignore"):  # of columns, and of which label is the rarer
+        clf = LCTClassifier(pos_label=1, random_state=seed, run=Run(progress=False))
+        clf.fit(known.rows, known.y, groups=known.groups)
+        validation, test = clf.dial(), clf.dial(cell.test.rows, cell.test.y)
+    return Scored(_scores(validation), _scores(test), trainings=1, y=np.asarray(validation.y, dtype=np.int64))
+
+
+def exact(cell: Cell, seed: int) -> Scored:
+    """The exact path, one fit: the ridge and the class weight as coordinates of λ."""
+    return _ours(cell, LCTClassifier("focal", network="features", random_state=seed))
+
+
+def exact_ridge(cell: Cell, seed: int) -> Scored:
+    """The exact path of the VS loss, one fit: the ridge alone, which is all that γ and τ are on fixed features."""
+    return _ours(cell, LCTClassifier("vs", network="features", random_state=seed))
+
+
+def polynomial(cell: Cell, seed: int) -> Scored:
+    """VS + LCT with the polynomial head, trained once, λ drawn for each sample."""
+    recipe = replace(_recipe(cell, 3e-4), lam_per="sample")
+    return _ours(cell, LCTClassifier("vs", network="features", head="polynomial", recipe=recipe, random_state=seed))
+
+
+def film(cell: Cell, seed: int) -> Scored:
+    """VS + LCT with the paper's FiLM head, trained once, λ drawn for each batch as there."""
+    recipe = replace(_recipe(cell, 1e-4), lam_per="batch")
+    return _ours(cell, LCTClassifier("vs", network="features", head="film", recipe=recipe, random_state=seed))
+
+
+def _recipe(cell: Cell, lr: float) -> Recipe:
+    recipe = preset(cell.set.data, "frozen").recipe
+    return replace(recipe, optimizer=replace(recipe.optimizer, lr=lr))
+
+
+def _ours(cell: Cell, clf: LCTClassifier) -> Scored:
+    train, validation, test = cell.train, cell.validation, cell.test
+    with warnings.catch_warnings(action="ignore"):  # of columns, and of which label is the rarer
+        clf.set_params(pos_label=1, run=Run(progress=False))
+        clf.fit(train.rows, train.y, validation.rows, validation.y, groups=train.groups, groups_val=validation.groups)
+        scores = [_scores(clf.dial(side.rows, side.y)) for side in (validation, test)]
+    return Scored(scores[0], scores[1], trainings=1)
+
+
+def _scores(dial: Dial) -> Any:
+    scores = dial.scores
+    return scores if isinstance(scores, np.ndarray) else scores.columns(0, scores.shape[1])

@@ -3,71 +3,146 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from lossdial.base.files import write
-from lossdial_studies.scoreboard.checks import checks
-from lossdial_studies.scoreboard.objectives import COSTS, OBJECTIVES
-from lossdial_studies.scoreboard.picture import critical_difference_picture
-from lossdial_studies.scoreboard.ranks import critical_difference, friedman
+from lossdial_studies.scoreboard.field import Field, Floats, critical_difference, field, friedman
+from lossdial_studies.scoreboard.objectives import COSTS, OBJECTIVES, BoardObjective
 from lossdial_studies.scoreboard.rivals import OURS, RIVALS
-from lossdial_studies.scoreboard.rows import Board
+from lossdial_studies.scoreboard.running import Board
 from lossdial_studies.scoreboard.sets import CAPS, Kind
-from lossdial_studies.scoreboard.table import Field, field
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["markdown", "report"]
-
 _TITLES: Final[dict[Kind, str]] = {"table": "Tables", "images": "Image features"}
-_DUELS: Final = ("average_precision", "auc", "log_loss", "cost")
+_STEMS: Final[dict[Kind, str]] = {"table": "tables", "images": "images"}
+_BY_NAME: Final = {objective.name: objective for objective in OBJECTIVES}
+_DUELS: Final = [_BY_NAME[name] for name in ("auc", "average_precision", "log_loss", "cost")]
+_BELOW_RIDGE: Final = 0.003
+_SETTINGS: Final = 16  # of the VS loss, which train side by side at each learning rate
 
 
 def report(board: Board, console: Console, out: Path | None = None, page: Path | None = None) -> None:
-    """Print what was asked for and the mean ranks; write rows, tables and pictures to `out`, the page to `page`."""
+    """Print the claims and the mean ranks; write rows, tables and pictures to `out`, the page to `page`."""
     rows = board.rows()
-    fields = [found for kind in _TITLES if (found := field(rows, kind)).rivals]
+    fields = [one for kind in _TITLES if (one := field(rows, kind)).rivals]
     if not fields:
         console.print(f"{board.folder} has no rows that can be compared yet.", markup=False)
         return
     for one in fields:
         console.print(f"\n{_TITLES[one.kind]}: {_scope(one)}", style="bold", highlight=False)
-        for check in checks(one):
-            console.print(str(check), style=None if check.reached else "yellow", markup=False, highlight=False)
-        for line in _rank_lines(one):
-            console.print(line, markup=False, highlight=False)
+        for claim in claims(one):
+            console.print(str(claim), style=None if claim.reached else "yellow", markup=False, highlight=False)
+        ranks = one.mean_ranks().mean(axis=0)
+        for i in np.argsort(ranks):
+            console.print(f"{ranks[i]:6.2f}  {RIVALS[one.rivals[i]].title}", markup=False, highlight=False)
         for note in one.missing:
             console.print(note, markup=False, highlight=False)
     if out is not None:
         board.pack(out, rows)
         for one in fields:
-            write(out / f"{_stem(one)}.csv", _csv(one))
-            for group, rivals in _groups(one):
-                _draw(one, rivals, out / f"ranks-{_stem(one)}-{group}.png")
+            write(out / f"{_STEMS[one.kind]}.csv", _csv(one))
+            for rivals, who in _groups(one):
+                if len(rivals) > 1:
+                    write(_picture_path(out, one, rivals), _picture(one, rivals, who))
         console.print(f"\nrows, tables and pictures in {out}", markup=False)
     if page is not None:
-        write(page, markdown(fields, page, out))
+        write(page, _markdown(fields, page, out))
         console.print(f"report in {page}", markup=False)
 
 
-def markdown(fields: Sequence[Field], page: Path | None = None, out: Path | None = None) -> str:
-    """The whole report."""
-    parts = [_HEAD.format(costs=len(COSTS), caps=", ".join(f"{cap:,}" for cap in CAPS))]
+@dataclass(frozen=True)
+class Claim:
+    """What the scoreboard was asked to show, whether it holds, and the number it hangs on."""
+
+    text: str
+    reached: bool
+    number: str
+
+    def __str__(self) -> str:
+        return f"{'reached' if self.reached else 'MISSED'}: {self.text}. {self.number}"
+
+
+def claims(one: Field) -> tuple[Claim, ...]:
+    """Those for a kind of set, as far as their rivals have played."""
+    if OURS[one.kind] not in one.rivals:
+        return ()
+    if one.kind == "table":
+        return (*_first_place(one), *_against_trees(one))
+    return tuple(claim for path in ("exact", "exact_ridge") if path in one.rivals for claim in _of_path(one, path))
+
+
+def _of_path(one: Field, path: str) -> Iterator[Claim]:
+    """Of the exact path that counts, or of the one with the ridge alone."""
+    who = f"the {RIVALS[path].title}," if path == "exact_ridge" else "the exact path"
+    auc, ap = _BY_NAME["auc"], _BY_NAME["average_precision"]
+    if "ridge" in one.rivals:
+        for objective in (auc, ap):
+            sets, gain = _gains(one, objective, path, "ridge")
+            below = max(0.0, -float(gain.min()) - _BELOW_RIDGE)
+            number = f"The least is {gain.min():+.4f}, on {sets[int(gain.argmin())]}; on average {gain.mean():+.4f}"
+            if below:
+                missed = f"{(gain < -_BELOW_RIDGE).sum()} of {len(gain)} sets miss it, the worst by {below:.4f}"
+                number = f"{number}; {missed}"
+            text = f"{who} is on no set below the ridge search by more than {_BELOW_RIDGE} {objective.title}"
+            yield Claim(text, below == 0, number)
+    for other in ("vs", "focal", "cross_entropy"):
+        if other in one.rivals:
+            gains = [float(_gains(one, objective, path, other)[1].mean()) for objective in (auc, ap)]
+            text = f"{who} is on average above {RIVALS[other].title}"
+            yield Claim(text, min(gains) > 0, f"AUC {gains[0]:+.4f}, AP {gains[1]:+.4f}")
+    if "vs" in one.rivals:
+        share = one.effort(path, "seconds") / one.effort("vs", "seconds")
+        rates = one.effort("vs", "trainings") / _SETTINGS
+        number = f"It takes {share:.2f} of it, and {share * rates:.2f} of the same at one learning rate"
+        yield Claim(f"{who} takes at most half of the VS search's time, trained as stacks", share <= 0.5, number)
+
+
+def _first_place(one: Field) -> Iterator[Claim]:
+    for rivals, who in ((one.rivals, "all rivals"), (one.learned, "the neural and linear rivals")):
+        ranks = one.mean_ranks(rivals).mean(axis=0)
+        own, best = ranks[rivals.index(OURS["table"])], int(ranks.argmin())
+        place = int((ranks < own).sum()) + 1
+        ahead = "" if place == 1 else f"; first is {RIVALS[rivals[best]].title} with {ranks[best]:.2f}"
+        text = f"LCTClassifier(), trained once, ranks first on average over all aims among {who}"
+        yield Claim(text, place == 1, f"It is number {place} of {len(ranks)} with mean rank {own:.2f}{ahead}")
+
+
+def _against_trees(one: Field) -> Iterator[Claim]:
+    for other, names in (("lightgbm", ("average_precision", "log_loss", "cost")), ("dialed", ("cost",))):
+        for objective in (_BY_NAME[name] for name in names if other in one.rivals):
+            gain = one.against(OURS["table"], other, objective).gain
+            text = f"it is better than {RIVALS[other].title} in {objective.title} by an interval that excludes zero"
+            if other == "dialed":
+                text = f"it is level with {RIVALS[other].title} in {objective.title}, or better"
+            reached = gain.high >= 0 if other == "dialed" else gain.low > 0
+            yield Claim(text, reached, f"It is better by {gain.value:+.4f} [{gain.low:+.4f}, {gain.high:+.4f}]")
+
+
+def _gains(one: Field, objective: BoardObjective, ours: str, other: str) -> tuple[list[str], Floats]:
+    """Sets, and what ours is better by on each, the mean over splits."""
+    differences = one.differences(ours, other, objective)
+    return list(differences), np.array([d.mean() for d in differences.values()])
+
+
+def _markdown(fields: Sequence[Field], page: Path, out: Path | None) -> str:
+    sections = [_HEAD.format(costs=len(COSTS), caps=", ".join(f"{cap:,}" for cap in CAPS))]
     for one in fields:
-        parts.append(f"## {_TITLES[one.kind]}\n{_scope(one)}.\n")
-        parts.append("### What it had to show\n" + "\n".join(f"- {check}." for check in checks(one)) + "\n")
-        parts.append(_ranks_section(one, page, out))
+        sections.append(f"## {_TITLES[one.kind]}\n{_scope(one)}.\n")
+        sections.append("### What it had to show\n" + "\n".join(f"- {claim}." for claim in claims(one)) + "\n")
+        sections.append(_ranks_section(one, page, out))
         if OURS[one.kind] in one.rivals:
-            parts.append(_duels_section(one))
-        parts.append(_sets_section(one))
+            sections.append(_duels_section(one))
+        sections += [_sets_section(one, _BY_NAME[name]) for name in ("average_precision", "auc")]
         if one.missing:
-            parts.append("### Left out\n" + "\n".join(f"- {note}" for note in one.missing) + "\n")
-    return "\n".join(parts)
+            sections.append("### Left out\n" + "\n".join(f"- {note}" for note in one.missing) + "\n")
+    return "\n".join(sections)
 
 
 def _scope(one: Field) -> str:
@@ -80,139 +155,142 @@ def _scope(one: Field) -> str:
     return f"{what}; where two meet, up to {played['set'].nunique()} sets and {len(played)} splits in all"
 
 
-def _groups(one: Field) -> list[tuple[str, tuple[str, ...]]]:
-    return [("all", one.rivals), ("learned", one.learned)]
+def _groups(one: Field) -> tuple[tuple[tuple[str, ...], str], ...]:
+    return (one.rivals, "all rivals"), (one.learned, "neural and linear rivals")
 
 
-def _rank_lines(one: Field) -> list[str]:
-    ranks = one.mean_ranks().mean(axis=0)
-    order = np.argsort(ranks)
-    return [f"{ranks[i]:6.2f}  {RIVALS[one.rivals[i]].title}" for i in order]
-
-
-def _ranks_section(one: Field, page: Path | None, out: Path | None) -> str:
+def _ranks_section(one: Field, page: Path, out: Path | None) -> str:
     ranks, learned = one.mean_ranks().mean(axis=0), one.mean_ranks(one.learned).mean(axis=0)
-    figures = {objective.name: one.means(objective.name).mean(axis=0) for objective in OBJECTIVES}
-    head = [
-        "rival",
-        "mean rank",
-        "neural and linear",
-        *(objective.title for objective in OBJECTIVES),
-        "trainings",
-        "seconds",
-    ]
-    lines = [_line(head), _line(["---", *["---:"] * (len(head) - 1)])]
+    figures = [one.means(objective.name).mean(axis=0) for objective in OBJECTIVES]
+    head = ["rival", "mean rank", "neural and linear", *(o.title for o in OBJECTIVES), "trainings", "seconds"]
+    lines = []
     for i in np.argsort(ranks):
         name = one.rivals[i]
+        title = f"**{RIVALS[name].title}**" if RIVALS[name].family == "ours" else RIVALS[name].title
         among = f"{learned[one.learned.index(name)]:.2f}" if name in one.learned else ""
-        cells = [
-            _title(name),
-            f"{ranks[i]:.2f}",
-            among,
-            *(f"{figures[objective.name][i]:.4f}" for objective in OBJECTIVES),
-        ]
-        lines.append(_line([*cells, f"{one.trainings(name):.0f}", f"{one.seconds(name):.1f}"]))
-    text = [
-        "### Mean ranks, mean figures, cost",
+        effort = f"{one.effort(name, 'trainings'):.0f}", f"{one.effort(name, 'seconds'):.1f}"
+        lines.append([title, f"{ranks[i]:.2f}", among, *(f"{values[i]:.4f}" for values in figures), *effort])
+    text = (
+        "### Mean ranks, mean figures, cost\n"
         "Ranks are over all sets and nine aims, 1 the best; figures are means over sets. *Seconds* are of one "
-        "processor, for all trainings that serve all aims of one split.\n",
-        *lines,
-        "",
-    ]
-    for group, rivals in _groups(one):
-        per_set = one.mean_ranks(rivals)
-        who = "All rivals" if group == "all" else "Neural and linear rivals"
-        text.append(
-            f"{who}: Friedman's p = {friedman(per_set):.2g}; mean ranks that differ by more than "
-            f"{critical_difference(len(rivals), len(one.sets)):.2f} (Nemenyi, 5 %, {len(one.sets)} sets) "
-            "are not equal.\n"
+        f"processor, for all trainings that serve all aims of one split.\n\n{_table(head, lines)}\n"
+    )
+    for rivals, who in _groups(one):
+        text += (
+            f"{who.capitalize()}: Friedman's p = {friedman(one.mean_ranks(rivals)):.2g}; mean ranks that differ by "
+            f"more than {critical_difference(len(rivals), len(one.sets)):.2f} (Nemenyi, 5 %, {len(one.sets)} sets) "
+            "are not equal.\n\n"
         )
-        if page is not None and out is not None:
-            text.append(f"![{who}]({_relative(out / f'ranks-{_stem(one)}-{group}.png', page)})\n")
-    return "\n".join(text)
+        if out is not None:
+            text += f"![{who.capitalize()}]({_relative(_picture_path(out, one, rivals), page)})\n\n"
+    return text[:-1]
 
 
 def _duels_section(one: Field) -> str:
     ours = OURS[one.kind]
-    objectives = [objective for objective in OBJECTIVES if objective.name in _DUELS]
-    head = ["against", *(part for objective in objectives for part in (f"{objective.title}, better by", "w/t/l"))]
-    lines = [_line(head), _line(["---", *["---:"] * (len(head) - 1)])]
+    lines = []
     for name in one.rivals:
-        if name == ours:
-            continue
-        cells = [RIVALS[name].title]
-        for objective in objectives:
-            found = one.against(ours, name, objective)
-            gain = found.gain
-            cells += [f"{gain.value:+.4f} [{gain.low:+.4f}, {gain.high:+.4f}]", found.score]
-        lines.append(_line(cells))
-    text = (
+        if name != ours:
+            duels = [one.against(ours, name, objective) for objective in _DUELS]
+            cells = [(f"{d.gain.value:+.4f} [{d.gain.low:+.4f}, {d.gain.high:+.4f}]", d.score) for d in duels]
+            lines.append([RIVALS[name].title, *(text for pair in cells for text in pair)])
+    head = ["against", *(title for objective in _DUELS for title in (f"{objective.title}, better by", "w/t/l"))]
+    return (
         f"### {RIVALS[ours].title} against each\n"
         "What it is better by, the mean over sets, with a 95 % interval (sets resampled, then splits). Wins, ties and "
         "losses are sets: a tie is a difference whose 95 % interval over splits, corrected for the rows they share, "
-        "holds 0.\n"
+        f"holds 0.\n\n{_table(head, lines)}"
     )
-    return text + "\n".join(["", *lines, ""])
 
 
-def _sets_section(one: Field) -> str:
-    text = []
-    for metric, title in (("average_precision", "AP"), ("auc", "AUC")):
-        means = one.means(metric)
-        lines = [_line(["set", *(RIVALS[name].title for name in one.rivals)])]
-        lines.append(_line(["---", *["---:"] * len(one.rivals)]))
-        for name, values in zip(one.sets, means, strict=True):
-            best = np.round(values, 3).max()
-            cells = [f"**{v:.3f}**" if np.round(v, 3) == best else f"{v:.3f}" for v in values]
-            lines.append(_line([name, *cells]))
-        text.append("\n".join([f"### {title}, set by set\n", *lines, ""]))
-    return "\n".join(text)
+def _sets_section(one: Field, objective: BoardObjective) -> str:
+    lines = []
+    for name, values in zip(one.sets, one.means(objective.name), strict=True):
+        best = np.round(values, 3).max()
+        lines.append([name, *(f"**{v:.3f}**" if np.round(v, 3) == best else f"{v:.3f}" for v in values)])
+    return (
+        f"### {objective.title}, set by set\n\n{_table(['set', *(RIVALS[name].title for name in one.rivals)], lines)}"
+    )
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    ruler = ["---", *["---:"] * (len(head) - 1)]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (head, ruler, *lines))
 
 
 def _csv(one: Field) -> str:
-    wanted = [
-        "seconds",
-        "trainings",
-        *sorted(set(map(str, one.frame)) - {"set", "split", "rival", "seconds", "trainings"}),
-    ]
-    means = one.frame.groupby(["set", "rival"], sort=False)[wanted].mean().round(5)
-    buffer = io.StringIO()
-    means.to_csv(buffer, lineterminator="\n")
-    return buffer.getvalue()
+    keys = {"set", "split", "rival", "seconds", "trainings"}
+    wanted = ["seconds", "trainings", *sorted(set(map(str, one.frame)) - keys)]
+    return str(one.frame.groupby(["set", "rival"], sort=False)[wanted].mean().round(5).to_csv(lineterminator="\n"))
 
 
-def _draw(one: Field, rivals: Sequence[str], path: Path) -> None:
-    if len(rivals) < 2:
-        return
-    ranks = one.mean_ranks(rivals).mean(axis=0)
-    who = "all rivals" if len(rivals) == len(one.rivals) else "neural and linear rivals"
+def _picture_path(out: Path, one: Field, rivals: Sequence[str]) -> Path:
+    return out / f"ranks-{_STEMS[one.kind]}-{'all' if len(rivals) == len(one.rivals) else 'learned'}.png"
+
+
+def _relative(path: Path, page: Path) -> str:
+    return path.as_posix() if page.is_absolute() else Path(*[".."] * (len(page.parts) - 1), path).as_posix()
+
+
+def _picture(one: Field, rivals: Sequence[str], who: str) -> bytes:
     figure = critical_difference_picture(
         [RIVALS[name].title for name in rivals],
-        ranks.tolist(),
+        one.mean_ranks(rivals).mean(axis=0).tolist(),
         critical_difference(len(rivals), len(one.sets)),
         f"{_TITLES[one.kind]}, {len(one.sets)} sets, nine aims: mean ranks of {who}",
         [rival.title for rival in RIVALS.values() if rival.family == "ours"],
     )
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=130, metadata={"Software": None})
-    write(path, buffer.getvalue())
+    return buffer.getvalue()
 
 
-def _stem(one: Field) -> str:
-    return "tables" if one.kind == "table" else "images"
+def cliques(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
+    """The longest runs (first, last) of ascending mean ranks that lie within the critical difference."""
+    found: list[tuple[int, int]] = []
+    for first in range(len(ranks)):
+        last = max(i for i in range(first, len(ranks)) if ranks[i] - ranks[first] <= difference)
+        if last > first and (not found or last > found[-1][1]):
+            found.append((first, last))
+    return found
 
 
-def _title(name: str) -> str:
-    title = RIVALS[name].title
-    return f"**{title}**" if RIVALS[name].family == "ours" else title
+def critical_difference_picture(
+    titles: Sequence[str], ranks: Sequence[float], difference: float, heading: str, bold: Sequence[str] = ()
+) -> Any:
+    """A figure of matplotlib's."""
+    from matplotlib.figure import Figure
 
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _relative(path: Path, page: Path) -> str:
-    return Path(*[".."] * (len(page.parts) - 1), path).as_posix() if not page.is_absolute() else path.as_posix()
+    order = np.argsort(ranks, kind="stable")
+    names, values = [titles[i] for i in order], [float(ranks[i]) for i in order]
+    bars = cliques(values, difference)
+    half = (len(names) + 1) // 2
+    top, step = 0.25 * len(bars) + 0.5, 0.42
+    figure = Figure(figsize=(8.5, 1.5 + 0.2 * len(bars) + 0.22 * half), layout="constrained")
+    axes = figure.subplots()
+    low, high = 1, len(names)
+    axes.set_xlim(low - 0.42 * (high - low), high + 0.42 * (high - low))
+    axes.set_ylim(-top - step * (half + 0.5), 1.6)
+    axes.axis("off")
+    axes.set_title(heading, fontsize=10)
+    axes.plot([low, high], [0, 0], color="black", linewidth=1)
+    for tick in range(low, high + 1):
+        axes.plot([tick, tick], [0, 0.15], color="black", linewidth=1)
+        axes.text(tick, 0.25, str(tick), ha="center", va="bottom", fontsize=8)
+    axes.plot([low, low + difference], [1.05, 1.05], color="black", linewidth=2)
+    axes.text(low + difference / 2, 1.12, f"critical difference {difference:.2f}", ha="center", va="bottom", fontsize=8)
+    for i, (name, value) in enumerate(zip(names, values, strict=True)):
+        left = i < half
+        y = -top - step * (i if left else len(names) - 1 - i)
+        edge = low - 0.04 * (high - low) if left else high + 0.04 * (high - low)
+        axes.plot([value, value, edge], [0, y, y], color="0.45", linewidth=0.8)
+        text = f"{name}  {value:.2f}" if left else f"{value:.2f}  {name}"
+        weight = "bold" if name in bold else "normal"
+        axes.text(edge, y, text, ha="right" if left else "left", va="center", fontsize=8, fontweight=weight)
+    for i, (first, last) in enumerate(bars):
+        y = -0.25 * (i + 1)
+        axes.plot([values[first] - 0.05, values[last] + 0.05], [y, y], color="tab:red", linewidth=2.5)
+    return figure
 
 
 _HEAD: Final = """# Scoreboard

@@ -8,16 +8,13 @@ from functools import partial
 from typing import Final, Literal
 
 from lossdial.base.errors import closest
-from lossdial_studies.scoreboard import heads, networks, shallow
+from lossdial_studies.scoreboard import networks, shallow
 from lossdial_studies.scoreboard.objectives import Scored
 from lossdial_studies.scoreboard.sets import Cell, Kind
-
-__all__ = ["LEARNED", "OURS", "RIVALS", "Rival", "rival"]
 
 Family = Literal["ours", "linear", "neural", "trees"]
 #: families that are ranked apart from boosting and forests too
 LEARNED: Final[tuple[Family, ...]] = ("ours", "linear", "neural")
-_BOTH: Final[tuple[Kind, ...]] = ("table", "images")
 _SHIFTS: Final = (0.5, 1.0, 2.0)
 _SEARCHED: Final[Mapping[Kind, int]] = {"images": 2}  # at three learning rates; the path over C up to 1
 _REFITTED: Final[Mapping[Kind, int]] = {"table": 2}  # fitted again on validation rows, too
@@ -25,27 +22,21 @@ _REFITTED: Final[Mapping[Kind, int]] = {"table": 2}  # fitted again on validatio
 
 @dataclass(frozen=True)
 class Rival:
-    """A way to get scores. Its version for a kind of set goes up where what it does there changes: its rows of such
-    sets are then made again."""
+    """A way to get scores."""
 
     name: str
     title: str
     family: Family
     run: Callable[[Cell, int], Scored]
-    kinds: tuple[Kind, ...] = _BOTH
-    versions: Mapping[Kind, int] = field(default_factory=dict)
+    kinds: tuple[Kind, ...] = ("table", "images")
+    versions: Mapping[Kind, int] = field(default_factory=dict)  # a raised version has the rows of such sets made again
 
     def version(self, kind: Kind) -> int:
         return self.versions.get(kind, 1)
 
 
 def _network(which: str, shifts: tuple[float, ...] = (0.0,)) -> Callable[[Cell, int], Scored]:
-    return partial(_on_either, which=which, shifts=shifts)
-
-
-def _on_either(cell: Cell, seed: int, which: str, shifts: tuple[float, ...]) -> Scored:
-    made = networks.family if cell.set.kind == "table" else heads.heads
-    return made(cell, seed, which, shifts)
+    return partial(networks.searched, which=which, shifts=shifts)
 
 
 RIVALS: Final[dict[str, Rival]] = {
@@ -66,11 +57,11 @@ RIVALS: Final[dict[str, Rival]] = {
         Rival("balanced_forest", "BalancedRandomForest", "trees", shallow.balanced_forest, versions=_REFITTED),
         Rival("easy_ensemble", "EasyEnsemble", "trees", shallow.easy_ensemble, versions=_REFITTED),
         Rival("smote", "SMOTE + model", "trees", shallow.smote, versions=_REFITTED),
-        Rival("exact", "exact path, one fit", "ours", heads.exact, ("images",), _SEARCHED),
-        Rival("exact_ridge", "exact path, ridge alone", "ours", heads.exact_ridge, ("images",), _SEARCHED),
-        Rival("polynomial", "LCT, polynomial head", "ours", heads.polynomial, ("images",)),
-        Rival("film", "LCT, FiLM", "ours", heads.film, ("images",)),
-        Rival("lct", "LCTClassifier()", "ours", heads.default, ("table",), _REFITTED),
+        Rival("exact", "exact path, one fit", "ours", networks.exact, ("images",), _SEARCHED),
+        Rival("exact_ridge", "exact path, ridge alone", "ours", networks.exact_ridge, ("images",), _SEARCHED),
+        Rival("polynomial", "LCT, polynomial head", "ours", networks.polynomial, ("images",)),
+        Rival("film", "LCT, FiLM", "ours", networks.film, ("images",)),
+        Rival("lct", "LCTClassifier()", "ours", networks.default, ("table",), _REFITTED),
     )
 }
 
@@ -79,7 +70,6 @@ OURS: Final[dict[Kind, str]] = {"table": "lct", "images": "exact"}
 
 
 def rival(name: str) -> Rival:
-    """The rival of that name."""
     if name not in RIVALS:
         raise ValueError(f"no rival is called {name!r}; {closest(name, RIVALS)}")
     return RIVALS[name]

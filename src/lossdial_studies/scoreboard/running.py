@@ -1,31 +1,104 @@
-"""The run: split by split, the small sets first, so that what is there at any time says something."""
+"""The run, split by split, and the folder with one line of JSON for each rival on each split of each set."""
 
 from __future__ import annotations
 
+import gzip
+import json
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Literal
+
+import pandas as pd
+from filelock import FileLock
 
 from lossdial.base.errors import InputError
+from lossdial.base.files import write
 from lossdial.data import data_root
 from lossdial_studies.data_sets import data_set
 from lossdial_studies.experiment import grid
 from lossdial_studies.features import prepare
+from lossdial_studies.lines import append_line, from_line, to_line
 from lossdial_studies.scoreboard.objectives import figures
-from lossdial_studies.scoreboard.rivals import RIVALS, rival
-from lossdial_studies.scoreboard.rows import Board, Row
+from lossdial_studies.scoreboard.rivals import RIVALS, Rival, rival
 from lossdial_studies.scoreboard.sets import BOARD, BoardSet, Cell, board_set, load_cell
 
-__all__ = ["SPLITS", "Task", "estimate", "play", "tasks"]
-
+_NAME: Final = "rows.jsonl"
+_PACKED: Final = "rows.jsonl.gz"
 SPLITS: Final = 5
+Key = tuple[str, int, str, int]  # set, split, rival, version
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a rival reached on one split."""
+
+    set: str
+    kind: Literal["table", "images"]
+    split: int
+    rival: str
+    version: int
+    status: Literal["done", "failed", "left out"]
+    seconds: float = 0.0  # of one processor, for all its trainings
+    trainings: int = 0
+    settings: int = 0
+    figures: dict[str, float] = field(default_factory=dict)
+    note: str = ""  # why there are no figures
+    train: tuple[int, int] = (0, 0)  # rows, positives
+
+    @property
+    def key(self) -> Key:
+        return self.set, self.split, self.rival, self.version
+
+
+class Board:
+    """The rows of a folder; several processes may add to it."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    def add(self, row: Row) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(self.folder / ".rows.lock"):
+            append_line(self.folder / _NAME, _rounded(asdict(row)))
+
+    def rows(self) -> tuple[Row, ...]:
+        """The last row of each rival, version and split; a line that was cut off or altered counts as missing."""
+        rows: dict[tuple[Any, ...], Row] = {}
+        for line in self._lines():
+            try:
+                read = from_line(line) if '"crc"' in line else json.loads(line)  # rows of 0.1 have no checksum
+                row = Row(**{**read, "train": tuple(read["train"])})
+            except (ValueError, TypeError, KeyError):
+                continue
+            rows[row.key] = row
+        return tuple(rows.values())
+
+    def done(self) -> set[Key]:
+        """What need not be run again."""
+        return {row.key for row in self.rows() if row.status == "done"}
+
+    def _lines(self) -> Iterable[str]:
+        packed, plain = self.folder / _PACKED, self.folder / _NAME
+        if packed.exists():
+            yield from gzip.decompress(packed.read_bytes()).decode().splitlines()
+        if plain.exists():
+            yield from plain.read_text(encoding="utf-8").splitlines()
+
+    def pack(self, folder: Path, rows: Iterable[Row]) -> None:
+        """The rows as one small file, the same bytes for the same rows."""
+        lines = [to_line(_rounded(asdict(row))) for row in sorted(rows, key=lambda row: row.key)]
+        write(folder / _PACKED, gzip.compress("".join(lines).encode(), mtime=0))
+
+
+def _rounded(content: dict[str, Any]) -> dict[str, Any]:
+    figures = {name: float(f"{value:.6g}") for name, value in content["figures"].items()}
+    return {**content, "figures": figures, "seconds": round(content["seconds"], 3)}
 
 
 @dataclass(frozen=True)
@@ -46,36 +119,28 @@ def tasks(
     entries = BOARD if sets is None else tuple(board_set(name) for name in sets)
     wanted = [rival(name) for name in (RIVALS if rivals is None else rivals)]
     done = board.done()
-    found = []
-    for split in range(splits):
-        for entry in entries:
-            missing = tuple(
-                r.name
-                for r in wanted
-                if entry.kind in r.kinds and (entry.name, split, r.name, r.version(entry.kind)) not in done
-            )
-            if missing:
-                found.append(Task(entry, split, missing))
-    return tuple(found)
+    every = (
+        Task(entry, split, tuple(r.name for r in wanted if entry.kind in r.kinds and _key(entry, split, r) not in done))
+        for split in range(splits)
+        for entry in entries
+    )
+    return tuple(task for task in every if task.rivals)
+
+
+def _key(entry: BoardSet, split: int, rival: Rival) -> Key:
+    return entry.name, split, rival.name, rival.version(entry.kind)
 
 
 def estimate(board: Board, left: Sequence[Task]) -> float | None:
     """Processor seconds that are left: a rival's rows on that set, or its mean over sets; None before any row."""
-    of_set: dict[tuple[str, str], list[float]] = {}
-    of_rival: dict[str, list[float]] = {}
-    for row in board.rows():
-        if row.status == "done":
-            of_set.setdefault((row.set, row.rival), []).append(row.seconds)
-            of_rival.setdefault(row.rival, []).append(row.seconds)
-    if not of_rival:
+    done = [(row.set, row.rival, row.seconds) for row in board.rows() if row.status == "done"]
+    if not done:
         return None
-    every = [value for values in of_rival.values() for value in values]
-    total = 0.0
-    for task in left:
-        for name in task.rivals:
-            known = of_set.get((task.set.name, name)) or of_rival.get(name) or every
-            total += sum(known) / len(known)
-    return total
+    frame = pd.DataFrame(done, columns=["set", "rival", "seconds"])
+    of_set = frame.groupby(["set", "rival"])["seconds"].mean().to_dict()
+    of_rival, every = frame.groupby("rival")["seconds"].mean().to_dict(), frame["seconds"].mean()
+    pairs = [(task.set.name, name) for task in left for name in task.rivals]
+    return float(sum(of_set.get(pair, of_rival.get(pair[1], every)) for pair in pairs))
 
 
 def play(
@@ -94,15 +159,11 @@ def play(
             for row in run(task, board.folder, features):
                 show(row)
         return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
-        waiting = {pool.submit(partial(_whole, task, board.folder, features)) for task in left}
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         try:
-            while waiting:
-                ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in ended:
-                    for row in future.result():
-                        show(row)
+            for future in as_completed([pool.submit(_all_rows, task, board.folder, features) for task in left]):
+                for row in future.result():
+                    show(row)
         except BrokenProcessPool:
             raise RuntimeError(
                 "a worker died, most likely for want of memory; the rows so far are kept. Give the same command again, "
@@ -112,7 +173,7 @@ def play(
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _whole(task: Task, folder: Path, features: Path) -> list[Row]:
+def _all_rows(task: Task, folder: Path, features: Path) -> list[Row]:
     return list(run(task, folder, features))
 
 
@@ -138,13 +199,13 @@ def _row(cell: Cell, name: str) -> Row:
     try:
         scored = player.run(cell, cell.split)
         seconds = time.process_time() - started
-        found = figures(cell.validation.y, cell.test.y, scored)
+        reached = figures(cell.validation.y, cell.test.y, scored)
     except ModuleNotFoundError as error:
         return replace(row, status="left out", note=f"needs a package that is not installed: {error.name}")
     except Exception as error:  # whatever it is, the others play on and the row says what
         return replace(row, note=f"{type(error).__name__}: {error}"[:300])
     settings = scored.validation.shape[1]
-    return replace(row, status="done", seconds=seconds, trainings=scored.trainings, settings=settings, figures=found)
+    return replace(row, status="done", seconds=seconds, trainings=scored.trainings, settings=settings, figures=reached)
 
 
 def _require(left: Sequence[Task], features: Path) -> None:

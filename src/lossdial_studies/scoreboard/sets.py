@@ -1,8 +1,7 @@
 """What is played on: tables as they are, and image sets at several β as features of a frozen network; five splits each.
 
-A split deals all rows of a set into train, validation and test, 60/20/20 within each class; copies of a row or a
-picture, and pictures of one lesion, stay on one side. An image set's β holds for its training rows, as in the paper;
-validation and test rows are as the data have them.
+A split deals all rows into train, validation and test, 60/20/20 within each class; a group stays on one side. An image
+set's β holds for its training rows; validation and test rows are as the data have them.
 """
 
 from __future__ import annotations
@@ -28,14 +27,10 @@ from lossdial_studies.data_sets.fingerprints import pixel_groups
 from lossdial_studies.data_sets.named_tables import TABLES, TableDataSet
 from lossdial_studies.features import LABELS
 
-__all__ = ["BOARD", "CAPS", "BoardSet", "Cell", "Part", "board_set", "deal", "load_cell"]
-
 Kind = Literal["table", "images"]
 
 #: rows at most to train, to validate and to test on; the rest is left out at random, within each class
 CAPS: Final = (50_000, 20_000, 20_000)
-_SHARES: Final = (0.2, 0.25)  # test of all, validation of what is left
-_SCHEME: Final = 1  # of the splits; another one makes other rows
 
 
 @dataclass(frozen=True)
@@ -51,19 +46,15 @@ class BoardSet:
 
     @property
     def name(self) -> str:
-        """
-        >>> BoardSet("wilt").name, BoardSet("aptos", 200).name
-        ('wilt', 'aptos:200')
-        """
         return self.data if self.beta is None else f"{self.data}:{self.beta:g}"
 
 
-_IMAGES: Final = (("cifar10-auto-truck", "cifar10-auto-deer", "aptos", "ham10000-melanoma"), (10, 100, 200))
+_IMAGES: Final = ("cifar10-auto-truck", "cifar10-auto-deer", "aptos", "ham10000-melanoma")
 
 #: every set of the scoreboard, the small ones first
 BOARD: Final = (
     *(BoardSet(entry.name) for entry in sorted(TABLES, key=lambda entry: entry.rows)),
-    *(BoardSet(name, beta) for name in _IMAGES[0] for beta in _IMAGES[1]),
+    *(BoardSet(name, beta) for name in _IMAGES for beta in (10, 100, 200)),
 )
 
 
@@ -76,17 +67,13 @@ def board_set(name: str) -> BoardSet:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """Rows of one side of a split.
+class CellSide:
+    """Rows of one side of a split."""
 
-    rows: as a user has them, a data frame, or features (n, c). x: float32 (n, d), numbers only, standardised by the
-    training rows; what rivals learn from. y: (n,) in {0, 1}. groups: (n,), who belongs together.
-    """
-
-    rows: pd.DataFrame | NDArray[np.float32]
-    x: NDArray[np.float32]
-    y: NDArray[np.int64]
-    groups: NDArray[np.intp]
+    rows: pd.DataFrame | NDArray[np.float32]  # as a user has them
+    x: NDArray[np.float32]  # (n, d), numbers only, standardised by the training rows
+    y: NDArray[np.int64]  # (n,) in {0, 1}
+    groups: NDArray[np.intp]  # (n,), which rows belong together
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,17 +82,17 @@ class Cell:
 
     set: BoardSet
     split: int
-    train: Part
-    validation: Part
-    test: Part
+    train: CellSide
+    validation: CellSide
+    test: CellSide
 
     @cached_property
-    def known(self) -> Part:
+    def known(self) -> CellSide:
         """The rows of training and validation together."""
         both = (self.train, self.validation)
-        x, y, groups = (np.concatenate([getattr(part, name) for part in both]) for name in ("x", "y", "groups"))
-        frames = [part.rows for part in both if isinstance(part.rows, pd.DataFrame)]
-        return Part(pd.concat(frames, ignore_index=True) if frames else x, x, y, groups)
+        x, y, groups = (np.concatenate([getattr(side, name) for side in both]) for name in ("x", "y", "groups"))
+        frames = [side.rows for side in both if isinstance(side.rows, pd.DataFrame)]
+        return CellSide(pd.concat(frames, ignore_index=True) if frames else x, x, y, groups)
 
     @property
     def beta(self) -> float:
@@ -124,32 +111,32 @@ def load_cell(entry: BoardSet, split: int, features: Path) -> Cell:
         with warnings.catch_warnings(action="ignore"):  # what became of a column; the same on every split
             encoder = TableEncoder().fit(rows.iloc[sides[0]])
             encoded = [encoder.transform(rows.iloc[side]) for side in sides]
-        held: list[Any] = [rows.iloc[side].reset_index(drop=True) for side in sides]
+        kept: list[Any] = [rows.iloc[side].reset_index(drop=True) for side in sides]
     else:
-        held = encoded = [rows[side] for side in sides]
+        kept = encoded = [rows[side] for side in sides]
     mean, deviation = encoded[0].mean(axis=0, dtype=np.float64), encoded[0].std(axis=0, dtype=np.float64)
     moving = deviation > 1e-8  # a column of one value tells nothing
-    parts = [
-        Part(own, ((x[:, moving] - mean[moving]) / deviation[moving]).astype(np.float32), y[side], groups[side])
-        for own, x, side in zip(held, encoded, sides, strict=True)
+    cell_sides = [
+        CellSide(own, ((x[:, moving] - mean[moving]) / deviation[moving]).astype(np.float32), y[side], groups[side])
+        for own, x, side in zip(kept, encoded, sides, strict=True)
     ]
-    return Cell(entry, split, *parts)
+    return Cell(entry, split, *cell_sides)
 
 
 def deal(y: NDArray[np.int64], groups: NDArray[np.intp], split: int) -> tuple[NDArray[np.intp], ...]:
-    """Indices of train, validation and test, each group in one of them; where groups are so coarse that a side
-    would lack a class, single rows are dealt."""
-    seed = 1_000 * _SCHEME + 10 * split
+    """Indices of train, validation and test; single rows are dealt where whole groups would leave a side no class."""
     with warnings.catch_warnings(action="ignore"):  # shares that coarse groups missed by a row or two
         try:
-            test = grouped_split(y, groups, _SHARES[0], seed)
-            rest = np.flatnonzero(~test)
-            chosen = grouped_split(y[rest], groups[rest], _SHARES[1], seed + 1)
+            return _dealt(y, groups, split)
         except CoarseGroups:
-            test = grouped_split(y, None, _SHARES[0], seed)
-            rest = np.flatnonzero(~test)
-            chosen = grouped_split(y[rest], None, _SHARES[1], seed + 1)
-    return rest[~chosen], rest[chosen], np.flatnonzero(test)
+            return _dealt(y, np.arange(len(y)), split)
+
+
+def _dealt(y: NDArray[np.int64], groups: NDArray[np.intp], split: int) -> tuple[NDArray[np.intp], ...]:
+    test = grouped_split(y, groups, 0.2, 1_000 + 10 * split)
+    rest = np.flatnonzero(~test)
+    validation = grouped_split(y[rest], groups[rest], 0.25, 1_001 + 10 * split)
+    return rest[~validation], rest[validation], np.flatnonzero(test)
 
 
 def _capped(side: NDArray[np.intp], y: NDArray[np.int64], cap: int, seed: int) -> NDArray[np.intp]:

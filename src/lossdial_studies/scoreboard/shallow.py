@@ -1,9 +1,8 @@
 """Rivals without a network: a ridge, thresholds of scikit-learn, boosting, and imbalanced-learn.
 
 Each takes a cell and a seed, trains on its training rows, and hands in margins of validation and test rows. On tables
-the margins of test rows are those of the same model fitted again on training and validation rows, as a careful user
-would have it; settings and thresholds are chosen before.
-Packages are imported where they are used: the scoreboard leaves out what is not installed, and says so.
+the margins of test rows are those of the same model fitted again on training and validation rows.
+Packages are imported where they are used: the scoreboard leaves out what is not installed.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 
+from lossdial.dial import Objective
 from lossdial.dial.metrics.ranking import Counts
 from lossdial.sklearn import DialedClassifier
 from lossdial_studies.scoreboard.objectives import Scored, margins, objectives
 from lossdial_studies.scoreboard.sets import Cell
-
-__all__ = ["balanced_forest", "dialed", "easy_ensemble", "lightgbm", "ridge", "smote", "tuned_threshold", "xgboost"]
 
 #: of the ridge; features of a network are many and want a smaller C
 _C: Final = {"table": (1e-2, 1e-1, 1.0, 10.0), "images": (1e-4, 1e-3, 1e-2, 1e-1)}
@@ -32,8 +31,6 @@ _ITERATIONS: Final = 500
 
 def ridge(cell: Cell, seed: int) -> Scored:
     """scikit-learn's LogisticRegression at four C, plain and balanced."""
-    from sklearn.linear_model import LogisticRegression
-
     models = [
         LogisticRegression(C=c, class_weight=weight, max_iter=_ITERATIONS, random_state=seed)
         for c in _C[cell.set.kind]
@@ -43,11 +40,9 @@ def ridge(cell: Cell, seed: int) -> Scored:
 
 
 def tuned_threshold(cell: Cell, seed: int) -> Scored:
-    """scikit-learn's TunedThresholdClassifierCV, a threshold for each aim from validation rows, around its own
-    histogram boosting (tables) or logistic regression (images)."""
+    """TunedThresholdClassifierCV, a threshold for each objective, around histogram boosting or logistic regression."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.frozen import FrozenEstimator
-    from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import make_scorer
     from sklearn.model_selection import TunedThresholdClassifierCV
 
@@ -59,32 +54,33 @@ def tuned_threshold(cell: Cell, seed: int) -> Scored:
         model.fit(cell.train.x, cell.train.y)
     x, y = cell.validation.x, cell.validation.y
     thresholds = {}
-    for name, goal in _goals(float(y.mean())).items():
+    for name, objective in objectives().items():
+        if name in ("auc", "average_precision", "brier", "log_loss"):  # which have no threshold
+            continue
         tuner = TunedThresholdClassifierCV(
-            FrozenEstimator(model), scoring=make_scorer(goal), cv="prefit", refit=False, response_method="predict_proba"
+            FrozenEstimator(model),
+            scoring=make_scorer(_at_predictions(objective, float(y.mean()))),
+            cv="prefit",
+            refit=False,
+            response_method="predict_proba",
         ).fit(x, y)
         # It calls positive what reaches the threshold, the dial what exceeds it.
         thresholds[name] = float(np.nextafter(margins(np.array(tuner.best_threshold_)), -np.inf))
     return replace(_tested(cell, [model], _log_odds), thresholds=thresholds)
 
 
-def _goals(prevalence: float) -> dict[str, Callable[[NDArray[Any], NDArray[Any]], float]]:
-    """Each aim at a threshold as a function of labels and predictions, the more the better."""
+def _at_predictions(objective: Objective, prevalence: float) -> Callable[[NDArray[Any], NDArray[Any]], float]:
+    """The objective as a function of labels and predictions, greater where it is better."""
+    metric, bounds = objective.unfolded(prevalence)
+    sign = 1.0 if metric.greater_is_better else -1.0
 
-    def goal(objective: Any) -> Callable[[NDArray[Any], NDArray[Any]], float]:
-        metric, bounds = objective.unfolded(prevalence)
-        sign = 1.0 if metric.greater_is_better else -1.0
+    def value(y: NDArray[Any], predicted: NDArray[Any]) -> float:
+        hit, positive = float((predicted * y).sum()), float(y.sum())
+        counts = Counts(np.array([hit]), np.array([predicted.sum() - hit]), positive, len(y) - positive)
+        missing = sum(max(0.0, bound - float(m.function(counts)[0])) for m, bound in bounds)
+        return -1.0 - missing if missing > 0 else sign * float(metric.function(counts)[0])
 
-        def value(y: NDArray[Any], predicted: NDArray[Any]) -> float:
-            hit, positive = float((predicted * y).sum()), float(y.sum())
-            counts = Counts(np.array([hit]), np.array([predicted.sum() - hit]), positive, len(y) - positive)
-            missing = sum(max(0.0, bound - float(m.function(counts)[0])) for m, bound in bounds)
-            return -1.0 - missing if missing > 0 else sign * float(metric.function(counts)[0])
-
-        return value
-
-    ranked = ("auc", "average_precision", "brier", "log_loss")
-    return {name: goal(objective) for name, objective in objectives().items() if name not in ranked}
+    return value
 
 
 def lightgbm(cell: Cell, seed: int) -> Scored:
@@ -140,14 +136,12 @@ def xgboost(cell: Cell, seed: int) -> Scored:
 
 
 def dialed(cell: Cell, seed: int) -> Scored:
-    """DialedClassifier around LightGBM: trained on training and validation rows alike, λ-free; thresholds are chosen
-    on scores of rows left out fold by fold."""
-    import lightgbm as lgb
-
+    """DialedClassifier around LightGBM, on training and validation rows; thresholds are chosen on held-out scores."""
     known = cell.known
-    model = lgb.LGBMClassifier(n_estimators=150, learning_rate=0.05, random_state=seed, n_jobs=1, verbose=-1)
     with warnings.catch_warnings(action="ignore"):  # names of columns, which arrays have none of
-        clf = DialedClassifier(model, pos_label=1, random_state=seed).fit(known.x, known.y, groups=known.groups)
+        clf = DialedClassifier(_lightgbm(seed), pos_label=1, random_state=seed).fit(
+            known.x, known.y, groups=known.groups
+        )
         test = clf.decision_function(cell.test.x)
     if clf.dial_ is None:
         raise RuntimeError("too few positives to leave any out")
@@ -170,18 +164,17 @@ def easy_ensemble(cell: Cell, seed: int) -> Scored:
 
 def smote(cell: Cell, seed: int) -> Scored:
     """SMOTE, then LightGBM (tables) or logistic regression (images)."""
-    from sklearn.linear_model import LogisticRegression
-
-    if cell.set.kind == "images":
-        model: Any = LogisticRegression(C=1e-2, max_iter=_ITERATIONS)
-    else:
-        import lightgbm as lgb
-
-        model = lgb.LGBMClassifier(n_estimators=150, learning_rate=0.05, random_state=seed, n_jobs=1, verbose=-1)
+    model = LogisticRegression(C=1e-2, max_iter=_ITERATIONS) if cell.set.kind == "images" else _lightgbm(seed)
     sampler = import_module("imblearn.over_sampling").SMOTE(
         k_neighbors=min(5, int(cell.train.y.sum()) - 1), random_state=seed
     )
     return _scored(cell, [import_module("imblearn.pipeline").make_pipeline(sampler, model)], _log_odds)
+
+
+def _lightgbm(seed: int) -> Any:
+    import lightgbm as lgb
+
+    return lgb.LGBMClassifier(n_estimators=150, learning_rate=0.05, random_state=seed, n_jobs=1, verbose=-1)
 
 
 def _weights(cell: Cell) -> tuple[float, float, float]:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lossdial_studies.scoreboard.picture import cliques
-from lossdial_studies.scoreboard.ranks import against, critical_difference, friedman, paired, pooled, ranked
+from lossdial_studies.scoreboard.field import critical_difference, friedman, paired, pooled, ranked
+from lossdial_studies.scoreboard.report import cliques
 
 
 def _naive_rank(values: list[float], i: int) -> float:
@@ -56,13 +56,7 @@ def test_the_pooled_interval_covers_as_often_as_it_says():
     assert covered >= 32
 
 
-def test_wins_ties_and_losses_are_counted_by_set():
-    found = against([[0.1, 0.11, 0.09], [-0.1, -0.11, -0.09], [0.1, -0.1, 0.0]])
-    assert (found.wins, found.ties, found.losses) == (1, 1, 1)
-    assert found.score == "1/1/1"
-    assert found.gain.value == pytest.approx(0)
-
-
 def test_cliques_are_the_longest_runs_within_the_difference():
     assert cliques([1, 2, 3, 7, 7.5], 2) == [(0, 2), (3, 4)]
+    assert cliques([1, 1.5, 2.2, 4], 1) == [(0, 1), (1, 2)]
     assert cliques([1, 4, 8], 2) == []

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from lossdial.losses import VSLoss
 from lossdial.spaces import Constant, Space
-from lossdial_studies.scoreboard import heads, networks
+from lossdial_studies.scoreboard import networks
 from lossdial_studies.scoreboard.objectives import figures
 from lossdial_studies.scoreboard.rivals import RIVALS, rival
 from lossdial_studies.scoreboard.sets import Cell
@@ -52,7 +54,7 @@ def test_a_stack_is_its_members_trained_alone(tiny_table, monkeypatch):
 
     def scores(which: list[Space]) -> np.ndarray:
         monkeypatch.setattr(networks, "settings", lambda *_: (loss, which))
-        return np.asarray(networks.family(tiny_table, 0, "vs").test)
+        return np.asarray(networks.searched(tiny_table, 0, "vs").test)
 
     together = scores(spaces)
     for i, space in enumerate(spaces):
@@ -66,30 +68,21 @@ def test_logit_adjustment_is_cross_entropy_moved_by_multiples_of_log_beta(tiny_t
 
 
 def test_heads_start_at_the_best_constant():
-    logits = heads._best_constant(VSLoss(50.0), Space(gamma=Constant(0.0), tau=Constant(0.0)), beta=50.0)
+    logits = networks._best_constant(VSLoss(50.0), Space(gamma=Constant(0.0), tau=Constant(0.0)), beta=50.0)
     assert float(logits[1] - logits[0]) == pytest.approx(-np.log(50), abs=0.02)
 
 
 def test_the_ridge_is_scikit_learns(tiny_table):
     found = RIVALS["ridge"].run(tiny_table, 0)
     model = LogisticRegression(C=1e-2).fit(tiny_table.train.x, tiny_table.train.y)
+    assert np.allclose(found.validation[:, 0], model.decision_function(tiny_table.validation.x))
+    model.fit(tiny_table.known.x, tiny_table.known.y)  # again, on all known rows
     assert np.allclose(found.test[:, 0], model.decision_function(tiny_table.test.x))
-    assert found.trainings == 8
+    assert found.trainings == 16
 
 
 def test_networks_do_not_see_validation_labels(tiny_table):
-    other = Cell(
-        tiny_table.set,
-        0,
-        tiny_table.train,
-        type(tiny_table.validation)(
-            tiny_table.validation.rows,
-            tiny_table.validation.x,
-            1 - tiny_table.validation.y,
-            tiny_table.validation.groups,
-        ),
-        tiny_table.test,
-    )
+    other = replace(tiny_table, validation=replace(tiny_table.validation, y=1 - tiny_table.validation.y))
     assert np.array_equal(RIVALS["vs"].run(tiny_table, 0).test, RIVALS["vs"].run(other, 0).test)
 
 

@@ -2,19 +2,18 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
 from lossdial.cli import main
 from lossdial_studies.scoreboard import Board, Row, estimate, play, tasks
 from lossdial_studies.scoreboard import running as module
-from lossdial_studies.scoreboard.checks import checks
+from lossdial_studies.scoreboard.field import field
 from lossdial_studies.scoreboard.objectives import OBJECTIVES
+from lossdial_studies.scoreboard.report import claims
 from lossdial_studies.scoreboard.rivals import RIVALS
 from lossdial_studies.scoreboard.sets import BOARD
-from lossdial_studies.scoreboard.table import field
 
 needs_data = pytest.mark.skipif("LOSSDIAL_DATA" not in os.environ, reason="needs the tables in $LOSSDIAL_DATA")
 
@@ -25,7 +24,7 @@ def test_what_is_done_is_skipped_and_what_failed_is_tried_again(tmp_path, monkey
     asked = (["keel_car_good"], ["ridge", "tuned_threshold"], 1)
     monkeypatch.setattr(module, "_require", lambda *_: None)
     broken = RIVALS["tuned_threshold"]
-    monkeypatch.setitem(RIVALS, "tuned_threshold", type(broken)(broken.name, "x", "trees", lambda *_: 1 / 0))
+    monkeypatch.setitem(RIVALS, "tuned_threshold", replace(broken, run=lambda *_: 1 / 0))
     play(tasks(board, *asked), board, tmp_path)
     assert {row.rival: row.status for row in board.rows()} == {"ridge": "done", "tuned_threshold": "failed"}
     assert "ZeroDivisionError" in next(row.note for row in board.rows() if row.status == "failed")
@@ -75,8 +74,7 @@ def test_a_package_that_is_missing_leaves_a_rival_out_and_says_which(tiny_table,
     def gone(*_: object) -> None:
         raise ModuleNotFoundError("No module named 'nobody'", name="nobody")
 
-    rival = RIVALS["tabm"]
-    monkeypatch.setitem(RIVALS, "tabm", type(rival)("tabm", "TabM", "neural", gone))
+    monkeypatch.setitem(RIVALS, "tabm", replace(RIVALS["tabm"], run=gone))
     row = module._row(tiny_table, "tabm")
     assert (row.status, row.note) == ("left out", "needs a package that is not installed: nobody")
 
@@ -125,7 +123,7 @@ def test_only_splits_that_all_rivals_have_are_compared():
     assert len(found.differences("lct", "vs", OBJECTIVES[0])["wilt"]) == 2
 
 
-def test_checks_say_by_how_much_they_are_missed():
+def test_claims_say_by_how_much_they_are_missed():
     sets = ("aptos:100", "aptos:200")
     values = {"exact": (0.80, 0.90), "ridge": (0.81, 0.90), "vs": (0.7, 0.7)}
     rows = [
@@ -134,27 +132,25 @@ def test_checks_say_by_how_much_they_are_missed():
         for split in range(2)
         for rival in values
     ]
-    found = {check.claim: check for check in checks(field(rows, "images"))}
-    ridge = next(check for claim, check in found.items() if "ridge search" in claim and "AUC" in claim)
-    assert not ridge.reached
-    assert "-0.0100, on aptos:100" in ridge.number
-    assert "1 of 2 sets miss it, the worst by 0.0070" in ridge.number
-    above = next(check for claim, check in found.items() if "above VS" in claim)
-    assert above.reached
-    time = next(check for claim, check in found.items() if "half" in claim)
-    assert time.reached
-    assert re.search(r"0\.25", time.number)
+    ridge_auc, ridge_ap, above_vs, time = claims(field(rows, "images"))
+    assert [claim.reached for claim in (ridge_auc, ridge_ap, above_vs, time)] == [False, False, True, True]
+    assert "-0.0100, on aptos:100" in ridge_auc.number
+    assert "1 of 2 sets miss it, the worst by 0.0070" in ridge_auc.number
+    assert "0.25" in time.number
 
 
-def test_checks_of_tables_name_who_is_first():
+def test_claims_of_tables_name_who_is_first_and_count_by_intervals():
     rows = [
         _row(name, split, rival, value)
         for name in ("wilt", "cover", "celeba")
         for split in range(2)
         for rival, value in (("lct", 0.7), ("ridge", 0.8), ("vs", 0.6), ("lightgbm", 0.705))
     ]
-    rank, boosting = checks(field(rows, "table"))
-    assert not rank.reached
-    assert "number 2 of 3 with mean rank 2.00; first is ridge" in rank.number
-    assert boosting.reached
-    assert "3 of 3" in boosting.number
+    compared = field(rows, "table")
+    among_all, among_learned, *boosting = claims(compared)
+    assert "number 3 of 4 with mean rank 3.00; first is ridge" in among_all.number
+    assert "number 2 of 3 with mean rank 2.00; first is ridge" in among_learned.number
+    assert [claim.reached for claim in boosting] == [False] * 3
+    assert all("-0.0050 [-0.0050, -0.0050]" in claim.number for claim in boosting)
+    ap = next(objective for objective in OBJECTIVES if objective.name == "average_precision")
+    assert [compared.against("lct", other, ap).score for other in ("vs", "ridge", "lct")] == ["3/0/0", "0/0/3", "0/3/0"]

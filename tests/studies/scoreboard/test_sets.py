@@ -31,7 +31,7 @@ def test_shares_are_kept_within_each_class_and_splits_differ():
 
 
 def test_names_are_all_different_and_a_wrong_one_is_told():
-    assert len({entry.name for entry in BOARD}) == len(BOARD) == 16 + 12
+    assert len({entry.name for entry in BOARD}) == len(BOARD) == 24 + 12
     with pytest.raises(ValueError, match="did you mean 'wilt'"):
         board_set("willt")
 
@@ -39,11 +39,11 @@ def test_names_are_all_different_and_a_wrong_one_is_told():
 @needs_data
 def test_copies_of_a_row_stay_on_one_side_and_columns_are_standardised_by_training_rows():
     cell = load_cell(board_set("keel_yeast4"), 0, Path("unused"))
-    sides = [set(map(tuple, part.rows.to_numpy().tolist())) for part in (cell.train, cell.validation, cell.test)]
+    sides = [set(map(tuple, side.rows.to_numpy().tolist())) for side in (cell.train, cell.validation, cell.test)]
     assert not sides[0] & sides[1]
     assert not sides[0] & sides[2]
     assert not sides[1] & sides[2]
-    whole = pd.concat([part.rows for part in (cell.train, cell.validation, cell.test)])
+    whole = pd.concat([side.rows for side in (cell.train, cell.validation, cell.test)])
     assert whole.duplicated().any()  # else nothing was put to the test
     assert np.allclose(cell.train.x.mean(axis=0), 0, atol=1e-4)
     assert np.allclose(cell.train.x.std(axis=0), 1, atol=1e-4)
