@@ -3,15 +3,12 @@ import pytest
 
 from lossdial.base.errors import InputError
 from lossdial.dial.checks import (
-    TooFewPositives,
     as_labels,
     as_rows,
     require_both_classes,
     require_costs,
     require_finite,
-    require_positives,
     require_prevalence,
-    statable,
 )
 
 
@@ -37,12 +34,3 @@ def test_what_is_wrong_is_named(check, argument, fragment):
         check()
     assert raised.value.argument == argument
     assert fragment in str(raised.value)
-
-
-def test_few_positives_warn_and_fewer_refuse():
-    with pytest.warns(UserWarning, match="only 49 positives to tune on: one of them moves recall by 0.020"):
-        require_positives(49)
-    with pytest.raises(TooFewPositives, match="there are 4"):
-        require_positives(4)
-    assert statable(5, 5) is None
-    assert statable(1, 0) == "no figure can be stated on 1 positive and 0 negatives: at least 5 of each are needed."

@@ -91,15 +91,6 @@ def test_roc_marks_the_points_on_or_below_the_envelope(surface, points):
         assert tpr <= np.interp(fpr, hull[:, 0], hull[:, 1]) + 1e-9
 
 
-def test_heat_map_shows_every_value(surface, points):
-    axes = render(heat_map_figure(surface, "auc", points))
-    values = surface.metric("auc").reshape(2, 3).T  # rows tau, columns gamma
-    np.testing.assert_allclose(axes.collections[0].get_array().reshape(3, 2), values)
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("gamma", "tau")
-    for point in points:
-        np.testing.assert_allclose(marked(axes, point.name), list(point.lam.values()))
-
-
 def test_pictures_of_other_shapes_of_lam(surface, points):
     scores = surface.scores
     line, one, nameless, scattered, three, many = (
@@ -165,9 +156,13 @@ def test_heat_map_greys_what_the_samples_cannot_tell_from_the_best():
     assert any("4 of 6 λ" in text.get_text() for text in axes.figure.legends[0].get_texts())
 
 
-def test_a_figure_at_no_threshold_is_its_best_over_thresholds_and_says_so(surface):
-    axes = render(heat_map_figure(surface, "f1"))
-    np.testing.assert_allclose(axes.collections[0].get_array().reshape(3, 2), surface.metric("max_f1").reshape(2, 3).T)
+def test_a_figure_at_no_threshold_is_its_best_over_thresholds_and_says_so(surface, points):
+    axes = render(heat_map_figure(surface, "f1", points))
+    values = surface.metric("max_f1").reshape(2, 3).T  # rows tau, columns gamma
+    np.testing.assert_allclose(axes.collections[0].get_array().reshape(3, 2), values)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("gamma", "tau")
+    for point in points:
+        np.testing.assert_allclose(marked(axes, point.name), list(point.lam.values()))
     assert axes.get_title(loc="left").startswith("F1 (best over thresholds) over λ")
     with pytest.raises(InputError) as raised:
         heat_map_figure(surface, "recall")

@@ -30,14 +30,6 @@ def make(threshold=0.1):
     )
 
 
-def test_probability_is_calibrated_and_shifted():
-    expected = 1 / (1 + math.exp(-(0.5 * 2.0 + 0.1 - 1.5)))
-    assert make().probability([2.0])[0] == pytest.approx(expected)
-    plain = OperatingPoint("plain", {}, 0.0, "", {}, 1, 1)
-    assert plain.probability(np.float32([0.0])).dtype == np.float32
-    assert OperatingPoint.from_json(plain.to_json()) == plain
-
-
 @pytest.mark.parametrize("threshold", [0.1, -3e-8, math.inf, -math.inf])
 def test_json_round_trip_is_exact(threshold):
     point = make(threshold)
@@ -60,7 +52,10 @@ def test_predict_is_a_strict_comparison_in_the_precision_of_the_scores():
 
 def test_the_threshold_is_a_probability_too():
     point = make(2.0)
-    assert point.threshold_probability == pytest.approx(1 / (1 + math.exp(-(0.5 * 2.0 + 0.1 - 1.5))))
+    expected = 1 / (1 + math.exp(-(0.5 * 2.0 + 0.1 - 1.5)))  # calibrated and shifted
+    assert point.threshold_probability == point.probability([2.0])[0] == pytest.approx(expected)
+    plain = OperatingPoint("plain", {}, 0.0, "", {}, 1, 1)
+    assert plain.probability(np.float32([0.0])).dtype == np.float32
     assert make(math.inf).threshold_probability == 1
     assert make(-math.inf).threshold_probability == 0
     assert point.model_probability == pytest.approx(1 / (1 + math.exp(-2.0)))

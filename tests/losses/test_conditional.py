@@ -72,14 +72,6 @@ def test_bad_batches_are_refused(loss: ConditionalLoss, space: Space, logits: Te
         loss(logits, y, space.sample())
 
 
-def test_the_general_form_counts_the_classes() -> None:
-    loss = MultiClassVSLoss([9, 5, 1])
-    with pytest.raises(InputError, match=r"logits must have shape \(n, 3\); got \(6, 2\)"):
-        loss(torch.zeros(6, 2), torch.zeros(6), VS.sample())
-    with pytest.raises(InputError, match="labels that are whole numbers from 0 to 2; got values from 0 to 3"):
-        loss(torch.zeros(2, 3), torch.tensor([0, 3]), VS.sample())
-
-
 @pytest.mark.parametrize(("loss", "space"), CASES)
 def test_a_batch_of_one_class_or_of_none_is_a_batch(loss: ConditionalLoss, space: Space) -> None:
     """Under imbalance most mini-batches hold negatives only; that is the trainer's business, not an error here."""
@@ -113,13 +105,6 @@ def test_a_space_that_is_not_its_own_is_refused(
         loss.check_space(space)
     assert raised.value.argument == argument
     assert problem in raised.value.problem
-
-
-def test_a_lambda_without_the_name_it_needs() -> None:
-    with pytest.raises(KeyError, match="λ has no 'alpha'; it has gamma, tau"):
-        FocalLoss()(*batch(), VS.sample())
-    with pytest.raises(KeyError, match="λ has no 'gamma'; it has tau"):
-        VSLoss(9.0)(*batch(), Lam(("tau",), torch.tensor([1.0])))
 
 
 def test_one_lambda_per_sample_is_the_loop() -> None:
@@ -361,18 +346,27 @@ def test_a_majority_of_positives_is_warned_of_and_still_right() -> None:
         VSLoss(1.0)
 
 
-@pytest.mark.parametrize("beta", [0.0, -3.0, math.nan, math.inf])
-def test_beta_must_be_positive(beta: float) -> None:
-    for build in (lambda: VSLoss(beta), lambda: vs_loss(*batch(), beta, 0.0, 0.0)):
-        with pytest.raises(InputError, match=rf"beta must be a positive number, .*; got {beta}"):
-            build()
+COUNTS: list[Any] = [[], [5], 5, [5, 0], [5, -1], [5, math.nan], [5, math.inf], [[5, 1]]]
+BETAS = [0.0, -3.0, math.nan, math.inf]
+THREE = MultiClassVSLoss([9, 5, 1])
 
 
-@pytest.mark.parametrize("counts", [[], [5], 5, [5, 0], [5, -1], [5, math.nan], [5, math.inf], [[5, 1]]])
-def test_counts_must_be_one_positive_number_per_class(counts: Any) -> None:
-    for build in (
-        lambda: MultiClassVSLoss(counts),
-        lambda: multi_class_vs_loss(*batch(), torch.tensor(counts), 0.0, 0.0),
-    ):
-        with pytest.raises(InputError, match="counts must be one positive number per class, two or more; got"):
-            build()
+@pytest.mark.parametrize(
+    ("ask", "error", "message"),
+    [
+        *((lambda b=b: VSLoss(b), InputError, f"beta must be a positive number, .*; got {b}") for b in BETAS),
+        *((lambda b=b: vs_loss(*batch(), b, 0.0, 0.0), InputError, f"beta must be .*; got {b}") for b in BETAS),
+        *((lambda c=c: MultiClassVSLoss(c), InputError, "counts must be one positive number per") for c in COUNTS),
+        *(
+            (lambda c=c: multi_class_vs_loss(*batch(), torch.tensor(c), 0.0, 0.0), InputError, "counts must be one pos")
+            for c in COUNTS
+        ),
+        (lambda: THREE(torch.zeros(6, 2), torch.zeros(6), VS.sample()), InputError, r"shape \(n, 3\); got \(6, 2\)"),
+        (lambda: THREE(torch.zeros(2, 3), torch.tensor([0, 3]), VS.sample()), InputError, "from 0 to 2; got .* 0 to 3"),
+        (lambda: FocalLoss()(*batch(), VS.sample()), KeyError, "λ has no 'alpha'; it has gamma, tau"),
+        (lambda: VSLoss(9.0)(*batch(), Lam(("tau",), torch.tensor([1.0]))), KeyError, "λ has no 'gamma'; it has tau"),
+    ],
+)
+def test_numbers_that_no_loss_has_are_named(ask: Callable[[], Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        ask()

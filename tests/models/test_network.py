@@ -14,7 +14,6 @@ from lossdial.models import (
     FiLMConfig,
     FiLMHead,
     FrozenEncoder,
-    Head,
     MLPConfig,
     PlainConfig,
     SettingsStack,
@@ -80,16 +79,6 @@ def test_film_before_pooling_is_film_after_pooling(scale: Any) -> None:
         sigma, mu = head.films[0](SPACE.encode(lam)[None])  # (1, n, c) each
         papers = head.linears[0]((sigma[0, :, :, None, None] * maps + mu[0, :, :, None, None]).mean((2, 3)))[0]
         torch.testing.assert_close(model(x, lam), papers, atol=1e-5, rtol=1e-5)
-
-
-def test_margins_of_a_head_with_film_in_every_layer() -> None:
-    model = mlp_model(widths=(16, 8))
-    x, lams = torch.randn(7, 5), SPACE.even_grid(3)
-    features = model.features(x)
-    full = torch.stack([model(x, lam) for lam in lams], dim=1)
-    torch.testing.assert_close(model.margins(features, lams), full[..., 1] - full[..., 0], atol=1e-5, rtol=0)
-    with pytest.raises(ValueError, match=r"head has hidden layers \(16, 8\), is not linear in its features and"):
-        model.fold(lams)
 
 
 def test_only_what_varies_reaches_the_network() -> None:
@@ -180,65 +169,6 @@ def test_lambda_in_double_does_not_change_the_model_s_type() -> None:
     model = mlp_model()
     x, lam = torch.randn(4, 5), SPACE.point(gamma=0.1, tau=2)
     torch.testing.assert_close(model(x, lam.to(torch.float64)), model(x, lam))
-
-
-@pytest.mark.parametrize("shape", [(3,), (4, 1), (4, 2)])
-def test_lambda_of_the_wrong_shape_is_refused(shape: tuple[int, ...]) -> None:
-    message = r"lam must be one for the batch, shape \(\), or one per sample, shape"
-    for model in (mlp_model(), ConditionalClassifier(MLP(5), 64, SPACE, PlainConfig())):
-        with pytest.raises(ValueError, match=message):
-            model(torch.randn(4, 5), SPACE.sample(shape))
-
-
-@pytest.mark.parametrize("lam", [SPACE.sample(), SPACE.sample((2, 3))])
-def test_many_lambda_come_in_one_row(lam: Lam) -> None:
-    for model in (mlp_model(), mlp_model(widths=(8,)), ConditionalClassifier(MLP(5), 64, SPACE, PlainConfig())):
-        with pytest.raises(ValueError, match=r"lams must be an array of shape \(m,\), as space\.grid\(\.\.\.\) and"):
-            model.margins(torch.randn(4, 64), lam)
-        with pytest.raises(ValueError, match=r"lams must be an array of shape \(m,\), as space\.grid\(\.\.\.\) and"):
-            model.fold(lam)
-
-
-def test_lambda_of_another_space_is_refused() -> None:
-    model = mlp_model()
-    swapped = Space(tau=Linear(0, 3, 1 / 3), gamma=Linear(0, 0.3, 0))
-    with pytest.raises(ValueError, match=r"lam has the names \(tau, gamma\), this space \(gamma, tau\)"):
-        model(torch.randn(4, 5), swapped.sample())
-
-
-@pytest.mark.parametrize(
-    ("backbone", "message"),
-    [
-        (MLP(5, hidden=(32,)), r"n_features must be 32: the backbone gives features of shape \(4, 32\)"),
-        (nn.Flatten(0), r"must map \(4, 5\) to \(n, c\) or \(n, c, h, w\); it gave \(20,\)"),
-        (nn.RNN(5, 64, batch_first=True), r"must map \(4, 5\) to \(n, c\) or \(n, c, h, w\); it gave tuple"),
-    ],
-)
-def test_a_backbone_that_yields_something_else(backbone: nn.Module, message: str) -> None:
-    model = ConditionalClassifier(backbone, 64, SPACE)
-    with pytest.raises(ValueError, match=message):
-        model.features(torch.randn(4, 5))
-    if "must map" in message:
-        with pytest.raises(ValueError, match=message):
-            feature_size(backbone, torch.randn(4, 5))
-
-
-@pytest.mark.parametrize(
-    ("space", "head", "message"),
-    [
-        (BASELINE, FiLMConfig(), "Every name of the space is a Constant.*use PlainConfig"),
-        (
-            ONE_FREE,
-            FiLMConfig().build(64, 2),
-            r"head was built for dim=2, but 1 names of the space vary \(tau\)",
-        ),
-        (SPACE, FiLMConfig().build(32, 2), "n_features must be 32, which the head reads"),
-        (SPACE, PlainConfig().build(32, 2), "n_features must be 32, which the head reads"),
-    ],
-)
-def test_a_head_that_does_not_fit(space: Space, head: Head | FiLMConfig, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        ConditionalClassifier(MLP(5), 64, space, head)
 
 
 @pytest.mark.parametrize("head", [FiLMConfig(members=3), FiLMConfig((6,), members=3), PlainConfig(members=3)], ids=repr)
@@ -333,21 +263,6 @@ def test_each_setting_draws_as_it_would_alone(shape: list[int]) -> None:
         assert torch.equal(codes[:, i], alone.codes[:, 0])
 
 
-def test_what_cannot_be_stacked() -> None:
-    with pytest.raises(ValueError, match="models must share a backbone that is not trained: each setting would"):
-        SettingsStack([ConditionalClassifier(MLP(6), 64, space) for space in SPACES])
-    baseline = Space(gamma=Constant(0.1), tau=Constant(1))
-    one_free = Space(gamma=Constant(0.1), tau=Linear(0, 3, 0))
-    with pytest.raises(ValueError, match="same names of λ, and the same of them must vary"):
-        SettingsStack(models([baseline, one_free], PlainConfig()))
-    with pytest.raises(ValueError, match="heads must be single heads of one kind"):
-        SettingsStack([*models(SPACES[:1]), *models(SPACES[1:2], PlainConfig())])
-    with pytest.raises(ValueError, match="heads must be single heads of one kind"):
-        SettingsStack(models(SPACES, FiLMConfig(members=2)))
-    with pytest.raises(ValueError, match="one or more; got none"):
-        SettingsStack([])
-
-
 def state(model: nn.Module) -> list[torch.Tensor]:
     return list(model.state_dict().values())
 
@@ -407,17 +322,6 @@ def test_head_by_choice_or_by_space() -> None:
     x = torch.randn(10, 5)
     assert build_model(None, None, BASELINE, x, 0).head.config == PlainConfig()
     assert build_model(None, PlainConfig(members=4), SPACE, x, 0).members == 4
-    with pytest.raises(ValueError, match="nothing to be told; use PlainConfig"):
-        build_model(None, "film", BASELINE, x, 0)
-
-
-def test_what_is_no_network() -> None:
-    with pytest.raises(
-        ValueError, match=r"network must be an nn.Module, an MLPConfig, a FeaturesConfig or None .*; got 'resnet'"
-    ):
-        build_model("resnet", None, SPACE, torch.randn(4, 5), 0)  # type: ignore[arg-type]  # the point
-    with pytest.raises(ValueError, match=r"an MLP reads a table \(n, c\); got x of shape \(4, 3, 8, 8\)"):
-        build_model(None, None, SPACE, torch.zeros(4, 3, 8, 8), 0)
 
 
 def test_standardize_takes_large_images_in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -438,3 +342,47 @@ def test_standardize_takes_large_images_in_small_parts(monkeypatch: pytest.Monke
     flat = x.transpose(0, 1).reshape(3, -1).to(torch.float64) / 255
     torch.testing.assert_close(layer.mean, flat.mean(1).float())
     torch.testing.assert_close(layer.scale, flat.std(1, correction=0).float())
+
+
+def on_table(head: Any = None, space: Space = SPACE, backbone: nn.Module | None = None) -> ConditionalClassifier:
+    return ConditionalClassifier(backbone or MLP(5), 64, space, head)
+
+
+TABLE, HEADS = torch.zeros(4, 5), (None, PlainConfig(), FiLMConfig((8,)))
+SWAPPED = Space(tau=Linear(0, 3, 1 / 3), gamma=Linear(0, 0.3, 0))
+WRONG = [
+    *(
+        (lambda head=head, shape=shape: on_table(head)(TABLE, SPACE.sample(shape)), r"lam must be one for the batch")
+        for head in HEADS
+        for shape in ((3,), (4, 1), (4, 2))
+    ),
+    *(
+        (lambda head=head, ask=ask, shape=shape: getattr(on_table(head), ask[0])(*ask[1:], SPACE.sample(shape)), "lams")
+        for head in HEADS
+        for ask in (("margins", torch.zeros(4, 64)), ("fold",))
+        for shape in ((), (2, 3))
+    ),
+    (lambda: on_table()(TABLE, SWAPPED.sample()), r"lam has the names \(tau, gamma\), this space \(gamma, tau\)"),
+    (lambda: on_table(FiLMConfig((16, 8))).fold(SPACE.even_grid(3)), r"hidden layers \(16, 8\), is not linear"),
+    (lambda: on_table(backbone=MLP(5, hidden=(32,))).features(TABLE), "n_features must be 32"),
+    (lambda: on_table(backbone=nn.Flatten(0)).features(TABLE), r"must map \(4, 5\) .* it gave \(20,\)"),
+    (lambda: on_table(backbone=nn.RNN(5, 64, batch_first=True)).features(TABLE), "must map .* it gave tuple"),
+    (lambda: feature_size(nn.Flatten(0), TABLE), "must map"),
+    (lambda: on_table(FiLMConfig(), BASELINE), "Every name of the space is a Constant.*use PlainConfig"),
+    (lambda: on_table(FiLMConfig().build(64, 2), ONE_FREE), r"built for dim=2, but 1 names of the space vary \(tau\)"),
+    (lambda: on_table(FiLMConfig().build(32, 2)), "n_features must be 32, which the head reads"),
+    (lambda: on_table(PlainConfig().build(32, 2)), "n_features must be 32, which the head reads"),
+    (lambda: build_model(None, "film", BASELINE, TABLE, 0), "nothing to be told; use PlainConfig"),
+    (lambda: build_model("resnet", None, SPACE, TABLE, 0), "network must be an nn.Module, .*; got 'resnet'"),
+    (lambda: build_model(None, None, SPACE, torch.zeros(4, 3, 8, 8), 0), r"an MLP reads a table \(n, c\)"),
+    (lambda: SettingsStack([on_table(space=space) for space in SPACES]), "models must share a backbone"),
+    (lambda: SettingsStack(models([BASELINE, ONE_FREE], PlainConfig())), "same names of λ"),
+    (lambda: SettingsStack([*models(SPACES[:1]), *models(SPACES[1:2], PlainConfig())]), "heads must be single heads"),
+    (lambda: SettingsStack([]), "one or more; got none"),
+]
+
+
+@pytest.mark.parametrize(("ask", "message"), WRONG)
+def test_what_does_not_fit_is_named(ask: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ask()

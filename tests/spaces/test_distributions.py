@@ -112,18 +112,6 @@ def test_area_and_moments_by_quadrature(density: Density) -> None:
     assert linear.variance.item() == pytest.approx(integrate(lambda x, p: (x - mean) ** 2 * p), abs=1e-8)
 
 
-def test_uniform_case_is_torchs_uniform() -> None:
-    low, high = torch.tensor(-1.0, dtype=torch.float64), torch.tensor(2.0, dtype=torch.float64)
-    ours, theirs = Linear(low, high, 1 / (high - low)), Uniform(low, high)
-    x = torch.linspace(-1, 2, 50, dtype=torch.float64)[:-1]  # torch's own support is half open
-    u = torch.linspace(0, 1, 50, dtype=torch.float64)
-    torch.testing.assert_close(ours.log_prob(x), theirs.log_prob(x))
-    torch.testing.assert_close(ours.cdf(x), theirs.cdf(x))
-    torch.testing.assert_close(ours.icdf(u), theirs.icdf(u))
-    for name in ("mean", "variance", "stddev"):
-        torch.testing.assert_close(getattr(ours, name), getattr(theirs, name))
-
-
 def cdf_error(linear: Linear, u: Tensor, x: Tensor) -> float:
     """How far float32 x is from having exactly the float32 u below it, with the arithmetic between in float64."""
     exact = double((linear.a.item(), linear.b.item(), linear.h_b.item()))

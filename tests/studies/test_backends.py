@@ -129,15 +129,15 @@ def test_an_address_that_does_not_answer(address: str, small: Any, tmp_path: Pat
     assert time.monotonic() - started < 10
 
 
-@pytest.mark.parametrize("address", ["nonsense", "host:port", ""])
-def test_what_is_no_address(address: str) -> None:
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        *((lambda a=a: OnRay(a).__enter__(), "ray_address must be 'auto', host:port") for a in ("nonsense", "a:b", "")),
+        (lambda: Local(0), "jobs must be at least 1; got 0"),
+        (lambda: OnRay(cpus=0), "more than 0 CPUs"),
+    ],
+)
+def test_bad_input(start: Any, message: str) -> None:
     pytest.importorskip("ray")
-    with pytest.raises(ValueError, match="ray_address must be 'auto', host:port or ray://host:port; got"):
-        OnRay(address).__enter__()
-
-
-def test_bad_numbers() -> None:
-    with pytest.raises(ValueError, match="jobs must be at least 1; got 0"):
-        Local(0)
-    with pytest.raises(ValueError, match="more than 0 CPUs"):
-        OnRay(cpus=0)
+    with pytest.raises(ValueError, match=message):
+        start()

@@ -107,13 +107,6 @@ def test_four_settings_hold_each_value_once() -> None:
         spread_settings(0)
 
 
-def test_unknown_names_are_told_before_anything_runs() -> None:
-    with pytest.raises(ValueError, match="no method is called 'svm'"):
-        grid([("aptos", 100)], "frozen", ["svm"])
-    with pytest.raises(ValueError, match="preset must be one of"):
-        grid([("aptos", 100)], "gpu", ["vs"])
-
-
 def test_keys_are_those_of_the_rows_that_are_there() -> None:
     """No renaming, and no setting that came later, may make a sweep run anew what the committed rows hold."""
     names = [field.name for field in fields(Experiment)]

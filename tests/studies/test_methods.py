@@ -82,11 +82,6 @@ def test_what_is_not_told_λ_is_put_down_in_the_middle() -> None:
     assert ablated.evaluation(ablated.spaces()[0])[0].as_dict() == {"gamma": 0.15, "tau": 1.5}
 
 
-def test_an_unknown_method_lists_the_known() -> None:
-    with pytest.raises(ValueError, match=r"'vs\+ltc'; did you mean 'vs\+lct'"):
-        method("vs+ltc")
-
-
 # the control
 
 

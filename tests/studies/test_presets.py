@@ -20,10 +20,3 @@ def test_the_paper_s_recipes() -> None:
     aptos = preset("aptos", "paper")
     assert (aptos.recipe.epochs, aptos.recipe.optimizer.lr, aptos.recipe.optimizer.name) == (35, 5e-5, "adam")
     assert aptos.recipe.schedule(35, 35) == pytest.approx(0)
-
-
-def test_unknown_names() -> None:
-    with pytest.raises(ValueError, match="one of paper, cpu, frozen for aptos; got 'gpu'"):
-        preset("aptos", "gpu")
-    with pytest.raises(ValueError, match="no presets for 'mammography'"):
-        preset("mammography", "cpu")

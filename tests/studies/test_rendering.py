@@ -7,7 +7,6 @@ from rich.console import Console
 
 from lossdial_studies.protocols import Best
 from lossdial_studies.rendering import Marks, ResultCell, ResultRow, ResultTable, to_terminal, written
-from lossdial_studies.tables import result_table
 
 
 def _best(value: float, spread: float = 0.0044, seeds: int = 3, trainings: int = 48) -> Best:
@@ -113,13 +112,3 @@ def test_text_in_square_brackets_is_not_read_as_a_style(table: ResultTable) -> N
     console.print(to_terminal(replace(table, title="[red]", notes=("[bold]",), headings=("[x]", "[/]"))))
     printed = console.file.getvalue()  # type: ignore[attr-defined]
     assert all(words in printed for words in ("[red]", "[bold]", "[x]", "[/]"))
-
-
-@pytest.mark.parametrize("format", ["markdown", "latex", "csv"])
-def test_every_face_shows_every_figure(results: pd.DataFrame, format: str) -> None:
-    made = result_table(results, "max_f1", "held-out")
-    text = written(made, format)
-    for cell in (cell for row in made.rows for cell in row.cells):
-        assert cell.ours is not None
-        assert (repr(cell.ours.value) if format == "csv" else f"{cell.ours.value:.3f}") in text
-        assert f"{cell.paper:g}" in text

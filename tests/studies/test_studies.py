@@ -1,9 +1,14 @@
+from collections.abc import Callable
+
 import pytest
 
 from lossdial_studies.data_sets import ImageDataSet, data_set
-from lossdial_studies.methods import ABLATIONS, METHODS
+from lossdial_studies.experiment import grid
+from lossdial_studies.methods import ABLATIONS, METHODS, method
 from lossdial_studies.presets import preset
 from lossdial_studies.published import COLUMNS
+from lossdial_studies.scoreboard.rivals import rival
+from lossdial_studies.scoreboard.sets import board_set
 from lossdial_studies.studies import STUDIES, study
 
 
@@ -30,14 +35,6 @@ def test_the_full_grid_and_parts_of_it() -> None:
     assert ablated == METHODS.keys() | ABLATIONS.keys()
 
 
-@pytest.mark.parametrize("argument", ["seeds", "epochs"])
-def test_bad_input(argument: str) -> None:
-    with pytest.raises(ValueError, match=r"no study is called 'auto-trcuk'; did you mean 'auto-truck'.*ablations"):
-        study("auto-trcuk")
-    with pytest.raises(ValueError, match=f"{argument} must be at least 1; got 0"):
-        study("aptos").experiments("frozen", **{argument: 0})
-
-
 def test_any_prefix_of_the_claim_can_be_read() -> None:
     runs = study("claim").experiments("fast")
     assert len(set(runs)) == len(runs)
@@ -47,3 +44,23 @@ def test_any_prefix_of_the_claim_can_be_read() -> None:
     assert [run.method for run in first[:48]] == ["vs"] * 16 + ["vs:block"] * 16 + ["vs+lct"] * 16
     searched = {run.seed for run in runs if run.method == "vs:block" and run.data == "cifar10-auto-truck"}
     assert searched == set(range(16))
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda: study("auto-trcuk"), "no study is called 'auto-trcuk'; did you mean 'auto-truck'.*ablations"),
+        (lambda: study("aptos").experiments("frozen", seeds=0), "seeds must be at least 1; got 0"),
+        (lambda: study("aptos").experiments("frozen", epochs=0), "epochs must be at least 1; got 0"),
+        (lambda: preset("aptos", "gpu"), "one of paper, cpu, frozen for aptos; got 'gpu'"),
+        (lambda: preset("mammography", "cpu"), "no presets for 'mammography'"),
+        (lambda: method("vs+ltc"), r"'vs\+ltc'; did you mean 'vs\+lct'"),
+        (lambda: grid([("aptos", 100)], "frozen", ["svm"]), "no method is called 'svm'"),
+        (lambda: grid([("aptos", 100)], "gpu", ["vs"]), "preset must be one of"),
+        (lambda: rival("lightgmb"), "did you mean 'lightgbm'"),
+        (lambda: board_set("willt"), "did you mean 'wilt'"),
+    ],
+)
+def test_unknown_names_and_numbers_are_told_before_anything_runs(ask: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ask()

@@ -42,15 +42,6 @@ def test_round_trip(tmp_path):
     assert [file.name for file in (tmp_path / "new" / "run").iterdir()] == ["checkpoint.pt"]
 
 
-@pytest.mark.parametrize("kept", [0, 10, 1000, -1])
-def test_truncated(tmp_path, kept):
-    make({}).save(tmp_path)
-    path = tmp_path / "checkpoint.pt"
-    path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(CheckpointError, match=r"checkpoint\.pt is damaged.*Delete .*checkpoint\*\.pt"):
-        Checkpoint.load(tmp_path, {}, CPU)
-
-
 def test_a_bit_that_is_flipped_anywhere_is_noticed(tmp_path):
     """Of 100 flips torch itself notices about twenty."""
     make({}).save(tmp_path)
@@ -94,27 +85,6 @@ def write_with_checksum(state, path):
     path.write_bytes(path.read_bytes() + file_sha256(path).encode())
 
 
-def test_a_file_of_another_kind_is_no_checkpoint(tmp_path):
-    write_with_checksum({"format": 3, "weights": torch.ones(3)}, tmp_path / "checkpoint.pt")
-    with pytest.raises(CheckpointError, match="damaged: it lacks"):
-        Checkpoint.load(tmp_path, {}, CPU)
-    write_with_checksum([1, 2], tmp_path / "checkpoint.pt")
-    with pytest.raises(CheckpointError, match="damaged"):
-        Checkpoint.load(tmp_path, {}, CPU)
-
-
-def test_objects_are_never_unpickled(tmp_path):
-    torch.save({"format": 1, "model": torch.nn.Linear(2, 2)}, tmp_path / "checkpoint.pt")
-    with pytest.raises(CheckpointError, match="UnpicklingError"):
-        Checkpoint.load(tmp_path, {}, CPU)
-
-
-def test_a_newer_format_is_named(tmp_path):
-    torch.save({"format": 9, "shape of the future": 1}, tmp_path / "checkpoint.pt")
-    with pytest.raises(CheckpointError, match="has format 9; this version of lossdial reads 3"):
-        Checkpoint.load(tmp_path, {}, CPU)
-
-
 def test_other_settings_are_named(tmp_path):
     make({"lr": 0.1, "epochs": 5, "data": 1, "gone": 2}).save(tmp_path)
     with pytest.raises(CheckpointError, match="other settings") as caught:
@@ -138,12 +108,6 @@ def test_a_failed_write_keeps_the_earlier_checkpoint_and_leaves_nothing_half(tmp
     assert sorted(file.name for file in tmp_path.iterdir()) == ["checkpoint-before.pt", "checkpoint.pt"]
 
 
-def test_what_a_killed_write_left_is_written_over(tmp_path):
-    (tmp_path / ".checkpoint.pt-0.tmp").write_bytes(b"half")
-    make({}).save(tmp_path)
-    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.pt"]
-
-
 def test_whether_anything_was_kept(tmp_path):
     """What a face may say after Ctrl-C: only what is on disk."""
     (tmp_path / ".checkpoint.pt-1.tmp").write_bytes(b"half of one")
@@ -159,3 +123,20 @@ def test_whether_anything_was_kept(tmp_path):
     Checkpoint.remove(tmp_path)
     Checkpoint.remove(tmp_path)  # nothing to remove is no error
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        *((lambda path, n=n: path.write_bytes(path.read_bytes()[:n]), "is damaged") for n in (0, 10, 1000, -1)),
+        (lambda path: write_with_checksum({"format": 3, "weights": torch.ones(3)}, path), "damaged: it lacks"),
+        (lambda path: write_with_checksum([1, 2], path), "damaged"),
+        (lambda path: torch.save({"format": 1, "model": torch.nn.Linear(2, 2)}, path), "UnpicklingError"),
+        (lambda path: torch.save({"format": 9, "shape of the future": 1}, path), "has format 9; .* reads 3"),
+    ],
+)
+def test_what_is_no_checkpoint_is_refused_and_never_unpickled(tmp_path, write, message):
+    make({}).save(tmp_path)
+    write(tmp_path / "checkpoint.pt")
+    with pytest.raises(CheckpointError, match=message):
+        Checkpoint.load(tmp_path, {}, CPU)

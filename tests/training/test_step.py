@@ -203,20 +203,30 @@ def test_n_is_the_sum_of_weights_or_the_size_of_the_loaders_data() -> None:
         Ridge.of(model, VSLoss(5.0), DataLoader(Stream(), 10))
 
 
-def test_a_head_that_does_not_fold_refuses_a_ridge() -> None:
-    x, y, _ = problem()
-    model = build_model(nn.Identity(), FiLMConfig(widths=(8,)), VS, x, seed=0)
-    recipe = Recipe(1)
-    with pytest.raises(ValueError, match="space has a ridge, a penalty on the weights of a head that folds at"):
-        fit(model, VSLoss(5.0), recipe.batches(x, y), recipe, progress=False)
+PATH = refit_head(build_model(nn.Identity(), "plain", VS, problem()[0], seed=0), *problem()[:2], VSLoss(5.0), VS)
 
 
-def test_a_path_is_not_trained() -> None:
-    x, y, _ = problem()
-    model = refit_head(build_model(nn.Identity(), "plain", VS, x, seed=0), x, y, VSLoss(5.0), VS)
+@pytest.mark.parametrize(
+    ("model", "loss", "message"),
+    [
+        (
+            build_model(nn.Identity(), FiLMConfig((8,)), VS, problem()[0], 0),
+            VSLoss(5.0),
+            "space has a ridge, a penalty",
+        ),
+        (PATH, VSLoss(5.0), "nothing to train"),
+        (ensemble(1), FocalLoss(), "FocalLoss has no hyperparameter 'gamma'"),
+        (
+            build_model(nn.Identity(), "plain", Space(tau=Linear(0, 3, 0)), problem()[0], 0),
+            VSLoss(5.0),
+            "VSLoss needs 'gamma'",
+        ),
+    ],
+)
+def test_what_cannot_be_trained_is_named(model: ConditionalClassifier, loss: ConditionalLoss, message: str) -> None:
     recipe = Recipe(1)
-    with pytest.raises(ValueError, match="nothing to train"):
-        fit(model, VSLoss(5.0), recipe.batches(x, y), recipe, progress=False)
+    with pytest.raises(ValueError, match=message):
+        fit(model, loss, recipe.batches(*problem()[:2]), recipe, progress=False)
 
 
 @pytest.mark.parametrize(("loss", "space"), [(VSLoss(5.0), VS), (FocalLoss(), FOCAL)])

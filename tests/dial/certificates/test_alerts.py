@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm, poisson
 
-from lossdial.base.errors import InputError
 from lossdial.dial.certificates.alerts import alert_rate_of, alerts_together, busy_day, cap_alerts, spell_daily
 from lossdial.dial.certificates.evidence import NotCertified
 
@@ -77,28 +76,6 @@ def test_a_busy_day_is_exceeded_no_more_than_stated(spread, days):
     assert exceeded / 2000 < 0.05 + 0.02
     assert f"days that vary as those {days} did" in spell_daily(0.05, volume[:-1])
     assert "days with as many cases" in spell_daily(0.05, 1000)  # one number says what it assumes
-
-
-@pytest.mark.parametrize(
-    ("ask", "argument"),
-    [
-        (lambda: cap_alerts([], 0.1), "score_new"),
-        (lambda: cap_alerts([1.0, np.inf], 0.1), "score"),
-        (lambda: cap_alerts([1.0], 0.0), "rate"),
-        (lambda: alert_rate_of(None, None, None), "rate"),
-        (lambda: alert_rate_of(None, 3, None), "per_day"),
-        (lambda: alert_rate_of(None, 9, 9), "per_day"),
-        (lambda: alert_rate_of(None, 3, 0), "volume"),
-        (lambda: alert_rate_of(None, 3, [[9]]), "volume"),
-        (lambda: busy_day(0.1, [9] * 19), "volume"),
-        (lambda: cap_alerts([1.0], 0.1, confidence=1.0), "confidence"),
-        (lambda: cap_alerts([1.0], 0.1, groups=[1, 2]), "groups_new"),
-    ],
-)
-def test_wrong_input_is_named(ask, argument):
-    with pytest.raises(InputError) as raised:
-        ask()
-    assert raised.value.argument == argument
 
 
 def test_too_few_scores_say_what_they_can_certify():

@@ -4,7 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from lossdial.base.errors import InputError
 from lossdial.dial.certificates.bounds import rank_for
 from lossdial.dial.certificates.certificate import (
     Bound,
@@ -121,24 +120,6 @@ def test_between_59_and_72_positives_the_cap_gets_what_recall_leaves():
     y, score = binormal(rng, n_positive=58)
     with pytest.raises(NotCertified, match=r"58 .* 59 .*recall >= 0\.949 can be certified now"):
         at_recall(certifying_scores(y, score), 0.95, 0.95)
-
-
-@pytest.mark.parametrize(
-    ("certify", "argument"),
-    [
-        (lambda rows: at_threshold(rows, 0.5, 95), "confidence"),
-        (lambda rows: rate_bands(rows, 0.5, 1.0), "confidence"),
-        (lambda rows: at_recall(rows, 1.0, 0.95), "recall"),
-        (lambda rows: at_fpr(rows, 0.0, 0.95), "fpr"),
-        (lambda rows: at_fpr(rows, 0.001, 0.95), ""),  # takes 2,995 negatives
-        (lambda rows: at_prevalence(certificate(), 1.5), "prevalence"),  # noqa: ARG005
-        (lambda rows: at_prevalence(certificate(), 0.1, cost_fn=1), "cost_fn"),  # noqa: ARG005
-    ],
-)
-def test_what_cannot_be_certified_is_named(certify, argument):
-    with pytest.raises(InputError) as raised:
-        certify(smooth(np.random.default_rng(0))[0])
-    assert raised.value.argument == argument
 
 
 @pytest.mark.parametrize(("certify", "level"), [(at_recall, 0.9), (at_fpr, 0.3), (at_alert_rate, 0.4)])

@@ -8,8 +8,17 @@ from scipy.stats import norm
 
 from lossdial.base.errors import InputError
 from lossdial.dial import Declined, Dial, NotCertified, OperatingPoint
-from lossdial.dial.certificates.alerts import cap_alerts
-from lossdial.dial.certificates.certificate import Certificate, precision_at
+from lossdial.dial.certificates.alerts import alert_rate_of, busy_day, cap_alerts
+from lossdial.dial.certificates.bounds import needed, rank_for
+from lossdial.dial.certificates.certificate import (
+    Certificate,
+    at_fpr,
+    at_prevalence,
+    at_threshold,
+    precision_at,
+    rate_bands,
+)
+from lossdial.dial.certificates.evidence import certifying_scores
 
 FLOOR = {"maximize": "precision", "subject_to": {"recall": 0.95}}
 LOWER = {"maximize": "precision", "subject_to": {"recall": 0.9}}
@@ -223,6 +232,10 @@ def test_a_budget_is_a_point_that_keeps_to_it():
         point.at(prevalence=0.01)
 
 
+def certified(dial):
+    return at_threshold(certifying_scores(dial.y, dial.scores[:, 0]), 0.5, 0.95)
+
+
 WRONG = [
     (lambda d: d.tune(**LOWER, confidence=0.0), "confidence"),
     (lambda d: d.tune(**LOWER, confidence="a"), "confidence"),
@@ -246,6 +259,29 @@ WRONG = [
     (lambda d: d.adapt(score_new=[], cost_fn=1, cost_fp=1), "score_new"),
     (lambda d: d.monitor(alerts_only=True, precision=1.5), "floor"),
     (lambda d: d.metrics(point="elsewhere"), "point"),
+    (lambda d: d.adapt(prevalence=0.1, cost_fn=0, cost_fp=1), "cost_fn"),
+    (lambda d: d.adapt(prevalence=0.1, cost_fn=1, cost_fp=-1), "cost_fp"),
+    (lambda d: d.adapt(prevalence=1.0, cost_fn=1, cost_fp=1), "prevalence"),
+    (lambda d: d.refer(npv=0.9, precision=0.0, prevalence=0.1), "precision"),
+    (lambda d: d.refer(npv=0.9, precision=0.5, prevalence=2.0), "prevalence"),
+    (lambda d: d.refer(npv=0.9, precision=0.5, prevalence=0.1, confidence=1.0), "confidence"),
+    (lambda d: d.sample_size(0.9, confidence=1.0), "confidence"),
+    (lambda d: d.tune(maximize="recall", subject_to={"fpr": 0.001}, confidence=0.95), ""),  # takes 2,995 negatives
+    (lambda _: cap_alerts([1.0, np.inf], 0.1), "score"),
+    (lambda _: cap_alerts([1.0], 0.0), "rate"),
+    (lambda _: cap_alerts([1.0], 0.1, confidence=1.0), "confidence"),
+    (lambda _: cap_alerts([1.0], 0.1, groups=[1, 2]), "groups_new"),
+    (lambda _: alert_rate_of(None, None, None), "rate"),
+    (lambda _: alert_rate_of(None, 3, None), "per_day"),
+    (lambda _: alert_rate_of(None, 3, 0), "volume"),
+    (lambda _: alert_rate_of(None, 3, [[9]]), "volume"),
+    (lambda _: busy_day(0.1, [9] * 19), "volume"),
+    (lambda d: rate_bands(certifying_scores(d.y, d.scores[:, 0]), 0.5, 1.0), "confidence"),
+    (lambda d: at_fpr(certifying_scores(d.y, d.scores[:, 0]), 0.0, 0.95), "fpr"),
+    (lambda d: at_prevalence(certified(d), 1.5), "prevalence"),
+    (lambda d: at_prevalence(certified(d), 0.1, cost_fn=1), "cost_fn"),
+    *((lambda _, floor=floor: needed(floor, 0.05), "floor") for floor in (0.0, 1.0, -0.1, 95)),
+    *((lambda _, floor=floor: rank_for(10, floor, 0.05), "floor") for floor in (0.0, 1.0, -0.1, 95)),
 ]
 
 

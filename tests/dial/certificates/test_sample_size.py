@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from lossdial.base.errors import InputError
 from lossdial.dial.certificates.bounds import shared_rank
 from lossdial.dial.certificates.certificate import at_recall
 from lossdial.dial.certificates.evidence import certifying_scores
@@ -57,10 +56,3 @@ def test_most_certify_but_no_more_than_the_order_statistic_makes_use_of(n, kept)
     if kept:
         assert shared_rank(kept, 0.95, 0.05) == shared_rank(max(int(0.85 * n), kept), 0.95, 0.05)
         assert shared_rank(kept - 1, 0.95, 0.05) == shared_rank(kept, 0.95, 0.05) - 1
-
-
-@pytest.mark.parametrize(("arguments", "argument"), [((1.0,), "recall"), ((0.9, 1.0), "confidence")])
-def test_wrong_input_is_named(arguments, argument):
-    with pytest.raises(InputError) as raised:
-        sample_size(*arguments)
-    assert raised.value.argument == argument

@@ -111,11 +111,3 @@ def test_few_rows_that_differ_give_an_interval_of_their_size(differing):
     mean = mean_cost(values, np.arange(1000), 0)
     # Unseen amounts may be larger: with one row in 1,000 the interval reaches 14 times the mean.
     assert mean.low < mean.value < mean.high < (15 if differing < 3 else 8) * mean.value
-
-
-def test_the_costs_of_alerting_on_all_and_none_are_told_in_plain_amounts():
-    y, margin, amount = world(np.random.default_rng(5), 600)
-    text = str(case_costs(y, margin, 1000 * amount, 20_000.0))
-    assert f"an alert on every case {20_000 * np.mean(~y):,.0f}, on none {1000 * np.mean(amount * y):,.0f}" in text
-    assert "chosen on one half" in text
-    assert "e+" not in text

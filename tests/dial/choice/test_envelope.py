@@ -191,15 +191,6 @@ def test_the_adapted_point_is_as_good_as_one_chosen_with_labels(prevalence, slop
 
 
 @pytest.mark.parametrize(
-    ("terms", "argument"), [((0.1, 0, 1), "cost_fn"), ((0.1, 1, -1), "cost_fp"), ((1.0, 1, 1), "prevalence")]
-)
-def test_impossible_costs_are_refused(terms, argument):
-    with pytest.raises(InputError) as raised:
-        adapt(envelope(make()), *terms)
-    assert raised.value.argument == argument
-
-
-@pytest.mark.parametrize(
     ("change", "fragment"),
     [
         ({"vertices": 3}, "'vertices'"),

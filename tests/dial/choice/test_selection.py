@@ -105,14 +105,6 @@ def distance(y, score):
     return float(score[y == 1].mean() - score[y == 0].mean())
 
 
-def test_a_users_function_picks_lam():
-    surface = make(5)
-    values = [distance(surface.y, surface.score(k)) for k in range(5)]
-    assert select(surface, Objective(maximize=distance)).index == np.argmax(values)
-    assert select(surface, Objective(minimize=distance)).index == np.argmin(values)
-    assert str(Objective(maximize=distance)) == "maximise distance"
-
-
 def test_bounds_on_threshold_free_metrics_filter_lam():
     surface = make(6)
     brier = surface.metric("brier")

@@ -4,9 +4,8 @@ import pytest
 from lossdial.base.errors import InputError
 from lossdial.dial.choice.objective import Objective
 from lossdial.dial.choice.selection import select
-from lossdial.dial.choice.verdict import BEST, OBJECTIVES, PLAIN, Gain, Verdict, compare, verdict
+from lossdial.dial.choice.verdict import BEST, OBJECTIVES, PLAIN, compare, verdict
 from lossdial.dial.metrics.registry import F1
-from lossdial.dial.points import Estimate
 from lossdial.dial.surface import Surface
 
 
@@ -94,14 +93,6 @@ def test_calibration_is_the_rival_of_lam_for_probabilities():
     # Both columns rank alike, and once calibrated they state alike: what differs was not λ's.
     assert not gain.measurable
     assert gain.gain.value == pytest.approx(0, abs=2e-3)
-
-
-def test_wording():
-    gain = Gain("maximise f1", "f1", 0.5, 0.55, Estimate(0.05, 0.01, 0.09))
-    assert str(gain) == "moving λ gains 0.050 [0.010, 0.090] f1"
-    worse = Gain("maximise f1", "f1", 0.5, 0.45, Estimate(-0.05, -0.09, -0.01))
-    assert str(worse) == "moving λ loses here: -0.050 [-0.090, -0.010] f1"
-    assert str(Verdict((gain, worse), 50, 100)).endswith("for 1 of 2 objectives: 0.050 [0.010, 0.090] to maximise f1.")
 
 
 def test_one_lam_or_objective_is_one_sentence():

@@ -1,7 +1,7 @@
 import pytest
 
 from lossdial.base.errors import InputError
-from lossdial.dial.metrics.registry import PAPER_METRICS, REPORT, as_metric, expected_cost, known_metrics
+from lossdial.dial.metrics.registry import PAPER_METRICS, REPORT, as_metric, known_metrics
 
 
 @pytest.mark.parametrize("name", [*known_metrics(), *PAPER_METRICS, *REPORT])
@@ -46,12 +46,3 @@ def test_parameters_out_of_range_are_named(name, argument, got):
     with pytest.raises(InputError) as raised:
         as_metric(name)
     assert (raised.value.argument, raised.value.got) == (argument, got)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "argument"), [((0, 1, 0.5), "cost_fn"), ((1, -2, 0.5), "cost_fp"), ((1, 1, 1.0), "prevalence")]
-)
-def test_impossible_costs_are_named(arguments, argument):
-    with pytest.raises(InputError) as raised:
-        expected_cost(*arguments)
-    assert raised.value.argument == argument

@@ -4,7 +4,7 @@ from scipy.special import stdtrit
 
 from lossdial.base.errors import InputError
 from lossdial.dial import Dial
-from lossdial.dial.monitor.prevalence import _bin, bin_edges, fit_mixture, log_odds
+from lossdial.dial.monitor.prevalence import _bin, bin_edges, fit_mixture
 from lossdial.dial.surface import Samples
 
 KNOWN = [0, 1] * 50, np.arange(100.0)
@@ -190,11 +190,3 @@ def test_an_estimate_travels_with_a_certificate():
         alerts = point.predict(LAWS["bimodal"](np.random.default_rng(trial), y))
         broken += y[alerts].mean() < there.precision
     assert broken / 40 < 0.18
-
-
-def test_adding_log_odds_is_bayes_rule():
-    p, source, other = np.array([0.1, 0.5, 0.9]), 0.2, 0.01
-    up, down = p * other / source, (1 - p) * (1 - other) / (1 - source)
-    moved = 1 / (1 + np.exp(-(np.log(p / (1 - p)) + log_odds(other) - log_odds(source))))
-    np.testing.assert_allclose(moved, up / (up + down))
-    assert log_odds(0.5) == 0

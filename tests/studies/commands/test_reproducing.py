@@ -113,17 +113,6 @@ def test_draw_makes_what_table_and_figure_make(store: Path, tmp_path: Path, caps
     assert (tmp_path / "x.pdf").read_bytes() == figure.read_bytes()
 
 
-@pytest.mark.parametrize("name", ["auc", "precision_at_recall@0.99", "ablation"])
-@pytest.mark.parametrize("kind", ["terminal", "markdown", "latex", "csv"])
-def test_tables(name: str, kind: str, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["table", name, "--store", str(store), "--format", kind]) == 0
-    printed = capsys.readouterr().out
-    assert "VS" in printed or "vs" in printed
-    if kind != "terminal":
-        assert main(["table", name, "--store", str(store), "--format", kind, "--out", str(tmp_path / "t" / "x")]) == 0
-        assert (tmp_path / "t" / "x").read_text().split() == printed.split()
-
-
 def test_a_damaged_row_is_told_and_run_again(
     store: Path, features: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

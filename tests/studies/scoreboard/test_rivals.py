@@ -11,7 +11,7 @@ from lossdial.losses import VSLoss
 from lossdial.spaces import Constant, Space
 from lossdial_studies.scoreboard import networks
 from lossdial_studies.scoreboard.objectives import figures
-from lossdial_studies.scoreboard.rivals import RIVALS, rival
+from lossdial_studies.scoreboard.rivals import RIVALS
 from lossdial_studies.scoreboard.sets import Cell
 
 _PACKAGES = {
@@ -84,11 +84,6 @@ def test_the_ridge_is_scikit_learns(tiny_table):
 def test_networks_do_not_see_validation_labels(tiny_table):
     other = replace(tiny_table, validation=replace(tiny_table.validation, y=1 - tiny_table.validation.y))
     assert np.array_equal(RIVALS["vs"].run(tiny_table, 0).test, RIVALS["vs"].run(other, 0).test)
-
-
-def test_an_unknown_rival_is_told():
-    with pytest.raises(ValueError, match="did you mean 'lightgbm'"):
-        rival("lightgmb")
 
 
 def test_the_global_generator_is_left_alone(tiny_table):
