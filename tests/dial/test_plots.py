@@ -246,14 +246,3 @@ def test_the_band_of_the_reliability_curve_covers_all_bins_at_once():
                 left += 1
                 break
     assert left <= 12
-
-
-def test_the_reliability_plot_uses_its_space():
-    rng = np.random.default_rng(0)
-    y = (rng.random(20_000) < 0.005).astype(int)
-    dial = Dial(y, rng.normal(size=y.size) + 2.5 * y - 6)
-    axes = reliability_figure(dial.surface, [dial.tune(maximize="f1")]).axes[0]
-    x = axes.containers[0].lines[0].get_xydata()[:, 0]
-    placed = (axes.transData.transform(np.c_[x, x])[:, 0] - axes.bbox.x0) / axes.bbox.width
-    assert np.mean(x / axes.get_xlim()[1] > 0.1) <= 0.2  # where the bins would be on plain axes
-    assert np.mean(placed > 0.1) >= 0.4

@@ -74,34 +74,23 @@ def members(stack: SettingsStack) -> list[ConditionalClassifier]:
     [
         *(("vs+lct", recipe) for recipe in RECIPES),
         *((name, "λ per sample, EMA, SAM, clipped") for name in ("vs", "focal+lct", "vs+lct:no-film", "vs+lct:sigma")),
+        *(("hidden layers and weights", recipe) for recipe in ("λ per sample, EMA, SAM, clipped", "adam, clipped")),
     ],
 )
 def test_a_stack_ends_with_the_weights_of_its_settings_alone(name: str, recipe: str) -> None:
-    how, plan = method(name), RECIPES[recipe]
-    alone, stack, loss = build(how), SettingsStack(build(how)), how.build_loss(4.0)
+    deep = name == "hidden layers and weights"
+    how, plan, head = method("vs+lct" if deep else name), RECIPES[recipe], FiLMConfig((5,), hidden=9) if deep else None
+    alone, stack, loss = build(how, head=head), SettingsStack(build(how, head=head)), how.build_loss(4.0)
     before = [p.clone() for p in weights(members(stack))]
     for model in alone:
-        fit(model, loss, batches(), plan, seed=5, progress=False)
-    result = fit(stack, loss, batches(), plan, seed=5, progress=False)
+        fit(model, loss, batches(weighted=deep), plan, seed=5, progress=False)
+    result = fit(stack, loss, batches(weighted=deep), plan, seed=5, progress=False)
     assert result.diverged == (None,) * 16
     assert result.steps == 3 * 6
     for a, b in zip(weights(alone), weights(members(stack)), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
     assert not any(torch.equal(a, b) for a, b in zip(before, weights(members(stack)), strict=True))
     assert not any(model.training for model in members(stack))
-
-
-def test_hidden_layers_and_sample_weights_in_a_stack() -> None:
-    how, recipe = method("vs+lct"), RECIPES["λ per sample, EMA, SAM, clipped"]
-    for lam_per in ("sample", "batch"):
-        recipe = replace(recipe, lam_per=lam_per)
-        head = FiLMConfig((5,), hidden=9)
-        alone, stack = build(how, settings=3, head=head), SettingsStack(build(how, settings=3, head=head))
-        for model in alone:
-            fit(model, how.build_loss(4.0), batches(weighted=True), recipe, seed=5, progress=False)
-        fit(stack, how.build_loss(4.0), batches(weighted=True), recipe, seed=5, progress=False)
-        for a, b in zip(weights(alone), weights(members(stack)), strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
 
 
 def test_a_stack_in_bfloat16() -> None:

@@ -85,13 +85,6 @@ def test_one_end_may_be_out_of_reach_and_both_are_refused():
         two_cuts(draw(np.random.default_rng(1), 20, 20, 0.0), 0.9999, 0.999, 0.1, 0.95)
 
 
-def test_nothing_is_referred_where_the_classes_lie_apart():
-    rows = draw(np.random.default_rng(0), 500, 500, 30.0)
-    lower, threshold, _ = two_cuts(rows, 0.98, 0.98, 0.5, 0.95)
-    assert lower <= threshold
-    assert not any(((side > lower) & (side <= threshold)).any() for side in (rows.positive, rows.negative))
-
-
 def test_a_point_with_two_cuts_says_one_of_three_things(triage):
     lower, threshold = triage.lower, triage.threshold
     cases = [-9.0, lower, (lower + threshold) / 2, threshold, 9.0]

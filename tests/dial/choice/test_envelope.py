@@ -151,17 +151,6 @@ def test_the_printout_says_where_costs_break_even_beside_the_threshold():
     assert type(point).from_json(point.to_json()).break_even == point.break_even
 
 
-def test_figures_are_restated_at_the_new_prevalence():
-    surface = crossing(100, 900, 1)
-    point = adapt(envelope(surface), prevalence=0.3, cost_fn=2, cost_fp=1)
-    score = surface.score(surface.lams.index(point.lam))
-    tpr, fpr = RECALL(surface.y, score, point.threshold), FPR(surface.y, score, point.threshold)
-    assert point.metrics["recall"].value == pytest.approx(tpr)
-    assert point.metrics["precision"].value == pytest.approx(0.3 * tpr / (0.3 * tpr + 0.7 * fpr))
-    assert point.metrics["accuracy"].value == pytest.approx(0.3 * tpr + 0.7 * (1 - fpr))
-    assert all(e.low <= e.value <= e.high for e in point.metrics.values())
-
-
 def test_probabilities_are_right_at_the_new_prevalence():
     rng = np.random.default_rng(2)
     y = np.repeat([1, 0], [2000, 18_000])

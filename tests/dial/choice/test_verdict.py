@@ -63,6 +63,7 @@ def test_a_better_model_is_found_and_its_twin_is_not():
     assert "This model beats the other model for 4 of 4 objectives" in str(answer)
     back = compare(noisy, surface, ("f1",)).gains[0]
     assert back.gain.value == pytest.approx(-answer.gains[0].gain.value)
+    assert "loses here: -" in str(back)
     twin = compare(surface, surface, ("f1", "auc"))
     assert not any(gain.measurable for gain in twin.gains)
     with pytest.raises(InputError) as raised:
