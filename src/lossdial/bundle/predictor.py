@@ -159,7 +159,7 @@ class Predictor:
         base, margin = float(parts[0][1] + biases[0, 0]), self.margins(self.embed(encoded), folded)
         # Features are rounded to float32; the trace that this leaves in a margin is shared out, so that sums are exact.
         size = np.abs(contributions)
-        rounding = margin - base - contributions.sum(1)
+        rounding = margin.astype(np.float64) - base - contributions.sum(1)
         contributions += size * (rounding / np.maximum(size.sum(1), np.finfo(np.float64).tiny))[:, None]
         return Explanation((*widths,), contributions, base, margin)
 
