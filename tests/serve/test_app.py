@@ -214,6 +214,7 @@ def test_an_array_s_rows_are_lists(serving: Serving, tmp_path_factory: pytest.Te
         assert client.post("/predict", {"rows": rows}).status == 400
 
 
+@pytest.mark.filterwarnings("ignore:(1 column|one column alone).*:UserWarning")
 def test_reasons_are_bounded_and_refused_where_there_are_none(serving: Serving, client: Client, tmp_path: Path) -> None:
     """What /predict?explain=true answers is compared with Python's in tests/test_faces_of_a_model.py."""
     refused = client.post("/predict?explain=true", {"rows": as_json(ROWS)})

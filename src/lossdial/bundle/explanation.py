@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 10  # columns in a text
 _BAR: Final = 24  # characters of the longest bar
-_ROWS: Final = 10_000  # on which a column is shuffled
+_ROWS: Final = 4_000  # on which a column is shuffled
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,28 +100,10 @@ class Explanation:
 def permutation_importances(
     predictor: Predictor, X: Any, y: NDArray[np.int64], lam: Mapping[str, float], shuffles: int = 5, seed: int = 0
 ) -> tuple[float, NDArray[np.float64]]:
-    """The average precision of rows at one λ, and by how much it drops where a raw column is shuffled.
+    """The average precision of raw rows, labels y (n,), at one λ; and by how much each shuffle of a raw column lowers
+    it, (shuffles, d).
 
-    Of more than 10,000 rows, up to half as many positives and the rest of negatives are drawn, and count for all.
-
-    Parameters
-    ----------
-    predictor
-        The model.
-    X
-        Raw rows that training has not seen.
-    y
-        Their labels (n,), 1 for the positive class.
-    lam
-        The λ of the scores.
-    shuffles
-        How often each column is shuffled.
-    seed
-        Of rows and shuffles.
-
-    Returns
-    -------
-    float, array of shape (shuffles, d)
+    Of more than 4,000 rows so many are drawn, up to half of them positives, and each class counts as it does in all.
     """
     from sklearn.metrics import average_precision_score  # here, for reading a model must not cost scikit-learn
 
