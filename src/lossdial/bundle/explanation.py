@@ -78,22 +78,21 @@ class Explanation:
         """The largest contributions: of one row each with its sign, of several their mean absolute values."""
         one = len(self) == 1
         values = self.contributions[0] if one else self.size
+
+        def figure(places: NDArray[np.intp]) -> str:
+            total = values[places].sum()
+            return f"{total:+8.3f}" if one else f"{total:8.3f}  {self.share[places].sum():4.0%}"
+
+        lines = [f"{len(self):,} rows; the mean absolute contribution of each column, and its share:"]
+        if one:
+            lines = [f"score {self.margin[0]:+.3f} = base {self.base:+.3f} and, of each column:"]
         longest = max(np.abs(values).max(initial=0), np.finfo(float).tiny)
-        head = f"score {self.margin[0]:+.3f} = base {self.base:+.3f} and, of each column:"
-        lines = [head if one else f"{len(self):,} rows; the mean absolute contribution of each column, and its share:"]
         for place in self.order[:_SHOWN]:
-            value, name = values[place], self.columns[place]
-            bar = ("+" if value > 0 else "-") * round(_BAR * abs(value) / longest)
-            figure = f"{value:+8.3f}" if one else f"{value:8.3f}  {self.share[place]:4.0%}"
-            lines.append(f"{figure}  {name}  {bar}".rstrip())
+            bar = ("+" if values[place] > 0 else "-") * round(_BAR * abs(values[place]) / longest)
+            lines.append(f"{figure(np.array([place]))}  {self.columns[place]}  {bar}".rstrip())
         others = self.order[_SHOWN:]
         if len(others):
-            rest = (
-                f"{values[others].sum():+8.3f}"
-                if one
-                else f"{values[others].sum():8.3f}  {self.share[others].sum():4.0%}"
-            )
-            lines.append(f"{rest}  {len(others):,} other columns together")
+            lines.append(f"{figure(others)}  {len(others):,} other columns together")
         return "\n".join(lines)
 
 
