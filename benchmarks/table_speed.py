@@ -2,9 +2,9 @@
 
     python benchmarks/table_speed.py [--rows 200000]
 
-Each time is the least of a few by the clock. Fitting large tables is measured against LightGBM with 100 trees on the same
-cores, in the same run; one row against the request of an empty function. Exits with 1 where a bar is missed. Wants an
-idle machine: the bars in seconds are those of two cores. About two minutes.
+Each time is the least of a few by the clock. Fitting a large table is measured against LightGBM with 100 trees on the
+same cores, in the same run. Exits with 1 where a bar is missed. Wants an idle machine: the bars in seconds are those of
+two cores. About two minutes.
 """
 
 import argparse
