@@ -44,8 +44,6 @@ from lossdial.sklearn.run import Plan, Run, default_recipe, finished, require_so
 from lossdial.spaces import Lam, Space
 from lossdial.training import Checkpoint, Exact, Recipe
 
-__all__ = ["LCTClassifier"]
-
 
 class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
     """A binary classifier trained once over a distribution of losses; λ and threshold are chosen afterwards.
@@ -120,7 +118,6 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
         "recipe": (Recipe, Exact),
         "run": (Run,),
     }
-    _makers: ClassVar[Mapping[str, type]] = {"objective": Objective}
     _names: ClassVar[Mapping[str, Mapping[str, type]]] = {
         "network": {"table": TableConfig, "mlp": MLPConfig, "features": FeaturesConfig},
         "head": {"film": FiLMConfig, "polynomial": PolynomialConfig, "plain": PlainConfig},
@@ -323,10 +320,6 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
     def _predictor(self) -> Predictor:
         return self.bundle_.predictor
 
-    @property
-    def _flipped(self) -> bool:
-        return bool(self.classes_[0] == self._predictor.classes[1])
-
     # --- the dial
 
     def dial(
@@ -338,16 +331,12 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
         sample_weight: ArrayLike | None = None,
         lams: Lam | None = None,
     ) -> Dial:
-        """The dial of labelled rows at every λ, to ask anything of; the backbone is called once.
+        """The dial of labelled rows at every λ, to ask anything of.
 
         Parameters
         ----------
-        X, y
-            Rows that training has not seen. Without them, the scores that ``fit`` kept.
-        groups
-            Rows of one group (a patient) belong together.
-        sample_weight
-            How much each row counts.
+        X, y, groups, sample_weight
+            As in :meth:`tune`.
         lams
             The λ to look at, as ``Space.grid(gamma=[...], tau=[...])`` gives them; by default an even grid over the
             trained range.
@@ -418,16 +407,7 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
     def load(cls, path: str | os.PathLike[str], network: nn.Module | None = None) -> Self:
         """The estimator that ``save`` or the command wrote: the same parameters, and the same predictions bit for bit.
 
-        Parameters
-        ----------
-        path
-            The folder.
-        network
-            The module, where the model was trained with one of your own.
-
-        Returns
-        -------
-        LCTClassifier
+        ``network`` is the module, where the model was trained with one of your own.
         """
         return cls.from_bundle(Bundle.load(path, network))
 
@@ -442,7 +422,7 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
     def _take(self, bundle: Bundle) -> None:
         """Become the trained estimator of a bundle."""
         schema = bundle.predictor.schema
-        self.classes_ = np.sort(class_array(bundle.predictor.classes))
+        self.classes_, self.pos_label_ = np.sort(class_array(bundle.predictor.classes)), bundle.predictor.classes[1]
         self.history_ = [dict(row) for row in bundle.training.history]
         encoder = getattr(schema, "encoder", None)
         if encoder is not None:
