@@ -14,16 +14,16 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import f1_score, precision_score, recall_score, roc_auc_score
+from sklearn.metrics import f1_score, recall_score, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
-from lossdial import Constant, LCTClassifier, Linear, Space, VSLoss
+from lossdial import Constant, LCTClassifier, Linear, Space
 from lossdial.dial import Objective
 from lossdial.models import CifarResNet, FiLMConfig, FrozenEncoder, PathHead, TableFeatures
-from lossdial.training import Augment, Cosine, DivergedError, OptimizerConfig, Recipe, Steps
+from lossdial.training import Augment, Cosine, OptimizerConfig, Recipe
 
 
 def expected_failures(_):
@@ -134,19 +134,6 @@ def test_wrong_settings(arguments, message):
         quick(**arguments).fit(*table())
 
 
-def test_so_few_positives_that_most_batches_see_none():
-    X, y = table(400, share=0)
-    y[:6] = 1
-    with pytest.warns(UserWarning, match=r"5 of 32. training samples are positive, so about 78% of the batches of 16"):
-        quick(recipe__batch_size=16).fit(X, y)
-
-
-def test_divergence():
-    X, y = table()
-    with pytest.raises(DivergedError, match=r"step 2 .*learning rate 1e\+25"):
-        quick(recipe__optimizer__name="sgd", recipe__optimizer__lr=1e25, recipe__schedule=Steps()).fit(X, y)
-
-
 # scikit-learn's company
 
 
@@ -194,16 +181,6 @@ def test_images(dtype):
     assert clf.bundle_.predictor.model.backbone.standardize.mean.item() == pytest.approx(0.29, abs=0.02)
     with pytest.raises(ValueError, match=r"expecting 1 features|shape \(n, 1, height, width\)"):
         clf.predict(np.repeat(X, 3, axis=1))
-
-
-def test_bytes_and_floats_of_the_same_images_train_the_same():
-    rng = np.random.default_rng(0)
-    y = np.arange(60) % 3 // 2
-    X = (rng.integers(0, 150, (60, 1, 8, 8)) + 80 * y[:, None, None, None]).astype(np.uint8)
-    torch.manual_seed(0)
-    settings = {"network": CifarResNet(8, 2, in_channels=1), "recipe": Recipe(2, batch_size=20), "random_state": 0}
-    bytes_, floats = LCTClassifier(**settings).fit(X, y), LCTClassifier(**settings).fit(X / np.float32(255), y)
-    np.testing.assert_allclose(bytes_.decision_function(X), floats.decision_function(X / np.float32(255)), atol=1e-3)
 
 
 def test_sequences_through_a_module_of_ones_own():
@@ -259,13 +236,6 @@ def test_files_of_images_are_brought_to_the_size_of_training(tmp_path):
 
 
 # settings that reach the training
-
-
-def test_a_loss_of_ones_own():
-    X, y = table()
-    clf = quick(loss=VSLoss(beta=50.0)).fit(X, y)
-    assert clf.bundle_.training.loss == {"name": "vs", "beta": 50.0}
-    assert quick().fit(X, y).bundle_.training.loss["beta"] == pytest.approx((y == 0).sum() / (y == 1).sum(), rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -490,16 +460,6 @@ def test_tuning_finds_the_best_of_all_lambda_and_thresholds(clf):
     assert_array_equal(clf.predict(X_VAL) == 1, clf.decision_function(X_VAL) > 0)
 
 
-def test_a_floor_on_recall(clf):
-    clf.tune(X_VAL, Y_VAL, maximize="precision", subject_to={"recall": 0.9}, name="screening")
-    predicted = clf.predict(X_VAL, point="screening")
-    assert recall_score(Y_VAL, predicted) >= 0.9
-    assert precision_score(Y_VAL, predicted) > Y_VAL.mean()
-    assert clf.points.keys() == {"default", "screening"}
-    with pytest.raises(ValueError, match="must name an operating point; there are 'default', 'screening'"):
-        clf.predict(X_VAL, point="triage")
-
-
 @pytest.mark.filterwarnings("ignore:only .* positives to tune on")
 def test_without_data_tuning_uses_the_share_held_out(clf, fitted):
     holdout = fitted.bundle_.evidence
@@ -510,17 +470,6 @@ def test_without_data_tuning_uses_the_share_held_out(clf, fitted):
     # Other scores under the same labels choose otherwise: it is these that were read.
     other = replace(fitted.bundle_, evidence=replace(holdout, scores=holdout.scores[::-1]))
     assert LCTClassifier.from_bundle(other).tune(maximize="balanced_accuracy") != point
-
-
-def test_tuning_on_the_training_data_is_warned_of(clf):
-    X, y = table(600)
-    with pytest.warns(UserWarning, match=r"about 4\d\d of these 600 samples \((79|80|81)%\) were trained on"):
-        clf.tune(X, y, maximize="f1")
-    with pytest.warns(UserWarning, match="trained on"):  # whatever they are held in
-        clf.tune(X.astype(np.float64).tolist(), y.tolist(), maximize="f1")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        clf.tune(X_VAL, Y_VAL, maximize="f1")
 
 
 def test_wrong_calls(clf):

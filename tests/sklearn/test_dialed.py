@@ -192,20 +192,11 @@ def test_points_by_name(data: tuple[np.ndarray, np.ndarray]) -> None:
     assert dialed.fit(X, y).points == {}  # of another training
 
 
-def test_a_margin_becomes_a_probability_at_a_point(data: tuple[np.ndarray, np.ndarray]) -> None:
-    dialed = DialedClassifier(LinearSVC()).fit(*data)
-    assert not hasattr(dialed, "predict_proba")
-    dialed.tune(**OBJECTIVE)
-    assert dialed.predict_proba(data[0])[:, 1].mean() == pytest.approx(data[1].mean(), abs=0.02)
-
-
 def test_fold_scores_do_not_tell_whether_new_rows_changed() -> None:
     X, y = make_classification(3000, weights=[0.85], random_state=0)
     clf = DialedClassifier(DecisionTreeClassifier(max_depth=4, random_state=0)).fit(X[:1000], y[:1000])
     ask = {"X_new": X[2000:], "cost_fn": 5, "cost_fp": 1}
-    with pytest.raises(
-        Declined, match="Give labelled rows that took no part in training, X and y"
-    ):
+    with pytest.raises(Declined, match="Give labelled rows that took no part in training, X and y"):
         clf.adapt(**ask)
     with pytest.warns(UserWarning, match="trained on"), pytest.raises(Declined, match="were trained on"):
         clf.adapt(X[:1000], y[:1000], **ask)

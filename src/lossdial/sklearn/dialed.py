@@ -103,8 +103,10 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
     >>> from sklearn.linear_model import LogisticRegression
     >>> X, y = make_classification(2000, weights=[0.9], random_state=0)
     >>> clf = DialedClassifier(LogisticRegression()).fit(X, y)
-    >>> clf.tune(maximize="precision", subject_to={"recall": 0.9}).metrics["recall"].value >= 0.9
+    >>> clf.tune(maximize="precision", subject_to={"recall": 0.9}, name="screening").metrics["recall"].value >= 0.9
     True
+    >>> clf.predict(X, point="screening").shape
+    (2000,)
     """
 
     estimator_: Any

@@ -91,16 +91,6 @@ class PointsMixin:
         Returns
         -------
         OperatingPoint
-
-        Examples
-        --------
-        >>> from sklearn.datasets import make_classification
-        >>> from sklearn.linear_model import LogisticRegression
-        >>> from lossdial import DialedClassifier
-        >>> X, y = make_classification(2000, weights=[0.9], random_state=0)
-        >>> clf = DialedClassifier(LogisticRegression()).fit(X, y)
-        >>> clf.tune(maximize="precision", subject_to={"recall": 0.9}, name="screening").metrics["recall"].value >= 0.9
-        True
         """
         point = self.dial(X, y, groups=groups, sample_weight=sample_weight).tune(
             maximize=maximize,

@@ -16,7 +16,7 @@ from lossdial.base.progress import ProgressBar
 from lossdial.base.streams import Stream, stream_seed
 from lossdial.data.encoder.table import as_pandas
 from lossdial.data.leaks import count_copies, join_groups, row_groups, split_rows
-from lossdial.data.schema import ImageRows, Schema, are_paths, read_images
+from lossdial.data.schema import ImageRows, Schema
 from lossdial.models import FrozenEncoder
 
 _BATCH = 32  # images at a time through a frozen network
@@ -123,11 +123,6 @@ def columns_as(X: Any, X_val: Any) -> Any:
     if absent:
         raise InputError("X_val", f"lacks the column {absent[0]!r}; {closest(absent[0], X_val.columns)}")
     return X_val[list(X.columns)]
-
-
-def in_memory(X: Any, image_size: int | None) -> Any:
-    """The same rows, files of images read."""
-    return read_images(X, image_size) if are_paths(X) else X
 
 
 def _digestible(X: Any) -> Any:
