@@ -59,8 +59,8 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
         The distribution of λ. ``Constant`` for every name trains a baseline. By default the ridge, and Focal's class
         weight, where a head is solved for; where one is trained the widest of the paper's for that loss.
     network : {"table", "mlp", "features"}, TableConfig, MLPConfig or nn.Module, optional
-        What turns a row into features. ``"table"``: pieces of columns and trees, learned once, on which a head is
-        solved; the default. ``"mlp"``: a network to be trained; the default beside a head, a Recipe or a space without
+        What turns a row into features. ``"table"``: values and trees, learned once, on which a head is solved; the
+        default. ``"mlp"``: a network to be trained; the default beside a head, a Recipe or a space without
         a ridge. ``"features"``: the rows are features already, such as embeddings, and are standardised only. A module
         is copied, not changed; it maps a batch to (n, c) or (n, c, h, w).
     head : {"film", "polynomial", "plain"} or HeadConfig, optional
