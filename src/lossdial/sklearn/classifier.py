@@ -77,7 +77,7 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
     validation_fraction : float, optional
         Where ``tune`` without data has its scores from, unless ``fit`` is given validation data. None: where a head is
         solved, every row teaches the model, and is scored by a head (and by trees) that were made without its fold;
-        trees are grown in folds anyway, so this takes hardly longer. Such scores choose and measure; they do not certify.
+        trees are grown in folds anyway. Such scores choose and measure; they do not certify.
         Where a network is trained, None holds out a fifth of the rows, stratified and by groups, of which the network
         learns nothing; cross-fitting would train it several times over. A number holds out that share in either case;
         0 keeps no scores.
