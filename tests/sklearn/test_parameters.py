@@ -20,7 +20,6 @@ def table(n=240, share=0.25, seed=0):
     ("start", "nested", "name", "value"),
     [
         ({}, {"head__members": 2}, "head", FiLMConfig(members=2)),
-        ({}, {"objective__maximize": "f1"}, "objective", Objective(maximize="f1")),
         ({}, {"recipe__epochs": 3}, "recipe", Recipe(3)),
         ({}, {"network__boosted": 40}, "network", TableConfig(boosted=40)),
         ({}, {"network__hidden": (8,)}, "network", MLPConfig((8,))),
@@ -41,9 +40,6 @@ def test_what_is_not_a_parameter():
         LCTClassifier(recipe="exact").set_params(recipe__tool=1)
     with pytest.raises(ValueError, match=r"recipe must be 'exact', an Exact\(…\) or a Recipe\(…\); got 5"):
         LCTClassifier(recipe=5).fit(*table())
-    assert (
-        LCTClassifier(recipe="exact").get_params()["network__trees"] == LCTClassifier().get_params()["network__trees"]
-    )
 
 
 def test_grid_search():
@@ -75,9 +71,9 @@ def test_what_is_loaded_reports_the_parameters_it_was_trained_with(tmp_path):
 
 def test_a_config_of_ones_own_is_loaded(tmp_path):
     X, y = table(300)
-    clf = LCTClassifier(network=TableConfig(boosted=8, folds=2), random_state=0).fit(X, y)
+    clf = LCTClassifier(network=TableConfig(boosted=8, forest=4, folds=2), random_state=0).fit(X, y)
     clf.save(tmp_path / "model")
     again = LCTClassifier.load(tmp_path / "model")
-    assert again.network == TableConfig(boosted=8, folds=2)
+    assert again.network == TableConfig(boosted=8, forest=4, folds=2)
     same = clone(again).fit(X, y)
     np.testing.assert_array_equal(same.decision_function(X), clf.decision_function(X))

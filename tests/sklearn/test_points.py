@@ -71,14 +71,6 @@ def test_adapting_to_unlabelled_rows_estimates_or_declines(fitted):
         assert raised.value.argument == "prevalence"
 
 
-def test_adapting_with_a_confidence_certifies_on_rows_set_aside(fitted):
-    X, y = rows(1500, 1)
-    point = fitted.adapt(X, y, prevalence=0.02, cost_fn=5, cost_fp=1, confidence=0.9, name="there")
-    assert point.certificate.confidence == 0.9
-    assert point.certificate.n_positive < (y == "ill").sum()
-    assert fitted.points["there"].at(prevalence=0.02).confidence == 0.9
-
-
 def test_certify_on_fresh_rows_and_not_on_those_that_chose(fitted):
     X, y = rows(1500, 1)
     fitted.tune(X, y, maximize="f1", name="mine")
@@ -225,16 +217,6 @@ def test_the_ridge_that_held_out_rows_chose_is_not_certified_by_them():
     with pytest.raises(NotCertified, match="these rows chose point 'default'"):
         clf.dial(X_val, y_val).certify("default")
     assert clf.dial(*rows(800, 2)).certify("default").certificate is not None
-
-
-def test_the_verdict_names_the_plain_loss_too():
-    X, y = rows(1500, 0)
-    clf = LCTClassifier(recipe=Recipe(epochs=2), random_state=0).fit(X, y)
-    rivals = {gain.rival for gain in clf.verdict(*rows(800, 1)).gains}
-    assert rivals == {
-        "moving only the threshold at the single λ of best AUC",
-        "the plain loss, calibrated, with a threshold of its own",
-    }
 
 
 def test_the_share_of_new_rows_is_estimated_by_scores_of_one_model(fitted):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from sklearn.metrics import roc_auc_score
 from torch import nn
 
 from lossdial import Dial, DialedClassifier, LCTClassifier, Recipe
-from lossdial.cli import main
 from lossdial.data import schema
 
 N = 300
@@ -116,15 +114,6 @@ def test_a_list_in_a_cell_is_named() -> None:
     clf = small().fit(FRAME.assign(tags=LABELS), LABELS)
     with pytest.raises(ValueError, match="column 'tags' holds a list in row 1"):
         clf.predict(FRAME.assign(tags=[[1]] * N))
-
-
-def test_the_command_names_a_list_in_a_cell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = FRAME.assign(ill=LABELS, tags=[["x"]] * N)
-    rows.to_json(tmp_path / "t.jsonl", orient="records", lines=True, date_format="iso")
-    words = ["train", "--target", "ill", "--epochs", "1", "--data", str(tmp_path / "t.jsonl"), "--out"]
-    assert main([*words, str(tmp_path / "run"), "--validation", str(tmp_path / "t.jsonl")]) != 0
-    assert "column 'tags' holds a list in row 1" in capsys.readouterr().err
-    assert main([*words, str(tmp_path / "run"), "--drop", "tags"]) == 0
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -74,23 +74,6 @@ def test_it_is_scikit_learns_ridge_at_every_strength(weighted):
         assert_allclose(margin, direct.decision_function(standardised(X_val, X)), atol=2e-5)
 
 
-def test_focal_has_class_weights():
-    (X, y), (X_val, y_val) = embeddings(), embeddings(seed=1)
-    clf = solved("focal", recipe=Exact(tol=1e-9)).fit(X, y, X_val, y_val)
-    alpha = clf.bundle_.predictor.model.head.config.alpha[2]  # a node, where nothing is interpolated
-    direct = LogisticRegression(C=0.01, class_weight={0: 2 * (1 - alpha), 1: 2 * alpha}, tol=1e-9, max_iter=10_000)
-    direct.fit(standardised(X, X), y)
-    margin = clf.decision_function(X_val, lam={"alpha": alpha, "phi": 0, "ridge": -2})
-    assert_allclose(margin, direct.decision_function(standardised(X_val, X)), atol=2e-5)
-
-
-def test_one_strength_without_a_dial():
-    (X, y), (X_val, y_val) = embeddings(), embeddings(seed=1)
-    clf = solved(recipe=Exact(C=0.1, tol=1e-9)).fit(X, y, X_val, y_val)
-    direct = LogisticRegression(C=0.1, tol=1e-9, max_iter=10_000).fit(standardised(X, X), y)
-    assert_allclose(clf.decision_function(X_val), direct.decision_function(standardised(X_val, X)), atol=2e-5)
-
-
 def test_untuned_it_stands_at_the_least_held_out_log_loss():
     (X, y), (X_val, y_val) = embeddings(200), embeddings(seed=1)
     clf = solved().fit(X, y, X_val, y_val)
@@ -159,12 +142,6 @@ def test_a_frozen_encoder_and_its_features_are_one_model():
     assert_allclose(by_images.predict_proba(images), alone.predict_proba(features), atol=1e-3)
 
 
-def test_nothing_is_random():
-    X, y = embeddings(200)
-    one, other = (solved(random_state=seed).fit(X, y, *embeddings(seed=1)) for seed in (0, 1))
-    assert_array_equal(one.predict_proba(X), other.predict_proba(X))
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -196,24 +173,6 @@ def test_a_ridge_that_the_loss_does_not_have(recipe):
         LCTClassifier(Hinge(4.0), space=space, network="features", recipe=recipe).fit(*embeddings(80))
 
 
-def test_a_strength_or_a_range_that_is_none():
-    with pytest.raises(ValueError, match="C must be a positive number"):
-        solved().set_params(recipe__C=-1.0)
-    space = Space(gamma=Constant(0), tau=Constant(0), ridge=Linear(0.001, 1000, 1e-3))
-    with pytest.raises(ValueError, match=r"it is log₁₀ C, so that 3 means C = 1,000"):
-        solved(space=space).fit(*embeddings(80))
-
-
-def test_classes_that_can_be_separated_and_no_ridge():
-    X, y = embeddings(200)
-    X[:, 0] += 100 * y
-    clf = solved(recipe="exact", space=Space(gamma=Constant(0), tau=Linear(0, 3, 1 / 3)))
-    with pytest.warns(UserWarning, match=r"separate the two classes perfectly.* solved with a weak ridge, C = 10,000"):
-        clf.fit(X, y)
-    assert (clf.predict(X) == y).all()
-    assert clf.points["default"].lam == {"gamma": 0, "tau": 0}
-
-
 def test_features_that_tell_nothing():
     X, y = embeddings(100)
     with pytest.raises(ValueError, match="features are constant: each of the 12 has one value"):
@@ -224,14 +183,6 @@ def test_features_that_tell_nothing():
     weights = solved().fit(X, y).bundle_.predictor.model.head.weights
     assert (weights[..., 4] == 0).all()
     assert weights.isfinite().all()
-
-
-def test_a_solve_that_stops_short_says_how_short():
-    X, y = embeddings()
-    clf = solved(recipe=Exact(max_iterations=1, tol=1e-12))
-    with pytest.warns(UserWarning, match=r"11 of 11 nodes stopped short of the gradient norm 1e-12; the worst, at C ="):
-        clf.fit(X, y)
-    assert clf.history_[0]["norm"] > 1e-12
 
 
 # interrupted, finished, in use

@@ -278,7 +278,6 @@ class Dial:
         require_name(name)
         self._surface.samples.require_positives()
         if X_new is not None:
-            self._require_comparable()
             point, score_new, spent = self._scored(X_new, score_new, self._point(point))
             if spent:
                 warn(f"X_new: {spent}, so their scores are not those of new cases.")
@@ -475,7 +474,14 @@ class Dial:
     def fit_mixture(
         self, score_new: ArrayLike, point: str | OperatingPoint = "default", groups_new: ArrayLike | None = None
     ) -> MixtureFit:
-        """Test whether unlabelled scores (k,) at a point's λ, in groups (k,), are a mixture of both classes' scores."""
+        """Test whether unlabelled scores (k,) at a point's λ, in groups (k,), are a mixture of both classes' scores.
+
+        Raises `Declined` where the scores of these rows are of other models, or of rows that training has seen.
+        """
+        if self.spent:
+            problem = f"new scores cannot be compared with those of these rows: {self.spent}"
+            remedy = "Give labelled rows that took no part in training, {X} and {y}, beside the new ones."
+            raise Declined("", problem, remedy=remedy)
         chosen = self._point(point)
         samples, one = self._surface.samples, at_point(self._surface_at(chosen), chosen)
         return fit_mixture(score_new, samples.labels, one.score(0), samples.weight, samples.groups, groups_new)
@@ -506,7 +512,6 @@ class Dial:
         Estimate
         """
         if X_new is not None:
-            self._require_comparable()
             point, score_new, _ = self._scored(X_new, score_new, self._point(point))
         elif score_new is None:
             raise InputError("score_new", "is missing", remedy="Give {score_new}, or {X_new} for the model to score.")
@@ -602,15 +607,6 @@ class Dial:
         if point not in known:
             raise InputError("point", f"must name an operating point; {closest(point, known)}", got=point)
         return known[point]
-
-    def _require_comparable(self) -> None:
-        """Stop where scores of new rows cannot be compared with those of these rows."""
-        if self.spent:
-            problem = (
-                f"whether these rows have changed cannot be told from the scores there are: {self.spent}. Pass "
-                "labelled X, y that took no part in training: clf.dial(X, y), or clf.adapt(X, y, X_new=…)."
-            )
-            raise Declined("", problem)
 
     def _scored(
         self, X_new: Any, score_new: ArrayLike | None, point: OperatingPoint

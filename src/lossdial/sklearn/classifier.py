@@ -23,7 +23,7 @@ from lossdial.base.labels import are_positive, flat, positive_class
 from lossdial.bundle import Bundle, Explanation
 from lossdial.bundle.predictor import Predictor, class_array
 from lossdial.data.encoder.table import as_pandas, require_readable
-from lossdial.data.schema import ImageRows, TableSchema, are_paths, as_dense, require_finite
+from lossdial.data.schema import ImageRows, TableSchema, are_paths, as_dense, read_images, require_finite
 from lossdial.dial import Dial, Objective, OperatingPoint
 from lossdial.dial.metrics.registry import sigmoid
 from lossdial.losses import ConditionalLoss
@@ -39,12 +39,10 @@ from lossdial.models import (
 )
 from lossdial.sklearn.parameters import NestedParameters, parameters_from_json, parameters_to_json
 from lossdial.sklearn.points import PointsMixin, two_classes
-from lossdial.sklearn.rows import LabelledRows, TrainingData, columns_as, in_memory
+from lossdial.sklearn.rows import LabelledRows, TrainingData, columns_as
 from lossdial.sklearn.run import Plan, Run, default_recipe, finished, require_solvable, seed_of, solvable
 from lossdial.spaces import Lam, Space
 from lossdial.training import Checkpoint, Exact, Recipe
-
-__all__ = ["LCTClassifier"]
 
 
 class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
@@ -79,7 +77,7 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
     validation_fraction : float, optional
         Where ``tune`` without data has its scores from, unless ``fit`` is given validation data. None: where a head is
         solved, every row teaches the model, and is scored by a head (and by trees) that were made without its fold;
-        with trees this takes ``fit`` two to three times as long. Such scores choose and measure; they do not certify.
+        trees are grown in folds anyway. Such scores choose and measure; they do not certify.
         Where a network is trained, None holds out a fifth of the rows, stratified and by groups, of which the network
         learns nothing; cross-fitting would train it several times over. A number holds out that share in either case;
         0 keeps no scores.
@@ -104,11 +102,8 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
     >>> clf.predict_proba(X, lam={"ridge": -2.0}).shape
     (600, 2)
     >>> clf = LCTClassifier(recipe=Recipe(epochs=5), random_state=0).fit(X, y)  # the paper's: a network, told λ
-    >>> clf.predict_proba(X, lam={"gamma": 0.0, "tau": 2.0}).shape
-    (600, 2)
-    >>> clf = LCTClassifier(network="features").fit(X, y)  # X as embeddings: solved at every strength of a ridge
     >>> sorted(clf.points["default"].lam)
-    ['gamma', 'ridge', 'tau']
+    ['gamma', 'tau']
     """
 
     classes_: NDArray[Any]
@@ -120,7 +115,6 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
         "recipe": (Recipe, Exact),
         "run": (Run,),
     }
-    _makers: ClassVar[Mapping[str, type]] = {"objective": Objective}
     _names: ClassVar[Mapping[str, Mapping[str, type]]] = {
         "network": {"table": TableConfig, "mlp": MLPConfig, "features": FeaturesConfig},
         "head": {"film": FiLMConfig, "polynomial": PolynomialConfig, "plain": PlainConfig},
@@ -252,16 +246,20 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
         self.classes_ = two_classes(y)
         is_positive = self.classes_ == positive_class(y, self.pos_label)
         classes = self.classes_[~is_positive][0], self.classes_[is_positive][0]
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, np.empty((len(y), 1)))
-        rows = LabelledRows(in_memory(X, size), are_positive(y, classes), _array(groups), weight)
-        held_out = None
         if (X_val is None) != (y_val is None):
             raise InputError("X_val", "and {y_val} go together", remedy="Give both, or neither.")
+
+        def rows_of(X: Any, y: Any, groups: Any, weight: NDArray[np.float64] | None = None) -> LabelledRows:
+            X = read_images(X, size) if are_paths(X) else X
+            return LabelledRows(X, are_positive(y, classes), None if groups is None else np.asarray(groups), weight)
+
+        held_out = None
         if X_val is not None:
             X_val, y_val = self._validate(columns_as(X, X_val), y_val, reset=False)
             check_consistent_length(X_val, y_val, groups_val)
-            held_out = LabelledRows(in_memory(X_val, size), are_positive(y_val, classes), _array(groups_val))
-        return TrainingData(rows, held_out, classes, None if target is None else str(target))
+            held_out = rows_of(X_val, y_val, groups_val)
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, np.empty((len(y), 1)))
+        return TrainingData(rows_of(X, y, groups, weight), held_out, classes, None if target is None else str(target))
 
     def _identity(self, seed: int, checksum: int) -> dict[str, Any]:
         """What must be the same for a checkpoint to be resumed, or a finished model to be this one."""
@@ -346,10 +344,6 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
     def _predictor(self) -> Predictor:
         return self.bundle_.predictor
 
-    @property
-    def _flipped(self) -> bool:
-        return bool(self.classes_[0] == self._predictor.classes[1])
-
     # --- the dial
 
     def dial(
@@ -361,16 +355,12 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
         sample_weight: ArrayLike | None = None,
         lams: Lam | None = None,
     ) -> Dial:
-        """The dial of labelled rows at every λ, to ask anything of; the backbone is called once.
+        """The dial of labelled rows at every λ, to ask anything of.
 
         Parameters
         ----------
-        X, y
-            Rows that training has not seen. Without them, the scores that ``fit`` kept.
-        groups
-            Rows of one group (a patient) belong together.
-        sample_weight
-            How much each row counts.
+        X, y, groups, sample_weight
+            As in :meth:`tune`.
         lams
             The λ to look at, as ``Space.grid(gamma=[...], tau=[...])`` gives them; by default an even grid over the
             trained range.
@@ -441,16 +431,7 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
     def load(cls, path: str | os.PathLike[str], network: nn.Module | None = None) -> Self:
         """The estimator that ``save`` or the command wrote: the same parameters, and the same predictions bit for bit.
 
-        Parameters
-        ----------
-        path
-            The folder.
-        network
-            The module, where the model was trained with one of your own.
-
-        Returns
-        -------
-        LCTClassifier
+        ``network`` is the module, where the model was trained with one of your own.
         """
         return cls.from_bundle(Bundle.load(path, network))
 
@@ -465,7 +446,7 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
     def _take(self, bundle: Bundle) -> None:
         """Become the trained estimator of a bundle."""
         schema = bundle.predictor.schema
-        self.classes_ = np.sort(class_array(bundle.predictor.classes))
+        self.classes_, self.pos_label_ = np.sort(class_array(bundle.predictor.classes)), bundle.predictor.classes[1]
         self.history_ = [dict(row) for row in bundle.training.history]
         encoder = getattr(schema, "encoder", None)
         if encoder is not None:
@@ -515,7 +496,3 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
         tags.input_tags.sparse = True
         tags.input_tags.three_d_array = isinstance(self.network, nn.Module)
         return tags
-
-
-def _array(values: Any) -> NDArray[Any] | None:
-    return None if values is None else np.asarray(values)

@@ -38,23 +38,9 @@ from lossdial.dial.checks import FOLD_MODELS, FloatArray, TooFewPositives
 from lossdial.dial.classifiers import FittedClassifier, margins_of
 from lossdial.sklearn.points import PointsMixin, two_classes
 
-__all__ = ["DialedClassifier"]
-
 Rows = NDArray[np.intp]
 #: what an untuned classifier certifies and compares with: a margin above 0
 _UNTUNED: Final = OperatingPoint("default", {}, 0.0, "untuned", metrics={}, n_positive=0, n_negative=0)
-
-
-class _CannotSplitError(ValueError):
-    """There are too few rows, or groups, of a class to score any by a model that was not trained on them."""
-
-
-@dataclass(frozen=True)
-class _Metadata:
-    """Arguments for the estimator's ``fit`` and for the splitter's ``split``."""
-
-    fit: Mapping[str, Any]
-    split: Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +102,10 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
     >>> from sklearn.linear_model import LogisticRegression
     >>> X, y = make_classification(2000, weights=[0.9], random_state=0)
     >>> clf = DialedClassifier(LogisticRegression()).fit(X, y)
-    >>> clf.tune(maximize="precision", subject_to={"recall": 0.9}).metrics["recall"].value >= 0.9
+    >>> clf.tune(maximize="precision", subject_to={"recall": 0.9}, name="screening").metrics["recall"].value >= 0.9
     True
+    >>> clf.predict(X, point="screening").shape
+    (2000,)
     """
 
     estimator_: Any
@@ -173,13 +161,14 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
         self.classes_ = two_classes(y)
         check_consistent_length(X, y, sample_weight, groups)
         self.pos_label_ = positive_class(y, self.pos_label)
-        metadata = _Metadata({}, {})
+        to_fit: Mapping[str, Any] = {}
+        to_split: Mapping[str, Any] = {}
         if self._prefit:
             check_is_fitted(self.estimator)
             self.estimator_, self._coded = self.estimator, False
         else:
-            metadata = self._routed(sample_weight, groups, params)
-            self.estimator_, self._coded = self._fitted(X, y, metadata.fit)
+            to_fit, to_split = self._routed(sample_weight, groups, params)
+            self.estimator_, self._coded = self._fitted(X, y, to_fit)
         if not self._coded:
             self.classes_ = np.unique(getattr(self.estimator_, "classes_", y))
         self.points_ = {}
@@ -187,7 +176,7 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
             if hasattr(self.estimator_, learned):
                 setattr(self, learned, getattr(self.estimator_, learned))
         self._trained_on = None if self._prefit else Sketch.of(row_numbers(X))
-        self.dial_ = self._evidence(X, y, sample_weight, groups, metadata)
+        self.dial_ = self._evidence(X, y, sample_weight, groups, to_fit, to_split)
         if self.objective is not None:
             self._tune_if_enough(self.objective, self.calibration)
         return self
@@ -196,14 +185,18 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
     def _prefit(self) -> bool:
         return isinstance(self.estimator, FrozenEstimator) or (isinstance(self.cv, str) and self.cv == "prefit")
 
-    def _routed(self, sample_weight: Any, groups: Any, params: Mapping[str, Any]) -> _Metadata:
-        """As requested where metadata routing is enabled. Without it: weights to an estimator whose ``fit`` takes them,
-        groups to the splitter, and all else to the estimator."""
+    def _routed(
+        self, sample_weight: Any, groups: Any, params: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """The arguments of the estimator's ``fit`` and of the splitter's ``split``.
+
+        Without metadata routing: weights for an estimator whose ``fit`` takes them, groups for the splitter.
+        """
         weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         grouping = {} if groups is None else {"groups": groups}
         if get_config()["enable_metadata_routing"]:
             requested = process_routing(self, "fit", **weights, **grouping, **params)
-            return _Metadata(requested.estimator.fit, requested.splitter.split)
+            return requested.estimator.fit, requested.splitter.split
         if weights and not has_fit_parameter(self.estimator, "sample_weight"):
             kind = type(self.estimator).__name__
             step = ", as <step>__sample_weight" if hasattr(self.estimator, "steps") else ""
@@ -212,7 +205,7 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
                 f"To have both, pass them to its parts too{step}, or enable metadata routing."
             )
             weights = {}
-        return _Metadata({**params, **weights}, grouping)
+        return {**params, **weights}, grouping
 
     def _fitted(self, X: Any, y: NDArray[Any], params: Mapping[str, Any]) -> tuple[Any, bool]:
         """The estimator trained on y; or on 1 for the positive class, where it takes none but 0 and 1, and True."""
@@ -227,21 +220,28 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
                 pass  # the labels were not the reason
             raise
 
-    def _evidence(self, X: Any, y: NDArray[Any], weight: Any, groups: Any, metadata: _Metadata) -> Dial | None:
+    def _evidence(
+        self,
+        X: Any,
+        y: NDArray[Any],
+        weight: Any,
+        groups: Any,
+        to_fit: Mapping[str, Any],
+        to_split: Mapping[str, Any],
+    ) -> Dial | None:
         """The dial of rows by models that have not seen them; None, with a warning, where there are too few rows."""
         if self._prefit:
             return self.dial(X, y, groups=groups, sample_weight=weight)
-        try:
-            splits = self._splits(X, y, groups, metadata.split)
-        except _CannotSplitError as reason:
+        splits, problem = self._splits(X, y, groups, to_split)
+        if problem:
             warn(
-                f"{reason}, so no row can be scored by a model that has not seen it. To tune, give {{tune}} data of "
+                f"{problem}, so no row can be scored by a model that has not seen it. To tune, give {{tune}} data of "
                 "its own."
             )
             return None
         labels, positive = self._inner(y), self._inner(self.pos_label_)
         scores = Parallel(n_jobs=self.n_jobs)(
-            delayed(_score_fold)(clone(self.estimator), X, labels, positive, train, test, metadata.fit)
+            delayed(_score_fold)(clone(self.estimator), X, labels, positive, train, test, to_fit)
             for train, test in splits
         )
         rows = np.concatenate([test for _, test in splits])
@@ -255,11 +255,12 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
             spent=FOLD_MODELS,
         )
 
-    def _splits(self, X: Any, y: NDArray[Any], groups: Any, metadata: Mapping[str, Any]) -> list[tuple[Rows, Rows]]:
-        """Rows to train on and to score, fold by fold; no row is scored twice.
+    def _splits(
+        self, X: Any, y: NDArray[Any], groups: Any, to_split: Mapping[str, Any]
+    ) -> tuple[list[tuple[Rows, Rows]], str]:
+        """Rows to train on and to score, fold by fold, and why there are too few for that, if so.
 
-        A number of folds gives stratified ones that keep groups together, at most as many as the rarer class has rows
-        (or groups).
+        A number of folds gives at most as many as the rarer class has rows (or groups).
         """
         folds: Iterable[Any]
         if isinstance(self.cv, Integral):
@@ -268,26 +269,23 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
             units = np.arange(len(y)) if groups is None else np.asarray(groups)
             n_splits = min(int(self.cv), *(len(np.unique(units[y == label])) for label in np.unique(y)))
             if n_splits < 2:
-                raise _CannotSplitError(f"a class has a single {'row' if groups is None else 'group'}")
+                return [], f"a class has a single {'row' if groups is None else 'group'}"
             shuffle = {} if self.random_state is None else {"shuffle": True, "random_state": self.random_state}
             kind = StratifiedKFold if groups is None else StratifiedGroupKFold
             folds = kind(n_splits, **shuffle).split(X, y, groups)
         else:
-            folds = check_cv(self.cv, y, classifier=True).split(X, y, **metadata)
+            folds = check_cv(self.cv, y, classifier=True).split(X, y, **to_split)
         splits = [(np.asarray(train), np.asarray(test)) for train, test in folds]
-        times = np.bincount(np.concatenate([test for _, test in splits]), minlength=len(y))
-        if times.max() > 1:
-            raise InputError(
-                "cv",
-                f"scores rows up to {times.max()} times, which would count them as so many",
-                got=self.cv,
-                remedy="Use a splitter that tests each row at most once, such as StratifiedKFold.",
-            )
+        most = np.bincount(np.concatenate([test for _, test in splits])).max()
+        if most > 1:
+            problem = f"scores rows up to {most} times, which would count them as so many"
+            remedy = "Use a splitter that tests each row at most once, such as StratifiedKFold."
+            raise InputError("cv", problem, got=self.cv, remedy=remedy)
         for number, (train, _) in enumerate(splits, 1):
             left = np.unique(y[train]).tolist()
             if len(left) < 2:
-                raise _CannotSplitError(f"without fold {number} of {len(splits)} only {left[0]!r} is left to train on")
-        return splits
+                return [], f"without fold {number} of {len(splits)} only {left[0]!r} is left to train on"
+        return splits, ""
 
     # --- the dial
 
@@ -298,12 +296,8 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
 
         Parameters
         ----------
-        X, y
-            Rows that training has not seen, and their labels.
-        groups
-            Rows of one group (a patient) belong together.
-        sample_weight
-            How much each row counts.
+        X, y, groups, sample_weight
+            As in :meth:`tune`.
 
         Returns
         -------
@@ -312,17 +306,13 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
         """
         check_is_fitted(self, "estimator_")
         if (X is None) != (y is None):
-            raise InputError(
-                "X", "and {y} go together", remedy="Give both, or neither to use the cross-fitted scores of fit."
-            )
+            remedy = "Give both, or neither to use the cross-fitted scores of fit."
+            raise InputError("X", "and {y} go together", remedy=remedy)
         model = self._model
         if X is None:
             if self.dial_ is None:
-                raise TooFewPositives(
-                    "",
-                    "fit had too few rows of a class to score any by a model that has not seen them",
-                    remedy="Pass X and y that training has not seen.",
-                )
+                problem = "fit had too few rows of a class to score any by a model that has not seen them"
+                raise TooFewPositives("", problem, remedy="Pass X and y that training has not seen.")
             self.dial_.model = model
             return self.dial_
         X = as_pandas(X)
@@ -400,10 +390,6 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
             return labels
         positive, negative = self.pos_label_, self.classes_[self.classes_ != self.pos_label_][0]
         return are_positive(labels, (negative, positive))
-
-    @property
-    def _flipped(self) -> bool:
-        return bool(self.classes_[0] == self.pos_label_)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """``sample_weight`` and ``groups`` are its own; estimator and splitter may request what they like."""

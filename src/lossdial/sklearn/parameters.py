@@ -1,8 +1,4 @@
-"""The estimator's parameters. Fields of those that are dataclasses are reached by nested names.
-
-``recipe__epochs=5`` replaces one field of the recipe, ``recipe__optimizer__lr`` one deeper, in ``set_params`` as in a
-grid search. A parameter that is None stands for its default, whose fields can be named too.
-"""
+"""The estimator's parameters: fields of dataclasses by nested names, such as ``recipe__optimizer__lr``, and JSON."""
 
 from __future__ import annotations
 
@@ -24,8 +20,6 @@ from lossdial.sklearn.run import Run
 from lossdial.spaces import Space
 from lossdial.training import Augment, Cosine, Exact, OptimizerConfig, Recipe, Steps, Triangle
 
-__all__ = ["NestedParameters", "parameters_from_json", "parameters_to_json"]
-
 _KINDS: Final = (
     *(Recipe, Exact, OptimizerConfig, Cosine, Steps, Triangle, Augment, Objective),
     *(TableConfig, MLPConfig, FeaturesConfig, FiLMConfig, PlainConfig, PolynomialConfig),
@@ -37,8 +31,6 @@ class NestedParameters(BaseEstimator):
 
     #: what a parameter that is None stands for: the first, or another that has the nested names
     _defaults: ClassVar[Mapping[str, tuple[type, ...]]] = {}
-    #: of a parameter without a default: the class that nested names make
-    _makers: ClassVar[Mapping[str, type]] = {}
     #: texts that stand for a value
     _names: ClassVar[Mapping[str, Mapping[str, type]]] = {}
 
@@ -55,7 +47,7 @@ class NestedParameters(BaseEstimator):
         for key, value in params.items():
             name, _, rest = key.partition("__")
             current = self._named(name, params[name]) if params.get(name) is not None else self._value(name)
-            if rest and (name in self._makers or is_dataclass(current)):
+            if rest and is_dataclass(current):
                 nested.setdefault(name, {})[rest] = value
             else:
                 whole[key] = value
@@ -66,7 +58,7 @@ class NestedParameters(BaseEstimator):
                 kinds = [value, *(kind() for kind in self._defaults[name])]
                 fields_named = {key.partition("__")[0] for key in changes}
                 value = next((kind for kind in kinds if fields_named <= {f.name for f in fields(kind)}), value)
-            setattr(self, name, self._makers[name](**changes) if value is None else _changed(value, changes, name))
+            setattr(self, name, _changed(value, changes, name))
         return self
 
     def _value(self, name: str) -> Any:

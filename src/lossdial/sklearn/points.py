@@ -18,18 +18,12 @@ from lossdial.dial.checks import FloatArray, TooFewPositives
 from lossdial.dial.choice.cases import both_costs, worth_an_alert
 from lossdial.dial.metrics.metric import MetricLike
 
-__all__ = ["PointsMixin", "two_classes"]
-
 
 class PointsMixin:
-    """An estimator with a :meth:`dial`, and operating points by name.
-
-    Whatever is not asked here (certificates, sample sizes, referral, budgets of alerts, subgroups, costs per case,
-    monitors) is asked of ``clf.dial(X, y)``, which knows the estimator's points by name; what should stay with the
-    estimator is given to :meth:`keep`.
-    """
+    """An estimator with operating points by name, and a :meth:`dial`, of which all else is asked."""
 
     classes_: NDArray[Any]
+    pos_label_: Any
 
     @abstractmethod
     def dial(
@@ -43,17 +37,17 @@ class PointsMixin:
 
     @property
     @abstractmethod
-    def _flipped(self) -> bool:
-        """Whether the positive class is the first of ``classes_``."""
-
-    @property
-    @abstractmethod
     def _stored(self) -> Mapping[str, OperatingPoint]:
         """The points that are kept, by name."""
 
     @abstractmethod
     def _store(self, point: OperatingPoint) -> None:
         """Keep a point under its name."""
+
+    @property
+    def _flipped(self) -> bool:
+        """Whether the positive class is the first of ``classes_``."""
+        return bool(self.classes_[0] == self.pos_label_)
 
     # --- choosing
 
@@ -83,39 +77,20 @@ class PointsMixin:
         ----------
         X, y
             Labelled rows that training has not seen. Without them, the scores that ``fit`` kept.
-        maximize, minimize, subject_to, cost_fn, cost_fp, prevalence
-            The objective, spelled out as in :class:`~lossdial.dial.Objective`.
-        objective
-            The same as one value.
-        name
-            The point is kept under this name; ``predict`` uses ``"default"``.
-        calibration
-            How the point's probabilities are calibrated: ``"auto"`` takes the best kind by log loss, None none.
-        confidence
-            The bounds hold on new data with this probability, and the point carries the certificate. On rows that
-            ``fit`` has not seen, λ is then chosen on what ``fit`` kept, and all rows certify.
-        by
-            The subgroup of each row; the bounds are certified in every one.
-        jointly
-            The number of certificates that shall hold at once, this one among them.
         groups
             Rows of one group (a patient) belong together.
         sample_weight
             How much each row counts.
+        maximize, minimize, subject_to, cost_fn, cost_fp, prevalence, objective, calibration, by, jointly
+            As in :meth:`Dial.tune <lossdial.Dial.tune>`.
+        name
+            The point is kept under this name; ``predict`` uses ``"default"``.
+        confidence
+            As there. New rows all certify, because what ``fit`` kept chooses λ.
 
         Returns
         -------
         OperatingPoint
-
-        Examples
-        --------
-        >>> from sklearn.datasets import make_classification
-        >>> from sklearn.linear_model import LogisticRegression
-        >>> from lossdial import DialedClassifier
-        >>> X, y = make_classification(2000, weights=[0.9], random_state=0)
-        >>> clf = DialedClassifier(LogisticRegression()).fit(X, y)
-        >>> clf.tune(maximize="precision", subject_to={"recall": 0.9}, name="screening").metrics["recall"].value >= 0.9
-        True
         """
         point = self.dial(X, y, groups=groups, sample_weight=sample_weight).tune(
             maximize=maximize,
@@ -159,22 +134,10 @@ class PointsMixin:
 
         Parameters
         ----------
-        X, y
-            Labelled rows that training has not seen. Without them, the scores that ``fit`` kept.
-        prevalence
-            The share of positives to expect.
-        cost_fn, cost_fp
-            The cost of a miss and of a false alarm.
-        name
-            The point is kept under this name; its probabilities are at that prevalence.
-        X_new
-            In place of a prevalence: unlabelled rows to estimate it from.
-        groups_new
-            The groups of ``X_new``: rows of one patient belong together.
-        confidence
-            Certify recall and FPR of the point, on rows set aside.
-        groups, sample_weight
+        X, y, groups, sample_weight
             As in :meth:`tune`.
+        prevalence, cost_fn, cost_fp, name, X_new, groups_new, confidence
+            As in :meth:`Dial.adapt <lossdial.Dial.adapt>`.
 
         Returns
         -------
@@ -206,8 +169,7 @@ class PointsMixin:
         groups: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Verdict:
-        """What moving λ gains for each objective over moving the threshold alone, at the λ of best AUC and, where it is
-        known, at that of the plain loss; without data, on the scores that ``fit`` kept."""
+        """What moving λ gains over moving the threshold alone, as :meth:`Dial.verdict <lossdial.Dial.verdict>`."""
         return self.dial(X, y, groups=groups, sample_weight=sample_weight).verdict(objectives)
 
     # --- what is kept
@@ -228,7 +190,6 @@ class PointsMixin:
         >>> from lossdial import DialedClassifier
         >>> X, y = make_classification(2000, weights=[0.9], random_state=0)
         >>> clf = DialedClassifier(LogisticRegression()).fit(X[:1000], y[:1000])
-        >>> _ = clf.tune(maximize="f1")
         >>> point = clf.keep(clf.dial(X[1000:], y[1000:]).certify("default"))
         >>> clf.points["default"].certificate.confidence
         0.95
@@ -238,7 +199,6 @@ class PointsMixin:
         return point
 
     def _point(self, name: str) -> OperatingPoint:
-        """The point of that name."""
         if name in self.points:
             return self.points[name]
         raise InputError("point", f"must name an operating point; {closest(name, self.points)}", got=name)

@@ -16,10 +16,8 @@ from lossdial.base.progress import ProgressBar
 from lossdial.base.streams import Stream, stream_seed
 from lossdial.data.encoder.table import as_pandas
 from lossdial.data.leaks import count_copies, join_groups, row_groups, split_rows
-from lossdial.data.schema import ImageRows, Schema, are_paths, read_images
+from lossdial.data.schema import ImageRows, Schema
 from lossdial.models import FrozenEncoder
-
-__all__ = ["LabelledRows", "TrainingData", "columns_as", "in_memory"]
 
 _BATCH = 32  # images at a time through a frozen network
 
@@ -50,8 +48,7 @@ class LabelledRows:
         return crc
 
     def units(self) -> NDArray[np.intp]:
-        """Numbers (n,) of what stays in one fold: groups with the copies of their rows; groups alone, or each row for
-        itself, where a class would have a single unit otherwise."""
+        """What stays in one fold, as numbers (n,): groups and copies of rows, or groups if a class had but one."""
         own = np.arange(len(self.labels)) if self.groups is None else np.unique(self.groups, return_inverse=True)[1]
         units = join_groups(self.groups, row_groups(_digestible(self.X)))
         if units is None or any(len(np.unique(units[self.labels == label])) < 2 for label in (0, 1)):
@@ -64,13 +61,11 @@ class LabelledRows:
 
     def embedded(self, encoder: FrozenEncoder, progress: bool) -> Self:
         """The same rows with the features of a frozen network beside their images, computed once."""
-        images = self.X
-        if isinstance(images, ImageRows) and images.features is not None:
+        if not isinstance(self.X, ImageRows) and np.ndim(self.X) != 4:
+            return self  # features already
+        images = self.X if isinstance(self.X, ImageRows) else ImageRows(np.asarray(self.X))
+        if images.features is not None:
             return self
-        if not isinstance(images, ImageRows):
-            if np.ndim(images) != 4:
-                return self  # features already
-            images = ImageRows(np.asarray(images))
         features = []
         with ProgressBar("embedding", len(images), progress) as bar:
             for start in range(0, len(images), _BATCH):
@@ -97,11 +92,7 @@ class TrainingData:
         return crc if self.held_out is None else self.held_out.checksum(crc)
 
     def split(self, share: float, seed: int) -> tuple[LabelledRows, LabelledRows | None]:
-        """Rows to train on, and held-out rows: those that were given, or a stratified share.
-
-        Rows of a group, and copies of a row, stay on one side. None are held out, with a warning, where a class is too
-        small.
-        """
+        """Rows to train on, and held-out rows: those that were given, or a share; None where a class is too small."""
         rows = self.rows
         if self.held_out is not None:
             count_copies(_digestible(rows.X), _digestible(self.held_out.X), "validation rows")
@@ -132,11 +123,6 @@ def columns_as(X: Any, X_val: Any) -> Any:
     if absent:
         raise InputError("X_val", f"lacks the column {absent[0]!r}; {closest(absent[0], X_val.columns)}")
     return X_val[list(X.columns)]
-
-
-def in_memory(X: Any, image_size: int | None) -> Any:
-    """The same rows, files of images read."""
-    return read_images(X, image_size) if are_paths(X) else X
 
 
 def _digestible(X: Any) -> Any:

@@ -23,7 +23,7 @@ from lossdial.base.streams import Stream, stream_seed
 from lossdial.bundle import Bundle, Evidence, Training
 from lossdial.bundle.predictor import ModelScores, Predictor, dial_grid
 from lossdial.data.schema import schema_of
-from lossdial.dial import Envelope, OperatingPoint
+from lossdial.dial import OperatingPoint
 from lossdial.dial.certificates.evidence import Sketch, sketches
 from lossdial.dial.checks import statable
 from lossdial.dial.metrics.registry import AUC
@@ -52,8 +52,6 @@ from lossdial.training import (
     standing_lams,
 )
 from lossdial.training.folds import folds_of, usual_folds
-
-__all__ = ["Plan", "Run", "default_recipe", "finished", "require_solvable", "seed_of", "solvable"]
 
 _UNTUNED: Final = "untuned: the λ nearest to cross entropy"
 _HELD_OUT: Final = 0.2  # of the rows, where a network is trained and nobody says how many
@@ -126,8 +124,7 @@ def seed_of(random_state: Any, folder: Path | None, network: Any) -> int:
 
 
 def solvable(loss: Any, space: Any, network: Any, head: Any) -> bool:
-    """Whether nothing speaks against an exact solve: features that do not move, a loss that can be solved, and neither
-    a head nor a space without a ridge, which only training has a use for."""
+    """Whether a head can be solved: features do not move, and no loss, head or space asks for training."""
     known = isinstance(loss, (str, VSLoss, FocalLoss))
     ridge = space is None or "ridge" in getattr(space, "names", ())
     return known and head is None and ridge and bool(getattr(network, "frozen", False))
@@ -157,18 +154,6 @@ def require_solvable(network: NetworkConfig | nn.Module, head: HeadConfig | str 
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
-    """A model, and what it took."""
-
-    model: ConditionalClassifier
-    history: tuple[Mapping[str, float], ...]
-    seconds: float
-    steps: int
-    #: where a head was solved without each fold of the rows, too
-    cross_fitted: Unseen | None = None
-
-
-@dataclass(frozen=True, eq=False)
 class Unseen:
     """Rows, and their scores (n, m) at m values of λ by models that have not seen them."""
 
@@ -176,6 +161,17 @@ class Unseen:
     scores: Callable[[Lam], NDArray[np.float32]]
     #: how many models gave the scores; 1 is the model that is kept
     models: int = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A model, and what it took."""
+
+    model: ConditionalClassifier
+    history: tuple[Mapping[str, float], ...]
+    seconds: float
+    steps: int
+    cross_fitted: Unseen | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,34 +207,56 @@ class Plan:
         schema.warn_of_leaks(rows.X, rows.labels)
         held_out = None if held_out is None else held_out.encoded(schema)
         plan = self._resolved(rows)
-        loss, learned = plan.loss, plan._learned(rows.encoded(schema), held_out, units)
+        learned = plan._learned(rows.encoded(schema), held_out, units)
         predictor = Predictor(schema, learned.model, data.classes)
+        training = Training(
+            loss=plan.loss.recipe(),
+            prevalence=float(np.average(rows.labels, weights=rows.weight)),
+            seconds=round(learned.seconds, 3),
+            steps=learned.steps,
+            history=learned.history,
+            parameters=self.parameters,
+            identity=self.identity,
+            target=data.target,
+        )
+        lam = predictor.space.nearest(plan.loss.neutral).as_dict()
+        point = OperatingPoint("default", lam, 0.0, _UNTUNED, metrics={}, n_positive=0, n_negative=0)
+        seen = Sketch.of(schema.numbers(rows.X)) if self.run.evidence else None
+        bundle = Bundle(predictor, training, {"default": point}, seen=seen)
         unseen = learned.cross_fitted
         if held_out is not None:
             encoded = predictor.model.embed(held_out.X)
             unseen = Unseen(held_out, lambda lams: predictor.scores(encoded, lams).array())
-        known = _Known.of(predictor, loss, unseen)
-        history = learned.history
-        if isinstance(self.recipe, Exact) and known.auc is not None:  # it has no epochs to validate after
-            folds = {"folds": unseen.models} if unseen is not None and unseen.models > 1 else {}
-            history = ({**history[-1], **folds, "auc": known.auc},)
-        return Bundle(
-            predictor=predictor,
-            training=Training(
-                loss=loss.recipe(),
-                prevalence=float(np.average(rows.labels, weights=rows.weight)),
-                seconds=round(learned.seconds, 3),
-                steps=learned.steps,
-                history=history,
-                parameters=self.parameters,
-                identity=self.identity,
-                target=data.target,
-            ),
-            points={"default": known.point},
-            envelope=known.envelope,
-            evidence=known.evidence if self.run.evidence else None,
-            seen=Sketch.of(schema.numbers(rows.X)) if self.run.evidence else None,
-        )
+        if unseen is None or len(np.unique(unseen.rows.labels)) < 2:
+            return bundle
+        return plan._measured(bundle, unseen)
+
+    def _measured(self, bundle: Bundle, unseen: Unseen) -> Bundle:
+        """The bundle with what held-out rows say: evidence, envelope, and the λ of the most honest probabilities."""
+        space, rows, point = self.space, unseen.rows, bundle.points["default"]
+        grid, standing = dial_grid(space), standing_lams(space, self.loss)
+        scores = unseen.scores(Lam(space.names, torch.cat([grid.values, standing.values])))
+        groups = None if rows.groups is None else np.unique(rows.groups, return_inverse=True)[1]
+        lams = tuple(lam.as_dict() for lam in grid)
+        y = rows.labels.astype(np.uint8)
+        evidence = Evidence(y, scores[:, : len(grid)], lams, groups, rows.weight, unseen.models)
+        if self.run.evidence:
+            bundle = replace(bundle, evidence=evidence)
+        if evidence.silence is not None:
+            return bundle
+        envelope = evidence.dial(point.lam).envelope()
+        best = least_log_loss(scores[:, len(grid) :], rows.labels, rows.weight)
+        margins = scores[:, len(grid) + best]
+        point = replace(point, lam=standing[best].as_dict())
+        if "ridge" in space.free:  # these rows chose it, so they cannot certify this point
+            why = f"{_UNTUNED}, the ridge at the least {'held-out' if unseen.models == 1 else 'cross-fitted'} log loss"
+            point = replace(point, description=why, chosen_on=sketches(rows.labels, margins))
+        training = bundle.training
+        if isinstance(self.recipe, Exact):  # it has no epochs to validate after
+            folds = {"folds": unseen.models} if unseen.models > 1 else {}
+            figures = {**training.history[-1], **folds, "auc": float(AUC(rows.labels, margins))}
+            training = replace(training, history=(figures,))
+        return replace(bundle, training=training, envelope=envelope, points={"default": point})
 
     def _resolved(self, rows: LabelledRows) -> Plan:
         """The same with a loss, whose β these rows give, and with a space."""
@@ -248,23 +266,19 @@ class Plan:
         return replace(self, loss=loss, space=space)
 
     def _learned(self, rows: LabelledRows, held_out: LabelledRows | None, units: NDArray[np.intp] | None) -> Learned:
-        """The model of encoded rows; held-out rows only give the figures of each epoch. With units, numbers (n,) of
-        what stays in one fold, the rows are cross-fitted."""
+        """The model of encoded rows; with units, numbers (n,) of what stays in one fold, they are cross-fitted."""
         recipe = self.recipe
         return self._solved(recipe, rows, units) if isinstance(recipe, Exact) else self._trained(recipe, rows, held_out)
 
     def _trained(self, recipe: Recipe, rows: LabelledRows, held_out: LabelledRows | None) -> Learned:
-        """Train by the loop."""
-        run, weight = self.run, rows.weight
+        """Train by the loop; held-out rows only give the figures of each epoch."""
+        run = self.run
         model = build_model(self.network, self.head, self.space, rows.X, self.seed)
+        weight = None if rows.weight is None else torch.from_numpy(rows.weight.astype(np.float32))
         result = fit(
             model,
             self.loss,
-            recipe.batches(
-                rows.X,
-                torch.from_numpy(rows.labels),
-                None if weight is None else torch.from_numpy(weight.astype(np.float32)),
-            ),
+            recipe.batches(rows.X, torch.from_numpy(rows.labels), weight),
             recipe,
             seed=self.seed,
             validate=self._validation(held_out),
@@ -360,43 +374,6 @@ def _cross_fitted(
         return out.T
 
     return Unseen(rows, scores, len(heads))
-
-
-@dataclass(frozen=True, eq=False)
-class _Known:
-    """What held-out rows say of a trained model: the point that predict uses until somebody chooses, at p > ½ and the λ
-    whose probabilities are the most honest; and what is kept for later questions."""
-
-    point: OperatingPoint
-    envelope: Envelope | None = None
-    evidence: Evidence | None = None
-    auc: float | None = None
-
-    @classmethod
-    def of(cls, predictor: Predictor, loss: ConditionalLoss, unseen: Unseen | None) -> _Known:
-        """Nothing but the point where too few rows were held out."""
-        space = predictor.space
-        plain = space.nearest(loss.neutral)
-        untuned = OperatingPoint("default", plain.as_dict(), 0.0, _UNTUNED, metrics={}, n_positive=0, n_negative=0)
-        if unseen is None or len(np.unique(unseen.rows.labels)) < 2:
-            return cls(untuned)
-        rows, grid, standing = unseen.rows, dial_grid(space), standing_lams(space, loss)
-        scores = unseen.scores(Lam(space.names, torch.cat([grid.values, standing.values])))
-        groups = None if rows.groups is None else np.unique(rows.groups, return_inverse=True)[1]
-        lams = tuple(lam.as_dict() for lam in grid)
-        evidence = Evidence(
-            rows.labels.astype(np.uint8), scores[:, : len(grid)], lams, groups, rows.weight, unseen.models
-        )
-        if evidence.silence is not None:
-            return cls(untuned, evidence=evidence)
-        best = least_log_loss(scores[:, len(grid) :], rows.labels, rows.weight)
-        lam, margins = standing[best], scores[:, len(grid) + best]
-        point = replace(untuned, lam=lam.as_dict())
-        if "ridge" in space.free:  # these rows chose it, so they cannot certify this point
-            why = f"{_UNTUNED}, the ridge at the least {'held-out' if unseen.models == 1 else 'cross-fitted'} log loss"
-            point = replace(point, description=why, chosen_on=sketches(rows.labels, margins))
-        envelope = evidence.dial(plain.as_dict()).envelope()
-        return cls(point, envelope, evidence, float(AUC(rows.labels, margins)))
 
 
 def _loss(loss: Any, rows: LabelledRows) -> ConditionalLoss:

@@ -1,16 +1,11 @@
-"""The objective of a node and its derivatives against autograd, for rows in blocks and on files."""
+"""The objective of a node and its derivatives against autograd, for rows in blocks."""
 
-import warnings
-from pathlib import Path
-
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from lossdial.losses import focal_loss
 from lossdial.training.exact import problem as module
-from lossdial.training.exact import problem as rows_module
 from lossdial.training.exact.problem import Nodes, Problem, Rows, pointwise
 
 
@@ -60,8 +55,8 @@ def test_derivatives_of_the_loss_are_those_of_autograd(phi: float) -> None:
 
 @pytest.mark.parametrize("phi", [0.0, 1.5])
 def test_gradient_and_line_are_those_of_the_objective(make, phi: float, monkeypatch) -> None:
-    monkeypatch.setattr(rows_module, "_FEWEST", 32)
-    monkeypatch.setattr(rows_module, "_BLOCK", 128)
+    monkeypatch.setattr(module, "_FEWEST", 32)
+    monkeypatch.setattr(module, "_BLOCK", 128)
     made = make()
     problem, theta = problem_of(made, phi)
     direction, t = torch.randn_like(theta), torch.tensor([0.3, 1.0, -0.5], dtype=torch.float64)
@@ -107,14 +102,6 @@ def test_curvature_that_is_negative_is_left_out(make) -> None:
     assert (problem.diagonal(scores) > 0).all()
 
 
-def test_nodes_are_taken_with_all_that_is_theirs(make) -> None:
-    problem, theta = problem_of(make())
-    chosen = torch.tensor([2, 0])
-    scores = problem.rows.scores(theta)
-    taken = problem.take(chosen).gradient(theta[chosen], scores[chosen])
-    torch.testing.assert_close(taken, problem.gradient(theta, scores)[chosen])
-
-
 CPU = torch.device("cpu")
 
 
@@ -135,39 +122,9 @@ def test_blocks_cover_every_row_once_whatever_the_number_of_nodes(monkeypatch) -
         assert all(len(block.sign) == len(block.weight) == len(block.x) for block in blocks)
 
 
-def test_scores_in_blocks_are_the_scores(monkeypatch) -> None:
-    monkeypatch.setattr(module, "_FEWEST", 4)
-    monkeypatch.setattr(module, "_BLOCK", 20)
-    x, theta = torch.randn(23, 3, dtype=torch.float64), torch.randn(7, 4, dtype=torch.float64)
-    torch.testing.assert_close(rows_of(x).scores(theta), theta[:, :-1] @ x.T + theta[:, -1:])
-
-
-def test_a_file_larger_than_memory_is_read_in_blocks_and_without_a_warning(monkeypatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(module, "_RESIDENT", 0)
-    monkeypatch.setattr(module, "_FEWEST", 8)
-    monkeypatch.setattr(module, "_BLOCK", 8)
-    x = np.random.default_rng(0).standard_normal((50, 3)).astype(np.float16)
-    np.save(tmp_path / "x.npy", x)
-    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    n = len(mapped)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        rows = Rows(mapped, torch.ones(n).double(), torch.ones(n).double(), CPU, torch.float32, resident=0)
-        blocks = list(rows.blocks())
-    assert rows._features is mapped
-    assert len(blocks) == 7
-    np.testing.assert_array_equal(torch.cat([block.x for block in blocks]).numpy(), x.astype(np.float32))
-
-
 def test_another_precision_starts_from_the_weights_as_they_came() -> None:
     rows = rows_of(torch.randn(7, 2), torch.float32)
     assert rows.at(torch.float32) is rows
     (block,) = rows.at(torch.float64).blocks()
     assert block.x.dtype == block.weight.dtype == torch.float64
     assert block.weight[0].item() == 1 / 7  # not the float32 next to it
-
-
-def test_log_odds_and_noise() -> None:
-    assert rows_of(torch.randn(9, 2)).log_odds() == pytest.approx(np.log(1 / 2))
-    small, large = rows_of(torch.ones(9, 2), torch.float32), rows_of(1000 * torch.ones(9, 2), torch.float32)
-    assert large.noise() == pytest.approx(1000 * small.noise())

@@ -17,16 +17,6 @@ from lossdial.losses import ConditionalLoss, FocalLoss, VSLoss
 from lossdial.spaces import Constant, Linear, Space
 from lossdial.training.exact.problem import Features
 
-__all__ = [
-    "Exact",
-    "check_nodes",
-    "checked_features",
-    "checked_labels",
-    "checked_space",
-    "checked_weights",
-    "exact_space",
-]
-
 _WIDEST = 12.0  # |log10 C|, beyond which double precision has nothing to say
 _MOST = 100_000  # nodes of a path: each keeps weights of its own, and is read at every λ
 
@@ -77,7 +67,7 @@ class Exact:
 
 
 def checked_space(loss: ConditionalLoss, space: Space, exact: Exact) -> Space:
-    """The space with a ridge in it where ``exact.C`` gives one; refused where the loss cannot be solved over it."""
+    """The space, with the ridge that ``exact.C`` gives; refused where the loss cannot be solved over it."""
     if not isinstance(loss, (VSLoss, FocalLoss)):
         problem = f"must be a VSLoss or a FocalLoss to be solved exactly; got a {type(loss).__name__}"
         raise InputError("loss", problem, remedy="Train any other loss with fit().")
@@ -119,18 +109,17 @@ def checked_features(features: Features | ArrayLike) -> Features:
         matrix = matrix.float() if isinstance(matrix, Tensor) else matrix.astype(np.float32)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise InputError("features", "must have shape (n, c), one row per sample", got=tuple(matrix.shape))
-    low = high = None
+    first, constant = None, True
     for start in range(0, len(matrix), 65536):  # one part at a time: it may be a file
         rows = matrix[start : start + 65536]
         part = rows if isinstance(rows, Tensor) else torch.from_numpy(np.array(rows))
-        smallest, largest = part.amin(0), part.amax(0)
-        if not bool((smallest.isfinite() & largest.isfinite()).all()):
+        if not bool(part.isfinite().all()):
             row, column = (~part.isfinite()).nonzero()[0].tolist()
             value = part[row, column].item()
             raise InputError("features", f"must be finite; row {start + row}, column {column} is {value}")
-        low = smallest if low is None else torch.minimum(low, smallest)
-        high = largest if high is None else torch.maximum(high, largest)
-    if low is not None and high is not None and bool((low == high).all()):
+        first = part[0] if first is None else first
+        constant = constant and bool((part == first).all())
+    if constant:
         problem = f"are constant: each of the {matrix.shape[1]} has one value, the same for every row"
         raise InputError("features", problem, remedy="Check the columns or the network that they were computed from.")
     return matrix
@@ -177,8 +166,8 @@ def checked_weights(sample_weight: ArrayLike | Tensor | None, sign: Tensor) -> t
     return weight / total, total
 
 
-def exact_space(loss: ConditionalLoss, low: float = -5.0, high: float = 0.0) -> Space:
-    """The coordinates that matter on fixed features: the ridge, log₁₀ C, and a focal loss's α.
+def exact_space(loss: ConditionalLoss) -> Space:
+    """The coordinates that matter on fixed features: the ridge, log₁₀ C in [−5, 0], and a focal loss's α.
 
     γ and τ of a VS loss are 0: on fixed features the ridge and the threshold have the same effects.
 
@@ -186,8 +175,6 @@ def exact_space(loss: ConditionalLoss, low: float = -5.0, high: float = 0.0) -> 
     ----------
     loss
         A VS or focal loss.
-    low, high
-        The range of log₁₀ C.
 
     Returns
     -------
@@ -199,7 +186,7 @@ def exact_space(loss: ConditionalLoss, low: float = -5.0, high: float = 0.0) -> 
     >>> exact_space(FocalLoss()).free
     ('alpha', 'ridge')
     """
-    ridge = Linear(low, high, 1 / (high - low))
+    ridge = Linear(-5, 0, 1 / 5)
     if isinstance(loss, FocalLoss):
         return Space(alpha=loss.default_space()["alpha"], phi=Constant(0.0), ridge=ridge)
     return Space(**{name: Constant(value) for name, value in loss.neutral.items()}, ridge=ridge)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -27,8 +26,6 @@ from lossdial.training.exact.checks import (
 from lossdial.training.exact.problem import Features, Rows
 from lossdial.training.exact.solver import Walk
 
-__all__ = ["ExactFit", "fit_exact", "refit_head"]
-
 _PER_DECADE: Final = 2
 _WEAK: Final = 1e4  # C where a ridge must be, and none was asked for
 
@@ -44,7 +41,6 @@ class ExactFit:
     head: PathHead
     norms: Tensor
     iterations: Tensor
-    seconds: float
     fold_heads: tuple[PathHead, ...] = ()
 
 
@@ -105,7 +101,6 @@ def fit_exact(
     >>> fit.head.config.shape, bool((fit.norms <= 1e-6).all())
     ((7, 1, 1), True)
     """
-    started = time.monotonic()
     exact = exact or Exact()
     solved_space = checked_space(loss, space, exact)
     config = _config(loss, solved_space, exact)
@@ -123,7 +118,7 @@ def fit_exact(
             f"solved with a weak ridge, C = {_WEAK:,.0f}, instead. Put {{ridge=Linear(-5, 1, 0.167)}} into the space, "
             "or choose C."
         )
-        again = fit_exact(
+        return fit_exact(
             matrix,
             y,
             loss,
@@ -134,7 +129,6 @@ def fit_exact(
             device=device,
             progress=progress,
         )
-        return replace(again, seconds=time.monotonic() - started)
     _warn_of_norms(walk, config, exact)
     double = matrix.dtype in (torch.float64, np.dtype(np.float64))
     dtype = rows.precise if double else rows.dtype
@@ -146,10 +140,7 @@ def fit_exact(
         return head.eval()
 
     solutions = () if fold is None else walk.without_folds(torch.from_numpy(fold))
-    fold_heads = tuple(map(head_of, solutions))
-    return ExactFit(
-        head_of(walk.theta), walk.norms.cpu(), walk.iterations.cpu(), time.monotonic() - started, fold_heads
-    )
+    return ExactFit(head_of(walk.theta), walk.norms.cpu(), walk.iterations.cpu(), tuple(map(head_of, solutions)))
 
 
 def refit_head(
@@ -184,7 +175,7 @@ def refit_head(
     Examples
     --------
     >>> from lossdial.losses import VSLoss
-    >>> from lossdial.training.exact.checks import exact_space
+    >>> from lossdial.training import exact_space
     >>> from lossdial.models import build_model
     >>> x, y, loss = torch.randn(60, 3), torch.arange(60) % 4 == 0, VSLoss(beta=3.0)
     >>> model = build_model(None, None, loss.default_space(), x, seed=0)
@@ -192,12 +183,9 @@ def refit_head(
     ('ridge',)
     """
     if not isinstance(model, Network):
-        came = f"the class {model.__name__}" if isinstance(model, type) else f"an object of type {type(model).__name__}"
-        remedy = (
-            "Give clf.bundle_.predictor.model of a fitted estimator clf, or ConditionalClassifier(module, n_features, "
-            "space) around any module that gives features."
-        )
-        raise InputError("model", f"must be a trained ConditionalClassifier; got {came}", remedy=remedy)
+        remedy = "Give clf.bundle_.predictor.model, or ConditionalClassifier(module, n_features, space)."
+        kind = getattr(model, "__name__", type(model).__name__)
+        raise InputError("model", f"must be a trained ConditionalClassifier; got {kind}", remedy=remedy)
     device = next(model.head.parameters()).device
     features = model.embed(_inputs(model, x), progress=progress)
     fit = fit_exact(features, y, loss, space, exact, sample_weight=sample_weight, device=device, progress=progress)
@@ -205,7 +193,7 @@ def refit_head(
 
 
 def _inputs(model: ConditionalClassifier, x: Tensor | ArrayLike) -> Tensor:
-    """x as the backbone can read it; a tensor of whole numbers stays as it is, for they may be places in a table."""
+    """x as the backbone can read it; whole numbers in a tensor may be places in a table, and stay."""
     if not isinstance(x, Tensor):
         array = np.asarray(x)
         readable = array.dtype == np.uint8 or np.issubdtype(array.dtype, np.floating)

@@ -12,16 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-__all__ = [
-    "Along",
-    "Block",
-    "Features",
-    "Nodes",
-    "Problem",
-    "Rows",
-    "pointwise",
-]
-
 #: what holds features (n, c): a tensor, an array, or one mapped from a file
 Features = Tensor | NDArray[Any]
 
@@ -43,8 +33,7 @@ class Block:
 class Rows:
     """Features (n, c), signs and weights (n,), on a device and at a precision.
 
-    Features that would take more than two GiB there stay where they are, in a file for instance, and are brought over
-    block by block: memory then holds a block, and what a solve keeps for each row and node.
+    Features of more than two GiB stay where they are, in a file for instance, and are brought over block by block.
     """
 
     def __init__(
@@ -107,7 +96,7 @@ class Rows:
         return torch.finfo(self.dtype).eps / 4 * max(1.0, mean.max().item())
 
     def at(self, dtype: torch.dtype) -> Rows:
-        """The same rows at another precision, to which features are brought block by block, at each pass anew."""
+        """The same rows at another precision, to which features are brought block by block."""
         return self if dtype == self.dtype else Rows(*self._source, self.device, dtype, resident=0)
 
 
@@ -246,5 +235,5 @@ class Problem:
 
 
 def _above_rounding(diagonal: Tensor) -> Tensor:
-    """At least a millionth of a millionth of the largest entry, for the sake of columns that are zero everywhere."""
+    """At least 1e-12 of the largest entry, because a column may be zero everywhere."""
     return torch.maximum(diagonal, 1e-12 * diagonal.amax(1, keepdim=True)).clamp_min(torch.finfo(diagonal.dtype).tiny)

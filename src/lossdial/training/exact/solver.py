@@ -15,13 +15,6 @@ from lossdial.models import PathConfig
 from lossdial.training.exact.checks import Exact
 from lossdial.training.exact.problem import Nodes, Problem, Rows
 
-__all__ = [
-    "HISTORY",
-    "Solved",
-    "Walk",
-    "minimise",
-]
-
 HISTORY: Final = 40  # steps that are remembered: 20 took a tenth more time on features of images, 10 a third
 _SEARCH: Final = 25  # step lengths tried, most often one
 _FLATTER: Final = 0.5  # a step must leave less than this share of the slope
@@ -223,19 +216,14 @@ class Walk:
         return True
 
     def without_folds(self, fold: Tensor) -> Tensor:
-        """The solutions (folds, ridge, alpha, phi, c + 1) without the rows of each fold, from those on all rows.
+        """The solutions (folds, ridge, alpha, phi, c + 1) without the rows of each fold, whose numbers are (n,).
 
         They are of single precision, to five times the tolerance or what rounding allows. Their biases are moved to
         the share of positives of all rows: folds differ in it by chance, and where the ridge is strong that would
         outweigh the features.
-
-        fold: the number of each row's fold, (n,).
         """
-        phi = self._alpha.new_tensor(self.config.phi)
-        axes = torch.meshgrid(self._strength, self._alpha, phi, indexing="ij")
-        strength, alpha, phi = (part.reshape(-1) for part in axes)
-        nodes, theta = Nodes(strength, 2 * alpha, 2 * (1 - alpha), phi), self.theta.flatten(0, 2)
-        groups = self._groups(len(nodes))
+        nodes = self._nodes(range(len(self._strength)), self.config.phi)
+        theta, groups = self.theta.flatten(0, 2), self._groups(len(nodes))
         # Without a fold the Hessian is about the same: one for all folds.
         factors = [
             Problem(self.rows, nodes.take(group)).factors(self.rows.scores(theta[group])) if self._newton else None
@@ -274,18 +262,19 @@ class Walk:
 
     def _solve(self, ridges: Sequence[int], phi: float, start: Tensor, k: int) -> Tensor:
         """θ (ridges, alpha, c + 1) from a start of that shape, at one φ; norms and iterations go to node k of φ."""
-        chosen = torch.tensor(list(ridges), device=self._strength.device)
-        strength, alpha = (
-            part.reshape(-1) for part in torch.meshgrid(self._strength[chosen], self._alpha, indexing="ij")
-        )
-        nodes = Nodes(strength, 2 * alpha, 2 * (1 - alpha), torch.full_like(alpha, phi))
+        nodes = self._nodes(ridges, (phi,))
         parts = [self._group(nodes.take(group), start.flatten(0, 1)[group]) for group in self._groups(len(nodes))]
         solved = Solved(*(torch.cat(column) for column in zip(*parts, strict=True)))
-        shape = (len(chosen), len(self._alpha))
+        chosen, shape = list(ridges), (len(ridges), len(self._alpha))
         self.norms[chosen, :, k] = solved.norm.view(shape)
         self.last[chosen, :, k] = solved.iterations.view(shape)
         self.iterations[chosen, :, k] += self.last[chosen, :, k]
         return solved.theta.view(start.shape)
+
+    def _nodes(self, ridges: Sequence[int], phi: Sequence[float]) -> Nodes:
+        axes = self._strength[list(ridges)], self._alpha, self._alpha.new_tensor(phi)
+        strength, alpha, focus = (axis.reshape(-1) for axis in torch.meshgrid(*axes, indexing="ij"))
+        return Nodes(strength, 2 * alpha, 2 * (1 - alpha), focus)
 
     def _groups(self, count: int) -> list[slice]:
         """As many nodes at once as memory holds: scores, steps and their copies, and the steps remembered."""
