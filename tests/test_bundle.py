@@ -60,10 +60,7 @@ VARIANTS = {
     "FiLM in every layer of the head": (table, {"head": FiLMConfig(widths=(6, 5), scale="sigma")}),
     "the ridge as a coordinate": (
         table,
-        {
-            "head": "polynomial",
-            "space": Space(gamma=Constant(0.0), tau=Linear(0, 2, 0.5), ridge=Linear(-2, 2, 0.25)),
-        },
+        {"head": "polynomial", "space": Space(gamma=Constant(0.0), tau=Linear(0, 2, 0.5), ridge=Linear(-2, 2, 0.25))},
     ),
     "an ensemble": (table, {"head": FiLMConfig(members=3)}),
     "images": (images, {"network": CifarResNet(8, 2), "recipe": Recipe(2, augment=Augment(crop_padding=1))}),
@@ -167,12 +164,7 @@ def test_without_evidence(classifier, tmp_path):
 
 @pytest.mark.parametrize(
     "labels",  # the numbers of an array of objects are refused by scikit-learn itself
-    [
-        np.array(["healthy", "ill"]),
-        np.array([0, 1]),
-        np.array([-1, 1], dtype=np.int8),
-        np.array([False, True]),
-    ],
+    [np.array(["healthy", "ill"]), np.array([0, 1]), np.array([-1, 1], dtype=np.int8), np.array([False, True])],
     ids=lambda a: f"{a.dtype}-{a[0]}",
 )
 @pytest.mark.parametrize("positive", [0, 1])

@@ -1,7 +1,5 @@
 """Every example and every block of README runs; an example says something sensible, and is short."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import shlex
@@ -46,8 +44,6 @@ def test_the_commands_of_the_readme_are_understood() -> None:
 
 def example(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -103,9 +99,7 @@ def served(tmp_path: Path) -> tuple[LCTClassifier, pd.DataFrame]:
     return clf, X
 
 
-def test_serving_client(
-    served: tuple[LCTClassifier, pd.DataFrame], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_serving_client(served, tmp_path, capsys):
     serving = pytest.importorskip("lossdial.serve", reason="the server is not there")
     clf, X = served
     no_page: Callable[..., Any] = lambda *_: ""  # noqa: E731 (the client asks for none)

@@ -5,8 +5,6 @@ file gives the same labels, and probabilities to 1e-6.
 Each face is given raw rows: the predictor below them all is the only one who encodes a column or picks a size.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace

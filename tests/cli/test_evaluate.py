@@ -85,7 +85,6 @@ def test_the_page_says_what_is_certified(evaluated: Path) -> None:
     assert "Warns of &lt;failing&gt; machines." in page
     assert not re.search(r"(?:src|href)=[\"'](?!data:)|url\(|https?:", page)  # nothing from elsewhere
     point = Bundle.load(evaluated).points["screening"]
-    assert point.certificate is not None
     assert f"data <code>{point.certificate.data[:16]}</code>" in page
     assert 'recall is at least</td><td class="n">0.85' in page
     assert f"at least {rounded(point.at(0.01).precision)}" in page
@@ -101,9 +100,7 @@ def test_the_page_says_what_is_certified(evaluated: Path) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1366)])
-def test_a_page_fits_the_screen_and_follows_the_readers_theme(
-    browser: Any, evaluated: Path, scheme: str, width: int
-) -> None:
+def test_a_page_fits_the_screen_and_follows_the_readers_theme(browser, evaluated, scheme, width):
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
     page = context.new_page()
     page.goto(next(evaluated.rglob("report.html")).as_uri())
@@ -117,9 +114,7 @@ def test_a_page_fits_the_screen_and_follows_the_readers_theme(
     context.close()
 
 
-def test_samples_that_may_have_chosen_a_point_are_labelled_as_such(
-    evaluated: Path, tables: Path, tmp_path: Path, output
-) -> None:
+def test_samples_that_may_have_chosen_a_point_are_labelled_as_such(evaluated, tables, tmp_path, output):
     own = Path(shutil.copytree(evaluated, tmp_path / "run"))
     assert "may have been tuned on" in output("evaluate", own, "--out", tmp_path / "e")
     text = output("evaluate", own, "--data", tables / "val.csv")
@@ -143,14 +138,11 @@ def test_one_cost_for_all_cases(own: Path, tables: Path, tmp_path: Path, output)
     )
 
 
-def test_certify_on_fresh_data_and_not_on_data_that_chose(
-    own: Path, tables: Path, tmp_path: Path, output, refusal
-) -> None:
+def test_certify_on_fresh_data_and_not_on_data_that_chose(own, tables, tmp_path, output, refusal):
     output("tune", own, "--data", tables / "val.csv", "--maximize", "f1")
     assert "they cannot certify it" in refusal("certify", own, "--data", tables / "val.csv").line
     text = output("certify", own, "--data", tables / "test.csv", "--confidence", "0.9")
     certificate = Bundle.load(own).points["default"].certificate
-    assert certificate is not None
     assert certificate.n_positive == (pd.read_csv(tables / "test.csv").state == "failing").sum()
     assert certificate.confidence == 0.9
     assert f"default: {certificate}" in text
@@ -159,7 +151,6 @@ def test_certify_on_fresh_data_and_not_on_data_that_chose(
     pd.read_csv(tables / "test.csv").head(200).to_csv(tmp_path / "few.csv", index=False)
     text = output("certify", own, "--point", "default", "--data", tmp_path / "few.csv")
     certificate = Bundle.load(own).points["default"].certificate
-    assert certificate is not None
     assert f"default: {certificate} In place of: {before}" in text
     assert certificate.recall < 0.85  # so few certify less
     short = f"only recall >= {certificate.recall:.4g} is."

@@ -106,7 +106,6 @@ def test_tables_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     )
     bundle = Bundle.load(tmp_path / "run")
     assert bundle.training.loss == {"name": "focal"}
-    assert bundle.evidence is not None
     assert len(bundle.evidence.y) == pytest.approx(4819 / 5, abs=2)
     assert "positive" in capsys.readouterr().out
 

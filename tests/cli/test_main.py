@@ -8,7 +8,7 @@ import pytest
 
 from lossdial.base.errors import InputError, warn
 from lossdial.cli import main
-from lossdial.cli.commands import Command, commands
+from lossdial.cli.commands import commands
 
 HEAVY = {"torch", "pandas", "sklearn", "scipy", "numpy", "matplotlib", "yaml", "rich"}
 
@@ -37,9 +37,7 @@ def test_help_speaks_of_every_command(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize("command", commands().values(), ids=lambda c: c.name)
-def test_every_option_is_explained_and_hyphenated(
-    command: Command, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_option_is_explained_and_hyphenated(command, capsys, monkeypatch):
     assert command.text.splitlines()[0] == command.summary  # the table says what the docstring says
     assert all(option.help for option in command.options.values())
     monkeypatch.setenv("COLUMNS", "80")
@@ -100,9 +98,7 @@ class OutOfMemoryError(RuntimeError):
         (RecursionError(), "the input is nested too deeply."),
     ],
 )
-def test_what_went_wrong_is_told_in_a_line(
-    error: Exception, message: str, failing: Callable[[BaseException], int], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_went_wrong_is_told_in_a_line(error, message, failing, capsys):
     assert failing(error) == 2
     err = capsys.readouterr().err
     assert message in err

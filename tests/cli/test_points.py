@@ -45,9 +45,7 @@ def test_points_are_deleted_by_name(tuned: Path, tmp_path: Path, output, refusal
     assert list(Bundle.load(own).points) == ["default"]
 
 
-def test_an_imported_point_is_not_certified_and_says_so(
-    own: Path, tables: Path, tmp_path: Path, output, refusal
-) -> None:
+def test_an_imported_point_is_not_certified_and_says_so(own, tables, tmp_path, output, refusal):
     floor = ["--maximize", "precision", "--subject-to", "recall=0.7", "--confidence", "0.95"]
     output("tune", own, "--data", tables / "val.csv", *floor, "--name", "sure")
     page = replace(Bundle.load(own).points["sure"], name="page", chosen_on="")

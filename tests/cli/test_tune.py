@@ -35,7 +35,6 @@ def test_tune_keeps_a_named_point_and_predict_uses_it(own: Path, tables: Path, t
 
 def test_tune_without_data_uses_the_rows_held_out(own: Path, output) -> None:
     evidence = Bundle.load(own).evidence
-    assert evidence is not None
     counts = f"{evidence.y.sum()} positives, {(1 - evidence.y).sum()} negatives"
     assert counts in output("tune", own, "--minimize", "brier")
 
@@ -110,7 +109,6 @@ def test_adapt_estimates_the_prevalence_or_declines(own: Path, tables: Path, tmp
     assert f": {estimate} [" in text
     output(*adapt, "--prevalence", "0.05", "--confidence", "0.9")
     certificate = Bundle.load(own).points["there"].certificate
-    assert certificate is not None
     assert certificate.confidence == 0.9
 
 

@@ -50,9 +50,7 @@ def expected(x: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 @settings(max_examples=15, deadline=None)
 @given(n=st.sampled_from([1, 2, 255, 256, 257, 700]), batch_size=st.integers(1, 400))
-def test_features_are_the_encoders_rounded_to_float16(
-    tmp_path_factory: pytest.TempPathFactory, n: int, batch_size: int
-) -> None:
+def test_features_are_the_encoders_rounded_to_float16(tmp_path_factory, n, batch_size):
     x, done, encoder = some_images(n), [], Stripes()
     store = embed(encoder, x, tmp_path_factory.mktemp("store"), batch_size, done.append)
     np.testing.assert_allclose(store.load(), expected(x), rtol=1e-3)

@@ -88,7 +88,6 @@ def test_the_certified_point_is_pythons(opened: Open, lams: int, tmp_path: Path)
     assert threshold == point.threshold
     assert found.page.locator("#threshold-value").text_content() == f"{point.threshold:.6g}"
     certificate = found.state("certificate")
-    assert point.certificate is not None
     assert certificate == "at 95 %: " + ", ".join(str(bound) for bound in point.certificate.bounds)
     precise = point.at(prevalence=setting.prevalence).precision
     said = found.page.locator("#said").text_content()

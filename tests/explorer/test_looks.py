@@ -42,9 +42,7 @@ def clinic() -> Dial:
 
 
 @pytest.mark.parametrize(("name", "width", "scheme"), SCREENS)
-def test_a_page_is_accessible_and_fits_the_screen(
-    opened: Open, clinic: Dial, name: str, width: int, scheme: str
-) -> None:
+def test_a_page_is_accessible_and_fits_the_screen(opened, clinic, name, width, scheme):
     found = opened(
         clinic,
         "#recall=0.9",

@@ -128,10 +128,7 @@ def test_what_is_inside_the_noise_at_my_settings_is_what_resampling_finds(opened
     """The page's closed form against the bootstrap: they may part at the border, which is a matter of luck."""
     dial = dial_of(n=6000, positives=1500, shape=(9, 9), decimals=5)
     found = opened(dial, "#fn=5&recall=0.6")
-    asked = {
-        "cost": best(expected_cost(5, 1, dial.surface.prevalence)),
-        "recall": as_metric("precision_at_recall@0.6"),
-    }
+    asked = {"cost": best(expected_cost(5, 1, dial.surface.prevalence)), "recall": as_metric("precision_at_recall@0.6")}
     for name, metric in asked.items():
         found.page.select_option("#metric", name)
         found.settle()

@@ -52,7 +52,6 @@ def test_names_cannot_become_markup() -> None:
 
 def test_it_is_written_whole_and_shows_itself_in_a_notebook(tmp_path: Path) -> None:
     page = explore(dial_of(), tmp_path / "deep" / "page.html", title='A "quoted" title')
-    assert page.path is not None
     assert page.path.read_text() == page.html
     assert [path.name for path in page.path.parent.iterdir()] == ["page.html"]
     frame = page._repr_html_()

@@ -1,7 +1,5 @@
 """The encoder as operators writes the matrix that the encoder itself writes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

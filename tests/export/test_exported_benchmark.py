@@ -12,8 +12,6 @@ import pytest
 def benchmark() -> ModuleType:
     path = Path(__file__).parents[2] / "benchmarks" / "exported.py"
     spec = importlib.util.spec_from_file_location("exported_benchmark", path)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)

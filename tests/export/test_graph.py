@@ -1,7 +1,5 @@
 """A graph says what Python says: every backbone and head, at every point, λ, threshold and prevalence."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -320,14 +318,9 @@ def test_a_tampered_graph_is_found_out(table: LCTClassifier, exported: Path) -> 
 
 @pytest.mark.parametrize(
     ("path", "options", "argument", "got"),
-    [
-        ("m.onnx", {"point": "klinic"}, "point", None),
-        ("m.bin", {}, "onnx", "m.bin'"),
-    ],
+    [("m.onnx", {"point": "klinic"}, "point", None), ("m.bin", {}, "onnx", "m.bin'")],
 )
-def test_a_mistake_names_its_argument(
-    path: str, options: dict[str, str], argument: str, got: str | None, table: LCTClassifier, tmp_path: Path
-) -> None:
+def test_a_mistake_names_its_argument(path, options, argument, got, table, tmp_path):
     with pytest.raises(InputError) as raised:
         to_onnx(table.bundle_, tmp_path / path, **options)  # type: ignore[arg-type]
     assert raised.value.argument == argument

@@ -1,7 +1,5 @@
 """A small model with text, gaps, dates and HTML in its names, served by a real server on loopback."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable, Iterator

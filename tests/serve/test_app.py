@@ -1,7 +1,5 @@
 """Every address: the right answer, and the same as Python's."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 
@@ -151,9 +149,7 @@ def test_saved_points_are_served_and_certified_by_nobody(serving: Serving, fitte
 
 
 @pytest.mark.parametrize("where", ["/points", "/points?replace=true"])
-def test_a_point_that_is_there_just_so_keeps_its_certificate(
-    serving: Serving, fitted: LCTClassifier, where: str
-) -> None:
+def test_a_point_that_is_there_just_so_keeps_its_certificate(serving, fitted, where):
     client = serving(allow_save=True)
     entries = [fitted.points["sure"].to_json(), fitted.points["tuned"].to_json() | {"name": "mine"}]
     entries[0]["certificate"] = None  # as a page saves it

@@ -1,7 +1,5 @@
 """Scores are read in the units of the point that decides."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

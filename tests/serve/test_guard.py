@@ -1,18 +1,14 @@
 """Who may ask, how much may be sent, and how long it may take."""
 
-from __future__ import annotations
-
 import base64
 import json
 import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 
-from lossdial import LCTClassifier
 from lossdial.base.errors import InputError
 from lossdial.serve import Limits
 from tests.serve.conftest import Client, Serving, as_json, inputs
@@ -166,9 +162,7 @@ ASK = "async ([path, options]) => { const r = await fetch(path, options); return
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1.attacker.example", "localhost.attacker.example", "127.attacker.example"])
-def test_a_name_that_was_made_to_point_here_reads_and_writes_nothing(
-    browser: Any, serving: Serving, fitted: LCTClassifier, name: str
-) -> None:
+def test_a_name_that_was_made_to_point_here_reads_and_writes_nothing(browser, serving, fitted, name):
     client = serving(allow_save=True)
     before = client.get("/points").body
     point = fitted.points["tuned"].to_json() | {"name": "default"}

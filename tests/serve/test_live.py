@@ -1,7 +1,5 @@
 """A bundle that changes on disk is taken over as a whole, or not at all."""
 
-from __future__ import annotations
-
 import threading
 import time
 import warnings

@@ -1,11 +1,8 @@
 """Certificates monitored over posted outcomes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from lossdial import LCTClassifier
 from lossdial.cli import main
@@ -51,9 +48,7 @@ def test_a_monitor_goes_on_after_a_restart_where_it_may_be_kept(serving: Serving
     assert counts == [100, 200]
 
 
-def test_the_command_and_the_server_keep_one_monitor(
-    serving: Serving, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_and_the_server_keep_one_monitor(serving, run, tmp_path, capsys):
     client, frame = serving(allow_save=True), make_rows(120, 5)
     frame.to_csv(tmp_path / "came.csv", index=False)
     rows = as_json(frame.drop(columns="state"))

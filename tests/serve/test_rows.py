@@ -1,7 +1,5 @@
 """Images: as a form, or one as the body."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command: where it answers, what it refuses, and how it ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -39,7 +37,6 @@ def command(*words: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
     try:
-        assert process.stdout is not None
         line = process.stdout.readline()
         found = re.search(r"http://\S+:(\d+) answers", line)
         assert found, line + process.stdout.read()

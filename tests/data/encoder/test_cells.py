@@ -43,7 +43,6 @@ FORMATS = [(decimal, thousands) for decimal in ".," for thousands in ("", ",", "
 )
 def test_what_is_clearly_a_number(texts: list[str], expected: list[float]) -> None:
     chosen = number_format(texts)
-    assert chosen is not None
     assert not chosen[1]
     assert [chosen[0].read(text) for text in texts] == expected
 
@@ -100,7 +99,6 @@ def test_every_format_is_read_back(values: list[float], marks: tuple[str, str], 
         for v in sequence
     ]
     chosen = number_format(texts)
-    assert chosen is not None
     assert not chosen[1]
     for text, value in zip(texts, sequence, strict=True):
         assert chosen[0].read(text) == pytest.approx(value, abs=1e-4)

@@ -34,7 +34,6 @@ def everything(images: TrainingImages) -> np.ndarray:
 def test_folder_per_class(folder: Path) -> None:
     files = list_image_folder(folder)
     assert len(files.paths) == 50
-    assert files.labels is not None
     assert files.labels.count("Broken part") == 10
     split = training_images(str(folder), image_size=16, beta=8).at_beta()
     assert split.x_train.shape == (36, 3, 16, 16)
