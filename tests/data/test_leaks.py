@@ -31,12 +31,9 @@ words = st.none() | st.sampled_from(["a", "b", "1"])
 @given(st.lists(st.tuples(cells, words, st.booleans()), min_size=1, max_size=40))
 @settings(max_examples=80, deadline=None)
 def test_rows_are_of_one_group_if_and_only_if_they_are_equal(rows: list[tuple[float | None, str | None, bool]]) -> None:
-    frame = pd.DataFrame(rows, columns=["n", "w", "b"]).astype({"n": float, "w": object})
-    groups = row_groups(frame, largest=1)
+    groups = row_groups(pd.DataFrame(rows, columns=["n", "w", "b"]).astype({"n": float, "w": object}), largest=1)
     for i, one in enumerate(rows):
-        for j, other in enumerate(rows):
-            if len(rows) <= 5 or max(np.bincount(groups)) <= len(rows):
-                assert (groups[i] == groups[j]) == (one == other)
+        assert [group == groups[i] for group in groups] == [other == one for other in rows]
     assert sorted(set(groups)) == list(range(groups.max() + 1))
 
 
@@ -52,25 +49,19 @@ def test_digests_know_no_order_of_columns_and_no_type_of_numbers() -> None:
     assert row_digests(np.array([[1.5, -2.0]])).tolist() == [10715209847297633058]  # on every machine, in every version
 
 
-def test_an_identifier_does_not_hide_a_copy() -> None:
-    frame = pd.DataFrame(
-        {"id": [f"p{i}" for i in range(60)], "a": np.arange(60) % 30, "s": [f"{i % 30},5" for i in range(60)]}
-    )
+def test_neither_identifiers_hide_copies_nor_are_they_what_most_rows_are() -> None:
+    numbers = {"a": np.arange(60) % 30, "s": [f"{i % 30},5" for i in range(60)]}
+    frame = pd.DataFrame({"id": [f"p{i}" for i in range(60)], **numbers})
     assert len(set(row_groups(frame))) == 30
     assert len(set(row_groups(frame.drop(columns="a")))) == 30  # numbers written as text are no identifiers
-
-
-def test_what_most_rows_are_is_no_copy() -> None:
-    x = np.r_[np.zeros((60, 1)), np.arange(1, 41)[:, None] // 2]
-    groups = row_groups(x)
-    assert len(set(groups[:60])) == 60
-    assert len(set(groups[60:])) == 21
+    groups = row_groups(np.r_[np.zeros((60, 1)), np.arange(1, 41)[:, None] // 2])
+    assert (len(set(groups[:60])), len(set(groups[60:]))) == (60, 21)
 
 
 def test_joined_groups() -> None:
     assert join_groups(None, None) is None
-    assert join_groups(["x", "y", "x"], None).tolist() == [0, 1, 0]  # type: ignore[union-attr]
-    assert join_groups([0, 0, 1, 2, 3], [0, 1, 1, 2, 3]).tolist() == [0, 0, 0, 1, 2]  # type: ignore[union-attr]
+    assert join_groups(["x", "y", "x"], None).tolist() == [0, 1, 0]
+    assert join_groups([0, 0, 1, 2, 3], [0, 1, 1, 2, 3]).tolist() == [0, 0, 0, 1, 2]
     with pytest.raises(ValueError, match="must not have gaps"):
         join_groups([None, "a"])
     with pytest.raises(ValueError, match="groups must be of one length"):
@@ -137,16 +128,12 @@ def test_formats_that_tell_the_class() -> None:
     labels = ["ill"] * 20 + ["well"] * 80
     sizes = np.full((100, 2), 64)
     formats = np.array(["PNG"] * 20 + ["JPEG"] * 80)
-    with pytest.warns(
-        UserWarning, match=r"100% of the 20 files of class 'ill' are PNG, and 0% of the other 80"
-    ) as caught:
+    with pytest.warns(UserWarning, match="100% of the 20 files of class 'ill' are PNG, and 0% of the other") as caught:
         warn_of_file_kinds(labels, formats, sizes)
     assert len(caught) == 1  # and not of the other class again
     mixed = np.array((["PNG"] * 1 + ["JPEG"] * 4) * 20)
     larger = np.where(np.arange(100)[:, None] < 20, [1024, 768], [600, 450])
-    with pytest.warns(
-        UserWarning, match=r"class 'ill' are of another size \(1024 × 768 px, typically\) than the others \(600 × 450\)"
-    ):
+    with pytest.warns(UserWarning, match=r"'ill' are of another size \(1024 × 768 px, .* the others \(600 × 450\)"):
         warn_of_file_kinds(labels, mixed, larger)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
