@@ -56,15 +56,13 @@ def test_a_page_is_accessible_and_fits_the_screen(opened, clinic, name, width, s
     page.fill("#prevalence", "2")
     page.click("#jump-cost")
     page.click("#adding button[type=submit]")
-    page.click("#jump-certified")
-    found.settle()
+    found.click("#jump-certified")
     assert faults(page) == []
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     FOLDER.mkdir(parents=True, exist_ok=True)
     page.evaluate("() => document.activeElement.blur()")
     page.wait_for_timeout(200)
     page.screenshot(path=FOLDER / f"{name}-{scheme}.png", full_page=True)
-    assert found.errors == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -34,8 +34,7 @@ def test_a_page_opens_at_the_models_own_point(opened: Open) -> None:
     assert not found.page.locator("#costs-note").is_visible()
     found.slide("#threshold", 3)
     assert found.state("origin") == ""
-    found.page.click("#reset")
-    found.settle()
+    found.click("#reset")
     assert found.shown() == (column, threshold, setting)
 
 
@@ -62,13 +61,8 @@ def test_without_a_point_it_opens_at_the_untuned_models_threshold(opened: Open) 
 
 
 def test_calibrated_probabilities_are_pythons(javascript: Callable[..., Any]) -> None:
-    maps = [
-        None,
-        Temperature(1.7),
-        Platt(0.6, -1.1),
-        Beta(0.8, 1.3, -0.4),
-        Isotonic((-1.0, 0.0, 0.5, 2.0), (0.01, 0.2, 0.2, 0.9)),
-    ]
+    steps = Isotonic((-1.0, 0.0, 0.5, 2.0), (0.01, 0.2, 0.2, 0.9))
+    maps = [None, Temperature(1.7), Platt(0.6, -1.1), Beta(0.8, 1.3, -0.4), steps]
     scores = [-30.0, -1.0, -0.4, 0.0, 0.3, 0.5, 1.1, 2.0, 7.0]
     asked = [None if each is None else calibration_to_json(each) for each in maps]
     call = "given[0].map((map) => given[1].map((score) => calibrated(map, score)))"
@@ -85,15 +79,8 @@ def test_a_threshold_is_told_in_the_models_units_and_calibrated(opened: Open, sh
     found = opened(dial)
     told = f"the model's own probability {point.model_probability:.3g}, calibrated {point.threshold_probability:.3g}; "
     assert found.page.locator("#threshold-note").text_content().startswith(told)
-    rows = {
-        row[0]: row[1:]
-        for row in (
-            text.split("|")
-            for text in found.page.locator("#compare tbody tr").evaluate_all(
-                "rows => rows.map(row => [...row.cells].map(cell => cell.textContent).join('|'))"
-            )
-        )
-    }
+    cells = "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+    rows = {name: row for name, *row in found.page.locator("#compare tbody tr").evaluate_all(cells)}
     assert rows["– as the model's own probability"] == [f"{point.model_probability:.3g}"] * 2
     assert rows["– as the calibrated probability"] == [f"{point.threshold_probability:.3g}"] * 2
 

@@ -89,13 +89,11 @@ def test_a_full_queue_is_said(serving: Serving) -> None:
     assert client.post("/predict", {"rows": rows}).status == 200
 
 
-def test_a_slow_body_is_refused(serving: Serving) -> None:
-    found = raw(serving(limits=Limits(seconds=1.0)).server.port, POST + b"Content-Length: 90\r\n\r\n{")
-    assert found.startswith(b"HTTP/1.1 408")
-    assert b"the body did not arrive within 1 s." in found
-
-
-def test_too_many_connections_are_refused(serving: Serving) -> None:
+def test_slow_bodies_and_too_many_connections_are_refused(serving: Serving) -> None:
+    client = serving(limits=Limits(seconds=1.0))
+    answer = raw(client.server.port, POST + b"Content-Length: 90\r\n\r\n{")
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert b"the body did not arrive within 1 s." in answer
     client = serving(limits=Limits(connections=2))
     held = [socket.create_connection(("127.0.0.1", client.server.port)) for _ in range(2)]
     time.sleep(0.3)
