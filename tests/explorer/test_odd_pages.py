@@ -154,21 +154,12 @@ def test_a_referral_band_is_shown_by_class(opened: Open, prevalence: float) -> N
     assert not page.locator("#referral button").is_visible()
     labels = band.actions(dial.surface.score(column))
     digits = 2 if prevalence < 0.01 else 1
-    for kind in ("clear", "refer", "act"):
-        shares = {
-            side: np.mean(labels[dial.surface.y == value] == kind) for side, value in (("positive", 1), ("negative", 0))
-        }
-        expected = {
-            "positive": 1000 * prevalence * shares["positive"],
-            "negative": 1000 * (1 - prevalence) * shares["negative"],
-        }
-        for side, value in {**expected, "all": sum(expected.values())}.items():
-            shown = page.locator(f'[data-referral="{kind} {side}"]').text_content()
-            assert float(shown) == pytest.approx(value, abs=0.51 * 10**-digits), (kind, side)
-    exact = referred(
-        *(counts_at(dial, column, cut) for cut in (band.lower, band.threshold)), sizes_of(dial), prevalence
-    )
-    for kind, (positive, negative) in exact.items():
+    cuts = (counts_at(dial, column, cut) for cut in (band.lower, band.threshold))
+    for kind, (positive, negative) in referred(*cuts, sizes_of(dial), prevalence).items():
+        shares = [np.mean(labels[dial.surface.y == value] == kind) for value in (1, 0)]
+        assert (positive, negative) == pytest.approx(
+            (1000 * prevalence * shares[0], 1000 * (1 - prevalence) * shares[1]), abs=1e-6
+        )
         for side, value in (("positive", positive), ("negative", negative), ("all", positive + negative)):
             assert page.locator(f'[data-referral="{kind} {side}"]').text_content() == rounded(value, digits, np.inf)
 

@@ -2,6 +2,7 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from lossdial import Bundle, LCTClassifier
+from lossdial.cli import main
 from lossdial.dial import OperatingPoint
 from lossdial.dial.metrics.registry import sigmoid
 from tests.serve.conftest import HTML, Client, Serving, as_json, inputs, probability
@@ -151,17 +153,11 @@ def test_saved_points_are_served_and_certified_by_nobody(serving: Serving, fitte
     assert client.post("/predict?point=clinic", {"rows": as_json(ROWS)}).status == 200
 
 
-def test_the_page_is_the_command_s(client: Client, tmp_path_factory: pytest.TempPathFactory) -> None:
-    from lossdial.cli import main
-
-    out = tmp_path_factory.mktemp("page") / "page.html"
-    assert main(["explore", str(client.server.run), "--out", str(out)]) == 0
+def test_the_page_is_the_command_s_and_docs_escape_names(client: Client, tmp_path: Path) -> None:
+    assert main(["explore", str(client.server.run), "--out", str(tmp_path / "page.html")]) == 0
     answer = client.get("/")
     assert answer.headers["content-type"].startswith("text/html")
-    assert answer.body == out.read_bytes()
-
-
-def test_docs_describe_the_model_and_escape_its_names(client: Client) -> None:
+    assert answer.body == (tmp_path / "page.html").read_bytes()
     described = client.get("/openapi.json").json
     row = described["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert row["properties"]["rows"]["items"]["required"] == list(inputs(1, 0))
