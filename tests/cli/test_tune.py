@@ -60,14 +60,14 @@ def test_the_certificate_is_printed_wherever_the_point_is(own: Path, tables: Pat
 
 
 def test_adapt_needs_no_data_and_moves_probabilities(own: Path, tables: Path, tmp_path: Path, output) -> None:
-    means = {}
+    means = []
     for name, prevalence in (("clinic", "0.002"), ("hospital", "0.4")):
         terms = ["--prevalence", prevalence, "--cost-fn", "500", "--cost-fp", "1", "--name", name]
         assert f"at prevalence {prevalence}" in output("adapt", own, *terms)
-        out = tmp_path / "scored.csv"
-        output("predict", own, "--data", tables / "new.parquet", "--out", out, "--point", name)
-        means[name] = pd.read_csv(out).probability.mean()
-    assert means["clinic"] < 0.02 < means["hospital"]
+        words = ["--data", tables / "new.parquet", "--out", tmp_path / "scored.csv", "--point", name]
+        output("predict", own, *words)
+        means.append(pd.read_csv(tmp_path / "scored.csv").probability.mean())
+    assert means[0] < 0.02 < means[1]
     bundle = Bundle.load(own)
     assert bundle.points["clinic"].prevalence == 0.002
     assert bundle.envelope is not None

@@ -85,6 +85,13 @@ def test_copies_and_groups_stay_on_one_side(seed: int) -> None:
     assert split.test[~y].mean() == pytest.approx(0.25, abs=0.01)
 
 
+def test_at_least_one_of_each_class_is_held_out() -> None:
+    y = np.arange(100) < 3
+    assert split_rows(np.random.default_rng(0).normal(size=(100, 2)), y, None, 0.2, 0).test[y].sum() == 1
+    with pytest.raises(ValueError, match="share must lie strictly between 0 and 1; got 1"):
+        split_rows(np.zeros((4, 1)), y[:4], None, 1, 0)
+
+
 def test_rows_that_repeat_by_nature_are_no_copies_and_no_warning_counts_them() -> None:
     x = np.arange(400).reshape(-1, 1) % 4
     y = np.arange(400) % 7 == 0
@@ -99,14 +106,6 @@ def test_rows_that_repeat_by_nature_are_no_copies_and_no_warning_counts_them() -
     few = np.arange(24).reshape(-1, 1) % 6  # groups of four, all too coarse for three positives of one row each
     with pytest.warns(UserWarning, match="held-out rows are exact copies"):
         assert split_rows(few, few[:, 0] == 0, None, 0.25, 0).test.sum() == 6
-
-
-def test_at_least_one_of_each_class_is_held_out() -> None:
-    y = np.arange(100) < 3
-    split = split_rows(np.random.default_rng(0).normal(size=(100, 2)), y, None, 0.2, 0)
-    assert split.test[y].sum() == 1
-    with pytest.raises(ValueError, match="share must lie strictly between 0 and 1; got 1"):
-        split_rows(np.zeros((4, 1)), y[:4], None, 1, 0)
 
 
 def test_copies_of_training_rows_are_counted() -> None:

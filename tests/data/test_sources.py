@@ -159,18 +159,12 @@ def photos(tmp_path: Path, save_image: SaveImage) -> Path:
 
 
 def test_the_size_is_the_callers_the_presets_or_64(photos: Path) -> None:
-    assert size_of(training_images(str(photos), share=0.3)) == 64
-    assert size_of(training_images(str(photos), share=0.3, preset_size=24)) == 24
-    assert size_of(training_images(str(photos), share=0.3, image_size=12, preset_size=24)) == 12
-    with pytest.raises(ValueError, match="image_size must be at least 1 pixel; got 0"):
-        training_images(str(photos), image_size=0)
-
-
-@pytest.mark.parametrize("argument", ["target", "group"])
-def test_columns_are_of_a_table_of_paths(photos: Path, argument: str) -> None:
-    with pytest.raises(InputError) as raised:
-        training_images(str(photos), **{argument: "x"})  # type: ignore[arg-type]
-    assert (raised.value.argument, raised.value.got) == (argument, "'x'")
+    for options, size in (({}, 64), ({"preset_size": 24}, 24), ({"image_size": 12, "preset_size": 24}, 12)):
+        assert size_of(training_images(str(photos), share=0.3, **options)) == size
+    for options, got in (({"image_size": 0}, "0"), ({"target": "x"}, "'x'"), ({"group": "x"}, "'x'")):
+        with pytest.raises(InputError) as raised:  # columns are of a table of paths
+            training_images(str(photos), **options)
+        assert (raised.value.argument, raised.value.got) == (*options, got)
 
 
 def test_rows_with_and_without_labels(tmp_path: Path) -> None:
@@ -195,43 +189,38 @@ def test_rows_with_and_without_labels(tmp_path: Path) -> None:
             ask()
 
 
-def test_a_folder_per_class_is_labelled(photos: Path) -> None:
+def test_a_folder_per_class_is_labelled_and_a_flat_one_is_not(photos: Path) -> None:
     images = read_images(str(photos), 16, CLASSES)
     assert images.x.shape == (12, 3, 16, 16)
     assert images.labels(CLASSES).sum() == 4
     assert [Path(p).parent.name for p in images.table["path"]] == ["plain"] * 8 + ["spot"] * 4
     np.testing.assert_array_equal(images.x[0], read_pixels(images.table["path"][0], 16)[0])
     assert read_images(str(photos), 16, ("other", "spot")).labels(("other", "spot")).sum() == 4
-    with pytest.raises(ValueError, match="holds 'plain'; the model knows 'well', 'spot'"):
-        read_images(str(photos), 16, ("well", "spot")).labels(("well", "spot"))
-
-
-def test_a_flat_folder_and_one_file_have_no_labels(photos: Path) -> None:
-    flat = read_images(str(photos / "spot"), 8, CLASSES)
-    assert len(flat.x) == 4
-    with pytest.raises(ValueError, match="has no labels: a folder for each of 'plain' and 'spot', or a table of paths"):
-        flat.labels(CLASSES)
-    assert read_images(str(photos / "spot" / "00.png"), 8).x.shape == (1, 3, 8, 8)
     assert read_images(str(photos), 8, ("a", "b")).names is None  # folders that are no classes
-    with pytest.raises(ValueError, match="group names a column of a table of paths"):
-        read_images(str(photos), 8, group="who")
-    with pytest.raises(ValueError, match="no file or folder 'phtos'"):
-        read_images("phtos", 8)
+    assert read_images(str(photos / "spot" / "00.png"), 8).x.shape == (1, 3, 8, 8)
+    flat, well = read_images(str(photos / "spot"), 8, CLASSES), ("well", "spot")
+    assert len(flat.x) == 4
+    for ask, message in (
+        (lambda: read_images(str(photos), 16, well).labels(well), "holds 'plain'; the model knows 'well', 'spot'"),
+        (lambda: flat.labels(CLASSES), "has no labels: a folder for each of 'plain' and 'spot', or a table of paths"),
+        (lambda: read_images(str(photos), 8, group="who"), "group names a column of a table of paths"),
+        (lambda: read_images("phtos", 8), "no file or folder 'phtos'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ask()
 
 
 def test_a_table_of_paths_to_ask_about(photos: Path) -> None:
-    files = sorted(photos.rglob("*.png"))
+    files, path = sorted(photos.rglob("*.png")), str(photos.parent / "list.csv")
     frame = pd.DataFrame({"file": files, "what": [f.parent.name for f in files], "who": range(12), "age": 30})
-    path = photos.parent / "list.csv"
     frame.to_csv(path, index=False)
-    images = read_images(str(path), 8, CLASSES, path_column="file", label_column="what", group="who")
+    images = read_images(path, 8, CLASSES, path_column="file", label_column="what", group="who")
     assert images.labels(CLASSES).sum() == 4
     assert list(images.table.columns) == ["file", "what", "who", "age"]
     assert images.groups.tolist() == [str(i) for i in range(12)]
-    unlabelled = read_images(str(path), 8, CLASSES, path_column="file")
-    assert unlabelled.names is None
+    assert read_images(path, 8, CLASSES, path_column="file").names is None
     with pytest.raises(ValueError, match=r"list\.csv has no column 'path'"):
-        read_images(str(path), 8)
+        read_images(path, 8)
 
 
 def test_unreadable_and_absent_files_keep_their_rows(photos: Path) -> None:
