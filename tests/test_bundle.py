@@ -136,7 +136,7 @@ def test_nothing_is_lost(classifier, saved):
     before, after = classifier.bundle_, Bundle.load(saved)
     assert set(json.loads((saved / "bundle.json").read_text())["versions"]) >= {"python", "lossdial", "torch", "numpy"}
     with safe_open(the_file(saved, "evidence"), "pt") as file:  # neither rows nor features
-        assert set(file.keys()) == {"y", "scores", "seen", "seen_counts", "seen_width"}
+        assert set(file.keys()) == {"y", "scores", "models", "seen", "seen_counts", "seen_width"}
     assert after.predictor.classes == before.predictor.classes
     assert after.predictor.schema == before.predictor.schema
     assert after.training == before.training
