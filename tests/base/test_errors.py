@@ -49,8 +49,7 @@ def test_a_warning_points_at_the_first_line_outside() -> None:
 @pytest.mark.parametrize("clf", [DialedClassifier(LogisticRegression()), LCTClassifier(recipe=Recipe(1))])
 def test_every_warning_of_an_estimator_points_at_the_callers_line(clf: DialedClassifier, positives: int) -> None:
     X, y = rows(positives)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         clf.fit(X, y)
         if positives > 1:
             clf.tune(X, y, maximize="f1")

@@ -31,8 +31,7 @@ from lossdial.base.labels import match_labels, positive_class, same_label
     ],
 )
 def test_the_rarer_label_is_taken_and_doubt_is_a_warning(labels: list[Any], taken: Any, doubt: str) -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         positive = positive_class(np.array(labels))
     assert (positive, type(positive)) == (taken, type(taken))
     assert [warning.filename for warning in caught] == [__file__] * bool(doubt)

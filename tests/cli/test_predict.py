@@ -35,7 +35,7 @@ def test_a_threshold_for_each_case(own: Path, tables: Path, tmp_path: Path, outp
     assert ((scored.prediction == "failing") == worth).all()
     scored.assign(prediction="old").to_csv(tmp_path / "again.csv", index=False)
     assert main([*map(str, words), str(tmp_path / "again.csv")]) == 0
-    assert "has a column prediction already" in capsys.readouterr().err
+    assert "has a column probability and prediction already" in capsys.readouterr().err
     assert set(pd.read_csv(tmp_path / "out.csv").prediction) == {"failing", "healthy"}
 
 

@@ -75,8 +75,7 @@ def test_copies_and_groups_stay_on_one_side(seed: int) -> None:
     frame = pd.concat([frame, frame.iloc[:100]], ignore_index=True)
     y = rng.random(600) < 0.2
     patients = rng.integers(0, 250, 600)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         split = split_rows(frame, y, patients, 0.25, seed)
     assert not set(patients[split.test]) & set(patients[~split.test])
     assert not set(row_digests(frame[split.test])) & set(row_digests(frame[~split.test]))
@@ -95,8 +94,7 @@ def test_at_least_one_of_each_class_is_held_out() -> None:
 def test_rows_that_repeat_by_nature_are_no_copies_and_no_warning_counts_them() -> None:
     x = np.arange(400).reshape(-1, 1) % 4
     y = np.arange(400) % 7 == 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         split = split_rows(x, y, None, 0.2, 0)
         assert count_copies(x[:300], x[300:], "held-out rows") == 0
     assert split.test.sum() == 79
@@ -118,8 +116,7 @@ def test_copies_of_training_rows_are_counted() -> None:
     assert len(set(pixel_groups(images))) == 4
     with pytest.warns(UserWarning, match="2 of 3 test images are exact copies of training images"):
         assert count_copies(images[:3], images[3:]) == 2
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert count_copies(images[:1], images[1:]) == 0
 
 
@@ -134,15 +131,13 @@ def test_formats_that_tell_the_class() -> None:
     larger = np.where(np.arange(100)[:, None] < 20, [1024, 768], [600, 450])
     with pytest.warns(UserWarning, match=r"'ill' are of another size \(1024 × 768 px, .* the others \(600 × 450\)"):
         warn_of_file_kinds(labels, mixed, larger)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         warn_of_file_kinds(labels, mixed, np.random.default_rng(0).integers(100, 900, (100, 2)))
         warn_of_file_kinds(["a"] * 3 + ["b"] * 97, np.array(["PNG"] * 3 + ["JPEG"] * 97), sizes)  # too few to say
 
 
 def warned(data: pd.DataFrame | np.ndarray, y: np.ndarray) -> list[str]:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         schema_of(data).warn_of_leaks(data, y)
     return [str(warning.message) for warning in caught]
 

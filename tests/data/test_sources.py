@@ -76,8 +76,7 @@ def table(tmp_path: Path) -> str:
 
 
 def test_a_table(table: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         rows = training_rows(table, target="state", drop=["id"])
     assert list(rows.frame.columns) == ["age", "town", "patient"]
     assert (rows.positive, rows.target, (rows.y == "ill").sum()) == ("ill", "state", 20)

@@ -80,8 +80,7 @@ def test_new_words_are_zeros_and_noticed_unless_they_are_rare() -> None:
     with pytest.warns(UserWarning, match=r"100 of 100 cells .* 'ULM', 'BERN', and .* it knows 'Bern', 'Ulm'$"):
         encoder.transform(towns.apply(lambda column: column.str.upper()))
     towns.loc[3, "town"] = "Basel"
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         encoder.transform(towns)
 
 
@@ -158,8 +157,7 @@ def test_whole_numbers_of_training_have_decimals_later() -> None:
         encoder = TableEncoder().fit(train)
     new = pd.DataFrame({"share": ["100.5%", "100,5%", "20%"], "price": ["1,5"] * 3, "dose": ["1,5"] * 3})
     again = TableEncoder.from_json(json.loads(json.dumps(encoder.to_json())))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         for either in (encoder, again):
             np.testing.assert_array_equal(either.transform(new)[:, [0, 2]], [[100.5, 1.5], [100.5, 1.5], [20, 1.5]])
     with pytest.warns(UserWarning, match="cannot be understood"):  # a thousand and more, or one and a bit?
