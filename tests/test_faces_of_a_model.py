@@ -5,6 +5,7 @@ file gives the same labels, and probabilities to 1e-6.
 Each face is given raw rows: the predictor below them all is the only one who encodes a column or picks a size.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from sklearn.frozen import FrozenEstimator
 from lossdial import Dial, DialedClassifier, LCTClassifier, Objective, Recipe
 from lossdial.cli import main
 from lossdial.explorer import explore
-from lossdial.models import CifarResNet
+from lossdial.models import CifarResNet, TableConfig
 from lossdial.serve import Server
 
 OBJECTIVE = Objective(maximize="precision", subject_to={"recall": 0.9})
@@ -236,3 +237,46 @@ def test_faces_for_anybodys_classifier_agree_on_ours(problem: Problem) -> None:
     lam = problem.fitted.points["default"].lam
     own = problem.fitted.dial(problem.X, problem.y, lams=problem.fitted.bundle_.predictor.space.stack([lam]))
     assert own.tune(objective=OBJECTIVE).threshold == point.threshold
+
+
+@pytest.mark.filterwarnings("ignore:1 column.* into numbers:UserWarning")
+def test_every_face_gives_the_same_reasons(tmp_path: Path) -> None:
+    """The estimator, the loaded one, the server (JSON and CSV) and the page of the command, on a solved table."""
+    train, new = rows(700, 0), rows(80, 2).drop(columns="state")
+    clf = LCTClassifier(network=TableConfig(boosted=20, forest=10), random_state=0)
+    clf.fit(train.drop(columns="state"), train["state"]).adapt(**CLINIC, name="clinic")
+    clf.save(tmp_path / "run")
+    new.to_csv(tmp_path / "new.csv", index=False)
+    new = pd.read_csv(tmp_path / "new.csv")
+    expected = clf.explain(new, "clinic")
+    loaded = LCTClassifier.load(tmp_path / "run").explain(new, "clinic")
+    assert_array_equal(loaded.contributions, expected.contributions)
+    cells = [{name: None if pd.isna(cell) else cell for name, cell in row.items()} for row in new.to_dict("records")]
+    server = Server(tmp_path / "run", lambda bundle: explore(bundle.held_out()), port=0)
+    thread = server.in_background()
+    csv = {"content": (tmp_path / "new.csv").read_bytes(), "headers": {"Content-Type": "text/csv"}}
+    try:
+        address = f"{server.address}/predict"
+        answers = [
+            httpx.post(f"{address}?explain=true&point=clinic", timeout=60, **csv).json(),
+            httpx.post(address, timeout=60, json={"rows": cells, "explain": True, "point": "clinic"}).json(),
+        ]
+        assert "explanation" not in httpx.post(address, timeout=60, json={"rows": cells}).json()
+    finally:
+        server.stop()
+        thread.join()
+    for answer in answers:
+        reasons = answer["explanation"]
+        assert (tuple(reasons["columns"]), reasons["base"]) == (expected.columns, expected.base)
+        assert_allclose(reasons["contributions"], expected.contributions, rtol=1e-12, atol=1e-12)
+        assert_array_equal(answer["score"], expected.margin)
+    words = ["--data", str(tmp_path / "new.csv"), "--point", "clinic", "--row", "7", "--out", str(tmp_path / "out")]
+    assert main(["explain", str(tmp_path / "run"), *words]) == 0
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    written = [re.findall("<td.*?>(.*?)</td>", row) for row in re.findall("<tr><td>.*?</tr>", page)]
+    one = expected[6]
+    shown = [(i, f"{expected.size[i]:.3f}") for i in expected.order]
+    shown += [(i, f"{one.contributions[0, i]:+.3f}") for i in one.order]
+    assert [(cells[0], cells[1 if len(cells) == 3 else 2]) for cells in written] == [
+        (expected.columns[i], figure) for i, figure in shown
+    ]

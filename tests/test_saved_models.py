@@ -1,4 +1,4 @@
-"""Models that version 0.1 saved load to the scores, labels and points that they had (tests/saved).
+"""Saved models load to the scores, labels and points that they had (tests/saved): a table by 0.2, the others by 0.1.
 
 One of a table with text, dates and gaps; one solved on features; a FiLM network with two members; one of images.
 """
@@ -25,7 +25,7 @@ def _rows(name: str) -> object:
 
 
 @pytest.mark.parametrize("name", ["table", "exact", "film", "image"])
-def test_a_model_of_0_1_answers_as_it_did(name: str) -> None:
+def test_a_saved_model_answers_as_it_did(name: str) -> None:
     expected = json.loads((SAVED / f"{name}.json").read_text())
     classifier, rows = LCTClassifier.load(SAVED / name), _rows(name)
     assert set(classifier.points) == set(expected["labels"])

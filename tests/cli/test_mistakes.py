@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from lossdial import LCTClassifier
 from lossdial.base.errors import InputError
 from lossdial.cli.commands import commands
+from tests.cli.conftest import INPUTS
 
 FLOOR = "--maximize precision --subject-to recall=0.85"
 REFERRAL = "--precision 0.5 --prevalence 0.1"
@@ -49,6 +51,17 @@ REFERRAL = "--precision 0.5 --prevalence 0.1"
         ("certify {run}", "--data", "is needed"),
         ("certify {run} {val} --point defalt", "point", "got 'defalt'. Did you mean 'default'? There are 'default'."),
         ("certify {run} {val} --confidence 2", "confidence", "must lie strictly between 0 and 1"),
+        ("explain {run}", "--data", "is needed"),
+        ("explain {run} {val} --point x", "point", "There are 'default'."),
+        (
+            "explain {run} {val}",
+            "",
+            "the score of this model is no sum over columns and cannot be explained; that of the",
+        ),
+        ("explain {solved} {val} --row 0", "row", "val.csv, 1 to 2,000; got 0."),
+        ("explain {solved} {val} --row 2001", "row", "val.csv, 1 to 2,000; got 2001."),
+        ("explain {solved} {val} --row x", "--row", "--row must be a whole number"),
+        ("explain {solved} --data {renamed}", "", "'heat'"),
         ("compare {run} {run}", "--data", "is needed"),
         ("evaluate {run} --by site", "by", "--by needs --data"),
         ("evaluate {run} {val} --cost-fn amount", "", "--cost-fn and --cost-fp go together"),
@@ -135,7 +148,9 @@ def places(run: Path, tables: Path, tmp_path_factory: pytest.TempPathFactory) ->
         Image.new("RGB", (8, 8), (i, i, i)).save(folder / "photos" / "ab"[i % 2] / f"{i}.png")
     data = {"val": tables / "val.csv", "train": tables / "train.csv"}
     data |= {"photos": folder / "photos", "negative": folder / "negative.csv"}
-    named = {"run": run, "tables": tables, "renamed": folder / "renamed.csv"}
+    solved = LCTClassifier(network="features").fit(frame[INPUTS], frame["state"])
+    solved.save(folder / "solved")
+    named = {"solved": folder / "solved", "run": run, "tables": tables, "renamed": folder / "renamed.csv"}
     return {name: f"--data {path}" for name, path in data.items()} | {name: str(path) for name, path in named.items()}
 
 

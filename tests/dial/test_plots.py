@@ -13,6 +13,7 @@ from lossdial.dial.choice.objective import Objective
 from lossdial.dial.choice.selection import choose
 from lossdial.dial.metrics.registry import FPR, PRECISION, RECALL, net_benefit
 from lossdial.dial.plots import (
+    contributions_figure,
     decision_curve_figure,
     heat_map_figure,
     precision_recall_figure,
@@ -262,3 +263,17 @@ def test_the_reliability_plot_uses_its_space():
     placed = (axes.transData.transform(np.c_[x, x])[:, 0] - axes.bbox.x0) / axes.bbox.width
     assert np.mean(x / axes.get_xlim()[1] > 0.1) <= 0.2  # where the bins would be on plain axes
     assert np.mean(placed > 0.1) >= 0.4
+
+
+def test_reasons_are_drawn_for_a_row_and_for_many():
+    columns = [f"c{i} $" for i in range(20)]
+    each = np.linspace(-1, 1, 40).reshape(2, 20) ** 3
+    one, many = (render(contributions_figure(columns, rows, "rows")) for rows in (each[:1], each))
+    largest = np.argsort(-np.abs(each[0]), kind="stable")
+    widths = [bar.get_width() for bar in one.patches]
+    assert widths[:15] == pytest.approx(each[0][largest[:15]])
+    assert sum(widths) == pytest.approx(each[0].sum())
+    assert one.get_yticklabels()[-1].get_text() == "5 others"
+    assert one.get_title(loc="left") == "rows"
+    assert sum(bar.get_width() for bar in many.patches) == pytest.approx(np.abs(each).mean(0).sum())
+    assert "mean absolute" in many.get_xlabel()

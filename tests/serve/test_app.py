@@ -13,7 +13,8 @@ from lossdial import Bundle, LCTClassifier
 from lossdial.cli import main
 from lossdial.dial import OperatingPoint
 from lossdial.dial.metrics.registry import sigmoid
-from tests.serve.conftest import HTML, Client, Serving, as_json, inputs, probability
+from lossdial.serve import Limits
+from tests.serve.conftest import HTML, Client, Serving, as_json, inputs, make_rows, probability
 
 ROWS = inputs(40, 7)
 
@@ -194,3 +195,33 @@ def test_an_array_s_rows_are_lists(serving: Serving, tmp_path_factory: pytest.Te
     assert client.post("/predict", csv, Content_Type="text/csv").json["prediction"] == found["prediction"]
     for rows in ([[1, 2]], [[1, 2, "x"]], [[1, 2, 1e39]], [{"a": 1}], [[1, 2, 3], [1]], [[[1], [2], [3]]]):
         assert client.post("/predict", {"rows": rows}).status == 400
+
+
+@pytest.mark.filterwarnings("ignore:(1 column|one column alone).*:UserWarning")
+def test_reasons_are_bounded_and_refused_where_there_are_none(serving: Serving, client: Client, tmp_path: Path) -> None:
+    """What /predict?explain=true answers is compared with Python's in tests/test_faces_of_a_model.py."""
+    refused = client.post("/predict?explain=true", {"rows": as_json(ROWS)})
+    assert (refused.status, "is no sum over columns and cannot be explained" in refused.error) == (409, True)
+    frame = make_rows(400, 0)
+    solved = LCTClassifier(network="features").fit(frame.drop(columns="state"), frame["state"])
+    solved.save(tmp_path / "solved")
+    small = serving(tmp_path / "solved", limits=Limits(rows=2))
+    rows = as_json(ROWS)
+    both = small.post("/predict", {"rows": rows[:2], "explain": True}).json
+    for k in range(2):  # a row's reasons do not depend on the row beside it
+        alone = small.post("/predict?explain=true", {"rows": [rows[k]]}).json
+        assert alone["explanation"]["contributions"] == [both["explanation"]["contributions"][k]]
+    wide = pd.DataFrame(np.random.default_rng(0).normal(size=(300, 150))).set_axis(
+        [f"c{i}" for i in range(150)], axis=1
+    )
+    LCTClassifier(network="features").fit(wide, (wide["c0"] > 1).astype(int)).save(tmp_path / "wide")
+    other = serving(tmp_path / "wide", limits=Limits(rows=2))
+    assert other.post("/predict", {"rows": as_json(wide[:2])}).status == 200
+    for kind, body in (("application/json", {"rows": as_json(wide[:2])}), ("text/csv", wide[:2].to_csv(index=False))):
+        refused = other.post("/predict?explain=true", body, Content_Type=kind)
+        assert refused.status == 413
+        assert refused.error == "2 rows of 150 columns are too many to explain at once; at most 1 are taken."
+    assert "explanation" in other.post("/predict?explain=true", {"rows": as_json(wide[:1])}).json
+    assert "explain: must be a valid boolean" in other.post("/predict?explain=yess", {"rows": as_json(wide[:1])}).error
+    described = other.get("/openapi.json").json["paths"]["/predict"]["post"]
+    assert "explain" in [parameter["name"] for parameter in described["parameters"]]

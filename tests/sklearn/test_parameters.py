@@ -22,7 +22,7 @@ def table(n=240, share=0.25, seed=0):
         ({}, {"head__members": 2}, "head", FiLMConfig(members=2)),
         ({}, {"objective__maximize": "f1"}, "objective", Objective(maximize="f1")),
         ({}, {"recipe__epochs": 3}, "recipe", Recipe(3)),
-        ({}, {"network__trees": 40}, "network", TableConfig(trees=40)),
+        ({}, {"network__boosted": 40}, "network", TableConfig(boosted=40)),
         ({}, {"network__hidden": (8,)}, "network", MLPConfig((8,))),
         ({}, {"recipe__ridges": 7}, "recipe", Exact(tol=1e-5, ridges=7)),
         ({}, {"recipe": "exact", "recipe__tol": 1e-4}, "recipe", Exact(tol=1e-4)),
@@ -75,9 +75,9 @@ def test_what_is_loaded_reports_the_parameters_it_was_trained_with(tmp_path):
 
 def test_a_config_of_ones_own_is_loaded(tmp_path):
     X, y = table(300)
-    clf = LCTClassifier(network=TableConfig(trees=8, folds=2), random_state=0).fit(X, y)
+    clf = LCTClassifier(network=TableConfig(boosted=8, folds=2), random_state=0).fit(X, y)
     clf.save(tmp_path / "model")
     again = LCTClassifier.load(tmp_path / "model")
-    assert again.network == TableConfig(trees=8, folds=2)
+    assert again.network == TableConfig(boosted=8, folds=2)
     same = clone(again).fit(X, y)
     np.testing.assert_array_equal(same.decision_function(X), clf.decision_function(X))

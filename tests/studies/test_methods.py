@@ -109,7 +109,7 @@ def test_it_answers_as_film_does_at_that_code() -> None:
     assert torch.equal(control(x, none), film(x, code))
     assert torch.equal(control(x, none.expand(1, 5, 0)), film(x, code.expand(1, 5, 2)))
     assert torch.equal(control.margins(x, torch.zeros(1, 0)), film.margins(x, code))
-    assert torch.equal(control.squared_norms(none), film.squared_norms(code))
+    assert torch.equal(control.logit_weights(none), film.logit_weights(code))
     assert {id(p) for p in control.conditioning()} == {id(p) for p in control.films.parameters()}
 
 

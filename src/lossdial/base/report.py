@@ -32,6 +32,8 @@ _CAPTIONS: Final = {
     "holds for the whole curve at once. The axes are stretched towards 0.",
     "decision_curve": "Is acting on the model worth more than acting on everyone, or on no one? Shaded: 95 % "
     "intervals.",
+    "row": "What each column adds to the score of this row: blue raises it, red lowers it.",
+    "summary": "How much each column moves the scores of these rows, up or down, on average.",
     "heat_map": "One metric at every λ. These samples cannot tell a hatched λ from the best.",
 }
 _STYLE: Final = """

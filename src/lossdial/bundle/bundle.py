@@ -45,13 +45,11 @@ from lossdial.bundle.predictor import Predictor, class_array
 from lossdial.data.schema import schema_from_json
 from lossdial.dial import Dial, Envelope, Estimate, OperatingPoint
 from lossdial.dial.certificates.evidence import Sketch, trained_on
-from lossdial.dial.checks import TooFewPositives, require_positives, statable
+from lossdial.dial.checks import FOLD_MODELS, TooFewPositives, require_positives, statable
 from lossdial.dial.choice.envelope import adapt
 from lossdial.losses import loss_from_recipe
 from lossdial.spaces import Lam
 
-#: why cross-fitted scores cannot certify
-FOLD_MODELS: Final = "their scores are those of one model per fold, which is not used"
 _LIBRARIES: Final = ("lossdial", "torch", "numpy", "scikit-learn", "safetensors")
 
 

@@ -17,14 +17,18 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from lossdial.base.errors import InputError
 from lossdial.base.labels import are_positive
+from lossdial.bundle.explanation import Explanation
 from lossdial.data.schema import Schema
 from lossdial.dial import OperatingPoint
 from lossdial.dial.choice.cases import worth_an_alert
 from lossdial.models import ConditionalClassifier, Head
+from lossdial.models.network import bounded
 from lossdial.spaces import Lam, Space
 
 _ROWS: Final = 2**16  # of features held in double precision at a time
+_EXPLAINED: Final = 1024  # rows whose ways through all trees are held at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +129,39 @@ class Predictor:
         positive = point.predict(margin) if costs is None else worth_an_alert(point, margin, *costs)
         action = None if point.lower is None else point.actions(margin)
         return Decisions(margin, np.asarray(point.probability(margin.astype(np.float64))), positive, action)
+
+    @property
+    def unexplained(self) -> str:
+        """Why a score cannot be taken apart by columns; empty where it can."""
+        additive = hasattr(self.model.backbone, "contributions") and self._head.foldable and self.model.members == 1
+        if additive and self.schema.widths():
+            return ""
+        return (
+            "the score of this model is no sum over columns and cannot be explained; that of the default for tables, "
+            "and of network='features' on columns, with one linear head can"
+        )
+
+    def explain(self, X: Any, lam: Mapping[str, float] | Lam | Folded) -> Explanation:
+        """What each column of raw rows adds to their margins at one λ."""
+        if self.unexplained:
+            raise InputError("", self.unexplained)
+        return self.explain_encoded(self.schema.encode(X), lam if isinstance(lam, Folded) else self.fold(lam))
+
+    @torch.no_grad()
+    def explain_encoded(self, encoded: NDArray[Any], folded: Folded) -> Explanation:
+        """The same of rows (n, d) that the schema has encoded already."""
+        widths, x = self.schema.widths(), torch.from_numpy(encoded)
+        weights, biases = self._head.fold(folded.codes)
+        backbone: Any = self.model.backbone
+        parts = [backbone.contributions(part, weights[0, 0]) for part in bounded(x, _EXPLAINED)]
+        each = torch.cat([part for part, _ in parts]).split([*widths.values()], 1)
+        contributions = torch.stack([part.sum(1) for part in each], 1).numpy()
+        base, margin = float(parts[0][1] + biases[0, 0]), self.margins(self.embed(encoded), folded)
+        # Features are rounded to float32; the trace that this leaves in a margin is shared out, so that sums are exact.
+        size = np.abs(contributions)
+        rounding = margin.astype(np.float64) - base - contributions.sum(1)
+        contributions += size * (rounding / np.maximum(size.sum(1), np.finfo(np.float64).tiny))[:, None]
+        return Explanation((*widths,), contributions, base, margin)
 
     def labels(self, y: ArrayLike) -> NDArray[np.int64]:
         """1 for the positive class, 0 for the other."""

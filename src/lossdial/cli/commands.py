@@ -169,6 +169,7 @@ OWN: Final = {
         ("sample-size", "tune", "Say how many positives it takes to certify a recall."),
         ("points", "points", "List the operating points of a model, delete some, or import those of a page."),
         ("evaluate", "evaluate", "Measure every operating point on labelled data: figures, intervals, pictures."),
+        ("explain", "explain", "Say which columns make the scores of rows: a summary, one row, importances."),
         ("compare", "evaluate", "Compare two models on the same labelled samples."),
         ("monitor", "cases", "Show a certified point new outcomes, and say if its certificate still holds."),
         ("predict", "cases", "Score new rows, or new images, with a trained model."),

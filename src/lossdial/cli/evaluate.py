@@ -59,7 +59,7 @@ def evaluate(
     for option, value in {"by": by, "cost_fn": cost_fn, "cost_fp": cost_fp}.items():
         if value is not None and data is None:
             raise InputError(option, "needs {data}, labelled samples that training has not seen")
-    folder = Path(out) if out is not None else Path(run) / "evaluation" / _folder_name(data)
+    folder = Path(out) if out is not None else Path(run) / "evaluation" / folder_name(data)
     require_writable(folder / "evaluation.json")
     bundle = lossdial.Bundle.load(run)
     dial, points, inputs = dial_at_points(bundle, data, columns)
@@ -249,7 +249,7 @@ def _notes(dial: Dial, points: Sequence[OperatingPoint], data: str | None) -> li
     ]
 
 
-def _folder_name(data: str | None) -> str:
+def folder_name(data: str | None) -> str:
     """A folder name that the evaluation of other data does not have."""
     import hashlib
 

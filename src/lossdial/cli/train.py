@@ -64,7 +64,7 @@ def train(
         where the head is solved for, ridge in [-5, 0] and alpha in [0.1, 0.9].
     preset
         For images: cpu, a small ResNet; frozen, a head on the features of a pretrained network; paper, as the paper
-        trains, which needs a GPU. For tables: cpu learns features of its columns, pieces and trees; features, for
+        trains, which needs a GPU. For tables: cpu learns trees and solves a head on them; features, for
         columns that are features or embeddings already. On features the head is solved for exactly at every λ, a ridge
         and a class weight. A network, or a head, is trained instead where you give --hidden, --head, --members,
         --epochs, --batch-size, --learning-rate, a method with SAM or at one λ, or a --space without a ridge.

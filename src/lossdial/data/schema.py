@@ -62,6 +62,10 @@ class Schema(ABC):
         """A number for each row, (n,), by which a sketch knows rows of the training: see ``row_numbers``."""
         return row_numbers(self._identifying(X))
 
+    def widths(self) -> dict[str, int]:
+        """The columns of a raw row by name, and how many encoded ones each has; images have none."""
+        return {}
+
     def warn_of_leaks(self, X: Any, y: NDArray[Any]) -> None:  # noqa: B027 (images have no columns)
         """Warn where a column of training rows gives the label y (n,) away."""
 
@@ -90,6 +94,9 @@ class TableSchema(Schema):
             X = pd.DataFrame(array, columns=names)
         return self.encoder.transform(X)
 
+    def widths(self) -> dict[str, int]:
+        return {column.name: len(column.names()) for column in self.encoder.columns_}
+
     def warn_of_leaks(self, X: Any, y: NDArray[Any]) -> None:
         warn_of_columns(((column.name, column.cells(X[column.name])) for column in self.encoder.columns_), y)
 
@@ -117,6 +124,9 @@ class ArraySchema(Schema):
             raise InputError("X", problem, got=array.shape)
         require_finite(array)
         return np.ascontiguousarray(array)
+
+    def widths(self) -> dict[str, int]:
+        return {f"x{i}": 1 for i in range(self.shape[0])} if len(self.shape) == 1 else {}
 
     def warn_of_leaks(self, X: Any, y: NDArray[Any]) -> None:
         if len(self.shape) == 1:

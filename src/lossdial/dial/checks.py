@@ -11,6 +11,8 @@ from lossdial.base.errors import InputError, warn
 FloatArray = NDArray[np.floating[Any]]
 BoolArray = NDArray[np.bool_]
 
+#: why cross-fitted scores cannot certify
+FOLD_MODELS = "their scores are those of one model per fold, which is not used"
 FEWEST_POSITIVES = 5
 FEW_POSITIVES = 50
 

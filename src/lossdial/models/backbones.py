@@ -97,6 +97,10 @@ class FixedFeatures(nn.Module):
             raise InputError("features", f"must have shape (n, {self.n_features})", got=tuple(x.shape))
         return self.standardize(x).clamp(-FARTHEST, FARTHEST)
 
+    def contributions(self, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """What each column of x (n, c) adds to ``forward(x) @ weight``, (n, c), and what is left, 0."""
+        return self(x).double() * weight.double(), weight.new_zeros((), dtype=torch.float64)
+
     def recipe(self) -> dict[str, object]:
         return {"name": "features", "in_features": self.n_features}
 

@@ -259,6 +259,9 @@ def _answer(served: Served, choice: Choice, decided: Decided) -> Response:
         "probability": decided.probability.tolist(),
         "score": decided.score.tolist(),
     }
+    if (explanation := decided.explanation) is not None:
+        contributions = explanation.contributions.tolist()
+        rows["explanation"] = {"columns": explanation.columns, "base": explanation.base, "contributions": contributions}
     notes = json.dumps([shortened(note) for note in decided.notes])
     body = f'{_ENCODE(rows)[:-1]}, {choice.written}, "notes": {notes}}}'
     return Response(body.encode(), media_type="application/json")

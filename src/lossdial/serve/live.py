@@ -40,6 +40,7 @@ class Choice:
     point: OperatingPoint
     answer: Mapping[str, Any]
     notes: tuple[str, ...]
+    explain: bool = False
 
     @cached_property
     def written(self) -> str:
@@ -50,6 +51,8 @@ class Choice:
 def choose(bundle: Bundle, asked: Setting) -> Choice:
     """The point that decides; unknown names, and λ outside the trained range, are refused."""
     notes: tuple[str, ...] = ()
+    if asked.explain and bundle.predictor.unexplained:
+        raise Refused(409, f"{bundle.predictor.unexplained}.")
     if asked.lam is None:
         point = named(bundle.points, asked.point or "default")
         lam = bundle.predictor.lam(point.lam)
@@ -63,7 +66,7 @@ def choose(bundle: Bundle, asked: Setting) -> Choice:
     point, answer = decided_by(point, asked, bundle.own_share(point))
     if asked.lam is not None:
         answer["point"] = None
-    return Choice(bundle.predictor, bundle.predictor.fold(lam), point, answer, notes)
+    return Choice(bundle.predictor, bundle.predictor.fold(lam), point, answer, notes, asked.explain)
 
 
 def decided_by(point: OperatingPoint, asked: PointSetting, own_share: float) -> tuple[OperatingPoint, dict[str, Any]]:
@@ -148,7 +151,7 @@ class Served:
         """The choice of a setting. Equal settings give the same object, so that requests can share a pass."""
         lam = None if asked.lam is None else tuple(sorted(asked.lam.items()))
         point = asked.point or ("default" if lam is None else None)
-        key = point, lam, asked.threshold, asked.prevalence
+        key = point, lam, asked.threshold, asked.prevalence, asked.explain
         choice = self._choices.get(key)
         if choice is None:
             choice = self._choices[key] = choose(self.bundle, asked)

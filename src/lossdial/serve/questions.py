@@ -78,6 +78,7 @@ class Setting(PointSetting):
     lam: Annotated[dict[str, Finite], Field(max_length=100), BeforeValidator(_lam_of_text)] | None = Field(
         default=None, description="λ by hand, in a query as gamma=0.1,tau=2. The answer is then not certified."
     )
+    explain: bool = Field(default=False, description="Say what each column adds to each score.")
 
 
 class Predict(Setting):
@@ -150,6 +151,14 @@ class _Choice(BaseModel):
     lower: float | str | None = Field(default=None, description="Of a referral band: clear at most this score.")
 
 
+class Reasons(BaseModel):
+    """What each column adds to the score of each row, which with the base sum up to it."""
+
+    columns: list[str]
+    base: float
+    contributions: list[list[float]] = Field(description="A list for each row, in the order of the columns.")
+
+
 class Prediction(_Choice):
     """An answer of /predict, by row."""
 
@@ -157,6 +166,7 @@ class Prediction(_Choice):
     probability: list[float]
     score: list[float]
     notes: list[str]
+    explanation: Reasons | None = Field(default=None, description="With explain=true.")
 
 
 class Decision(_Choice):

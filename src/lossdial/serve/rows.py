@@ -11,7 +11,7 @@ import asyncio
 import warnings
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,6 +20,7 @@ from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from lossdial.base.errors import InputWarning, closest, shown, warn
+from lossdial.bundle import Explanation
 from lossdial.bundle.predictor import Predictor
 from lossdial.data.encoder.table import TableCoder
 from lossdial.data.readers.tables import read_csv
@@ -160,6 +161,7 @@ async def form_files(headers: Headers, body: bytes, most: int) -> list[bytes]:
 
 _PASS: Final = 1024  # rows of one pass that several requests share
 _QUICK_JOBS: Final = 16
+_NUMBERS: Final = 100  # that explain a row, if a request has as many rows as it may
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +175,7 @@ class Decided:
     probability: NDArray[np.floating[Any]]
     decision: NDArray[np.bool_] | NDArray[np.str_]
     notes: tuple[str, ...]
+    explanation: Explanation | None = None
 
 
 @dataclass(eq=False)
@@ -205,6 +208,8 @@ class Batcher:
         if self.rows and self.rows + inputs.n > most:
             raise Refused(503, f"{self.rows:,} rows are waiting already, of at most {most:,}; try again in a moment.")
         loop = asyncio.get_running_loop()
+        if choice.explain:
+            inputs = self._few_enough(inputs, len(choice.predictor.schema.widths()))
         job = _Job(choice, inputs, loop.create_future())
         if inputs.quick:
             job.encoded = inputs.encode()  # so that a mistake in the rows is an error of this request alone
@@ -225,6 +230,19 @@ class Batcher:
             raise Refused(503, text) from None
         finally:
             self.rows -= inputs.n
+
+    def _few_enough(self, inputs: Inputs, columns: int) -> Inputs:
+        """Rows to explain: of all their columns, at most a hundred numbers for each row that a request may have."""
+        most = max(1, _NUMBERS * self._limits.rows // columns)
+
+        def encode() -> Encoded:
+            encoded = inputs.encode()
+            if (n := len(encoded[0])) > most:
+                text = f"{n:,} rows of {columns:,} columns are too many to explain at once; at most {most:,} are taken."
+                raise Refused(413, text)
+            return encoded
+
+        return replace(inputs, encode=encode, quick=False)
 
     def close(self) -> None:
         """Wait for the pass that runs."""
@@ -294,11 +312,13 @@ def _score(jobs: Sequence[_Job]) -> None:
 def _decide(choice: Choice, jobs: Sequence[_Job], encoded: Sequence[Encoded]) -> None:
     """Decide the rows of all jobs at once."""
     matrices = [matrix for matrix, _ in encoded]
-    features = choice.predictor.embed(matrices[0] if len(jobs) == 1 else np.concatenate(matrices))
+    rows = matrices[0] if len(jobs) == 1 else np.concatenate(matrices)
+    features = choice.predictor.embed(rows)
     decided = choice.predictor.decide(features, choice.point, folded=choice.folded)
     decision = decided.positive if decided.action is None else decided.action
+    explanation = choice.predictor.explain_encoded(rows, choice.folded) if choice.explain else None
     start = 0
     for job, (matrix, notes) in zip(jobs, encoded, strict=True):
         own = slice(start, start := start + len(matrix))
         answers = decided.margin[own], decided.probability[own], decision[own]
-        job.outcome = Decided(*answers, (*choice.notes, *notes))
+        job.outcome = Decided(*answers, (*choice.notes, *notes), None if explanation is None else explanation[own])

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from lossdial.base.errors import InputError
 from lossdial.base.files import claimed
 from lossdial.base.labels import are_positive, flat, positive_class
-from lossdial.bundle import Bundle
+from lossdial.bundle import Bundle, Explanation
 from lossdial.bundle.predictor import Predictor, class_array
 from lossdial.data.encoder.table import as_pandas, require_readable
 from lossdial.data.schema import ImageRows, TableSchema, are_paths, as_dense, require_finite
@@ -61,8 +61,8 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
         The distribution of λ. ``Constant`` for every name trains a baseline. By default the ridge, and Focal's class
         weight, where a head is solved for; where one is trained the widest of the paper's for that loss.
     network : {"table", "mlp", "features"}, TableConfig, MLPConfig or nn.Module, optional
-        What turns a row into features. ``"table"``: pieces of columns and trees, learned once, on which a head is
-        solved; the default. ``"mlp"``: a network to be trained; the default beside a head, a Recipe or a space without
+        What turns a row into features. ``"table"``: values and trees, learned once, on which a head is solved; the
+        default. ``"mlp"``: a network to be trained; the default beside a head, a Recipe or a space without
         a ridge. ``"features"``: the rows are features already, such as embeddings, and are standardised only. A module
         is copied, not changed; it maps a batch to (n, c) or (n, c, h, w).
     head : {"film", "polynomial", "plain"} or HeadConfig, optional
@@ -318,6 +318,29 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
     def _margins(self, X: Any, lam: Mapping[str, float] | Lam) -> NDArray[np.float32]:
         check_is_fitted(self)
         return self._predictor.margins(self._predictor.features(self._validate(X, reset=False)), lam)
+
+    def explain(self, X: Any, point: str = "default") -> Explanation:
+        """What each column of rows adds to their scores, which with a base sum up to :meth:`margin`.
+
+        Parameters
+        ----------
+        X
+            Raw rows, as in ``fit``.
+        point
+            The name of the operating point whose λ is taken.
+
+        Returns
+        -------
+        Explanation
+            Its text is a row's largest contributions, or a summary of many rows.
+
+        Raises
+        ------
+        InputError
+            Where the score is no sum over columns: of networks that are trained, and of images.
+        """
+        check_is_fitted(self)
+        return self._predictor.explain(self._validate(X, reset=False), self._point(point).lam)
 
     @property
     def _predictor(self) -> Predictor:

@@ -30,12 +30,11 @@ from sklearn.utils.validation import (
 
 from lossdial.base.errors import InputError, warn
 from lossdial.base.labels import are_positive, flat, positive_class
-from lossdial.bundle.bundle import FOLD_MODELS
 from lossdial.data.encoder.table import as_pandas
 from lossdial.data.leaks import row_numbers
 from lossdial.dial import Dial, Objective, OperatingPoint
 from lossdial.dial.certificates.evidence import Sketch, trained_on
-from lossdial.dial.checks import FloatArray, TooFewPositives
+from lossdial.dial.checks import FOLD_MODELS, FloatArray, TooFewPositives
 from lossdial.dial.classifiers import FittedClassifier, margins_of
 from lossdial.sklearn.points import PointsMixin, two_classes
 
