@@ -88,6 +88,9 @@ def test_table_of_paths_labels_and_groups(table: Path) -> None:
     assert split.class_names == ("0", "1")
     assert not set(split.groups_train) & set(split.groups_test)
     assert np.bincount(split.y_test).tolist() == [8, 2]
+    pd.read_csv(table).assign(label="a").to_csv(table, index=False)
+    with pytest.raises(InputError, match="all 50 images are of class 'a'"):
+        training_images(str(table), path_column="path", positive="a")
 
 
 @pytest.mark.parametrize(
