@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 
 import lossdial
+import lossdial.data
+import lossdial.sklearn
 
 
 def loaded(program: str, *names: str) -> set[str]:
@@ -18,27 +21,40 @@ def loaded(program: str, *names: str) -> set[str]:
 HEAVY = ("torch", "pandas", "sklearn", "scipy", "numpy", "matplotlib", "lightning_fabric", "rich")
 
 
-def test_the_package_alone_loads_nothing() -> None:
-    assert loaded("import lossdial; dir(lossdial); lossdial.__all__", *HEAVY) == set()
+@pytest.mark.parametrize(
+    ("program", "allowed"),
+    [
+        ("import lossdial; dir(lossdial); lossdial.__all__", set()),
+        ("from lossdial import Dial, Objective", {"numpy", "scipy"}),
+        ("import lossdial; lossdial.dial.Dial", {"numpy", "scipy"}),
+        ("from lossdial import DialedClassifier", {*HEAVY} - {"torch"}),
+    ],
+)
+def test_what_a_name_loads(program: str, allowed: set[str]) -> None:
+    assert loaded(program, *HEAVY) <= allowed
 
 
-def test_the_dial_needs_neither_torch_nor_pandas() -> None:
-    assert loaded("from lossdial import Dial, Objective", *HEAVY) <= {"numpy", "scipy"}
-    assert loaded("import lossdial; lossdial.dial.Dial", *HEAVY) <= {"numpy", "scipy"}
+# Lightning's Fabric costs as much as torch itself, and is for training.
+TRAINING = ("lightning_fabric", "torch._dynamo", "matplotlib", "timm")
 
 
-def test_a_dialed_classifier_needs_no_torch() -> None:
-    assert "torch" not in loaded("from lossdial import DialedClassifier", *HEAVY)
+@pytest.mark.parametrize(
+    ("program", "absent"),
+    [
+        ("from lossdial import Bundle, LCTClassifier", TRAINING),
+        ("from lossdial import Bundle, Dial", (*TRAINING, "sklearn", "scipy.stats")),
+        ("import lossdial.data; lossdial.data.TableEncoder", ("PIL", "lossdial_studies.data_sets", "torch")),
+        ("import lossdial.base.labels", ("pandas", "pyarrow", "PIL", "torch")),
+    ],
+)
+def test_what_a_name_does_not_load(program: str, absent: tuple[str, ...]) -> None:
+    assert not loaded(program, *absent)
 
 
-def test_a_trained_model_is_read_without_what_trains() -> None:
-    """Lightning's Fabric costs as much as torch itself, and is for training."""
-    training = ("lightning_fabric", "torch._dynamo", "matplotlib", "timm")
-    assert not loaded("from lossdial import Bundle, LCTClassifier", *training)
-    assert not loaded("from lossdial import Bundle, Dial", *training, "sklearn", "scipy.stats")
-
-
-@pytest.mark.parametrize("name", lossdial.__all__)
-def test_every_name_is_there(name: str) -> None:
-    assert getattr(lossdial, name).__name__ == name
-    assert name in dir(lossdial)
+@pytest.mark.parametrize("package", [lossdial, lossdial.data, lossdial.sklearn], ids=lambda p: p.__name__)
+def test_every_public_name_is_there(package: ModuleType) -> None:
+    for name in package.__all__:
+        assert getattr(package, name).__name__ == name
+        assert name in dir(package)
+    with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute 'nothing'"):
+        package.nothing  # noqa: B018

@@ -16,20 +16,13 @@ from lossdial.base.errors import InputError, closest, near, warn
 
 def test_a_mistake_keeps_its_fields_and_each_face_spells_arguments_its_own_way() -> None:
     error = InputError("recall", "must be kept; see {subject_to}", got=[2.0], remedy="Give {confidence=0.95}.")
+    error = pickle.loads(pickle.dumps(error))  # it crosses processes
     assert (error.argument, error.problem, error.got) == ("recall", "must be kept; see {subject_to}", "[2.0]")
     assert str(error) == "recall must be kept; see subject_to; got [2.0]. Give confidence=0.95."
     typed = error.spelled(lambda name, value: f"--{name.replace('_', '-')}" + ("" if value is None else f" {value}"))
     assert typed == "--recall must be kept; see --subject-to; got [2.0]. Give --confidence 0.95."
-
-
-def test_braces_in_a_value_name_no_argument() -> None:
-    error = InputError("name", "must be a word", got="{confidence=1}")
+    error = InputError("name", "must be a word", got="{confidence=1}")  # braces in a value name no argument
     assert str(error) == "name must be a word; got '(confidence=1)'."
-
-
-def test_a_mistake_crosses_processes() -> None:
-    error = pickle.loads(pickle.dumps(InputError("", "nothing can be done", got=float("inf"), remedy="Stop.")))
-    assert str(error) == "nothing can be done; got inf. Stop."
 
 
 def test_the_nearest_name_whatever_its_case() -> None:
@@ -56,8 +49,7 @@ def test_a_warning_points_at_the_first_line_outside() -> None:
 @pytest.mark.parametrize("clf", [DialedClassifier(LogisticRegression()), LCTClassifier(recipe=Recipe(1))])
 def test_every_warning_of_an_estimator_points_at_the_callers_line(clf: DialedClassifier, positives: int) -> None:
     X, y = rows(positives)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         clf.fit(X, y)
         if positives > 1:
             clf.tune(X, y, maximize="f1")

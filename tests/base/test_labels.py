@@ -1,5 +1,6 @@
 """Which label is looked for: the rarer, unless said otherwise; doubt is a warning."""
 
+import re
 import warnings
 from typing import Any
 
@@ -11,27 +12,14 @@ from lossdial.base.labels import match_labels, positive_class, same_label
 
 
 @pytest.mark.parametrize(
-    ("labels", "taken"),
+    ("labels", "taken", "doubt"),
     [
-        ([0, 0, 1], 1),
-        (["ill", "well", "well"], "ill"),
-        (["well", "ill", "ill"], "well"),
-        ([False, True, False], True),
-        ([-1.0, 1.0, -1.0], 1.0),
-        ([2, 1, 2], 1),
-    ],
-)
-def test_the_rarer_label_is_taken_without_a_warning(labels: list[Any], taken: Any) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        positive = positive_class(np.array(labels))
-    assert positive == taken
-    assert type(positive) is type(taken)
-
-
-@pytest.mark.parametrize(
-    ("labels", "taken", "message"),
-    [
+        ([0, 0, 1], 1, ""),
+        (["ill", "well", "well"], "ill", ""),
+        (["well", "ill", "ill"], "well", ""),
+        ([False, True, False], True, ""),
+        ([-1.0, 1.0, -1.0], 1.0, ""),
+        ([2, 1, 2], 1, ""),
         ([0, 1, 1], 0, r"0 is the rarer label \(1 against 2 of 1\): 0 is taken as the one to look for.*by pos_label"),
         (["0", "1", "1"], "0", "'0' is the rarer label"),
         ([False, True, True], False, "False is the rarer label"),
@@ -42,33 +30,33 @@ def test_the_rarer_label_is_taken_without_a_warning(labels: list[Any], taken: An
         (["b", "a"], "b", "both labels, 'a' and 'b', occur"),
     ],
 )
-def test_doubt_is_a_warning(labels: list[Any], taken: Any, message: str) -> None:
-    with pytest.warns(UserWarning, match=message) as caught:
-        assert positive_class(labels) == taken
-    assert caught[0].filename == __file__
+def test_the_rarer_label_is_taken_and_doubt_is_a_warning(labels: list[Any], taken: Any, doubt: str) -> None:
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        positive = positive_class(np.array(labels))
+    assert (positive, type(positive)) == (taken, type(taken))
+    assert [warning.filename for warning in caught] == [__file__] * bool(doubt)
+    assert all(re.search(doubt, str(warning.message)) for warning in caught)
 
 
+@pytest.mark.filterwarnings("error")
 def test_the_named_label_is_taken() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert positive_class([0, 1, 1], 1) == 1
-        assert positive_class([0, 1, 1], "0") == 0
-        assert positive_class([0.0, 1.0, 1.0], "1") == 1
-        assert positive_class(["a", "b"], "a") == "a"
-        assert positive_class(["a", "b", "c"], "c") == "c"
-    with pytest.raises(ValueError, match=r"positive must be one of the labels; got 'c'\. There are 'a', 'b'"):
-        positive_class(["a", "b"], "c", "positive")
+    for labels, named, taken in (([0, 1, 1], 1, 1), ([0, 1, 1], "0", 0), ([0.0, 1.0, 1.0], "1", 1)):
+        assert positive_class(labels, named) == taken
+    assert positive_class(["a", "b"], "a") == "a"
+    assert positive_class(["a", "b", "c"], "c") == "c"
+    assert positive_class(np.array(["a", "b", "b"], dtype=object)) == "a"
 
 
 def test_labels_that_are_not_two() -> None:
-    with pytest.raises(ValueError, match=r"there is 1 class \(a\); two classes are needed"):
-        positive_class(["a"])
-    with pytest.raises(ValueError, match=r"there are 3 classes \(0, 1, 2\); pos_label must name the one to look for"):
-        positive_class([0, 1, 2])
-    for gap in (None, np.nan, pd.NA):
-        with pytest.raises(ValueError, match="1 of 3 labels are missing"):
-            positive_class(pd.Series([1.0, 0.0, gap], dtype=object))
-    assert positive_class(np.array(["a", "b", "b"], dtype=object)) == "a"
+    gaps = [pd.Series([1.0, 0.0, gap], dtype=object) for gap in (None, np.nan, pd.NA)]
+    for labels, named, message in (
+        (["a", "b"], ("c", "positive"), r"positive must be one of the labels; got 'c'\. There are 'a', 'b'"),
+        (["a"], (), r"there is 1 class \(a\); two classes are needed"),
+        ([0, 1, 2], (), r"there are 3 classes \(0, 1, 2\); pos_label must name the one to look for"),
+        *[(labels, (), "1 of 3 labels are missing") for labels in gaps],
+    ):
+        with pytest.raises(ValueError, match=message):
+            positive_class(labels, *named)
 
 
 @pytest.mark.parametrize(

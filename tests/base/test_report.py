@@ -35,15 +35,11 @@ def test_points_as_columns_at_80(count: int) -> None:
     assert (lines[0], lines[-1]) == ("a title", "a note")
 
 
-def test_a_wide_terminal_gets_one_part() -> None:
+def test_a_table_is_parted_only_where_it_must_be() -> None:
     sheet = Sheet("", ("metric", *"abcd"), [("auc", *["0.123 [0.100, 0.150]"] * 4)])
-    assert len(rendered(sheet, 120)) == 3
-    assert len(rendered(sheet, 80)) == 7
-
-
-def test_headings_are_folded_before_a_table_is_parted() -> None:
+    assert [len(rendered(sheet, width)) for width in (120, 80)] == [3, 7]
     metrics = ["auc", "average_precision", "brier", "max_f1", "max_balanced_accuracy", "precision_at_recall@0.99"]
-    lines = rendered(Sheet("", ("#", "seed", *metrics), [("1", "0", *["0.1234"] * 6)]))
+    lines = rendered(Sheet("", ("#", "seed", *metrics), [("1", "0", *["0.1234"] * 6)]))  # its headings are folded
     assert len([line for line in lines if "0.1234" in line]) == 1
     assert max(map(len, lines)) <= 80
 
@@ -70,22 +66,21 @@ def test_words_are_folded_between_words() -> None:
     assert " ".join(" ".join(lines[2:]).split()) == f"x {text}"
 
 
-def test_the_page_escapes() -> None:
-    assert "<td>a &lt; b</td>" in Report("t", [Sheet("", ("x",), [("a < b",)])]).html()
-
-
 def test_a_report_in_both_formats() -> None:
-    table = Sheet("counts", ("what", "how many"), [("a | b", "3")], "a note")
+    table = Sheet("counts", ("what", "how many"), [("a | b", "3"), ("a < b", "4")], "a note")
     report = Report("R", [Section("S", [Text("**so** `x`", "open"), Items(["one", "two"]), table], boxed=True)])
     assert report.markdown() == (
         "# R\n\n## S\n\n**so** `x`\n\n- one\n- two\n\n"
-        "### counts\n\n| what | how many |\n| --- | --- |\n| a \\| b | 3 |\n\na note\n"
+        "### counts\n\n| what | how many |\n| --- | --- |\n| a \\| b | 3 |\n| a < b | 4 |\n\na note\n"
     )
-    page = report.html()
-    assert '<section class="box"><h2>S</h2><p class="open"><b>so</b> <code>x</code></p>' in page
-    assert "<ul><li>one</li><li>two</li></ul>" in page
-    assert '<h3>counts</h3><div class="scroll"' in page
-    assert '<td>a | b</td><td class="n">3</td>' in page
+    for part in (
+        '<section class="box"><h2>S</h2><p class="open"><b>so</b> <code>x</code></p>',
+        "<ul><li>one</li><li>two</li></ul>",
+        '<h3>counts</h3><div class="scroll"',
+        '<td>a | b</td><td class="n">3</td>',
+        "<td>a &lt; b</td>",
+    ):
+        assert part in report.html()
 
 
 def test_a_page_holds_its_pictures(tmp_path: Path) -> None:

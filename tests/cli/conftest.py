@@ -1,7 +1,5 @@
 """Small tables with a text column and gaps, a model that the command itself trained on one of them, and its answers."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Callable

@@ -19,7 +19,6 @@ from lossdial.cli import main
 def payload(path: Path) -> dict[str, Any]:
     """What a page holds."""
     data = re.search(r'<script type="application/json" id="payload">(.*?)</script>', path.read_text(), re.DOTALL)
-    assert data is not None
     content: dict[str, Any] = json.loads(data.group(1))
     return content
 
@@ -48,9 +47,7 @@ def test_labelled_rows_have_a_page_with_the_models_points(explored: Path, tables
 
 
 @pytest.mark.parametrize("kind", ["no column", "empty column"])
-def test_rows_without_labels_have_a_page_of_alarms(
-    explored: Path, tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
-) -> None:
+def test_rows_without_labels_have_a_page_of_alarms(explored, tables, tmp_path, capsys, kind):
     data, out = tables / "new.parquet", tmp_path / "page.html"
     frame = pd.read_parquet(data)
     if kind == "empty column":

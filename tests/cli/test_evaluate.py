@@ -67,43 +67,37 @@ def test_figures_are_scikit_learn_s(evaluated: Path, tables: Path) -> None:
     assert sum(map(sum, actions.values())) == len(frame)
 
 
-def test_pictures_and_page(evaluated: Path) -> None:
-    folder, _ = results(evaluated)
+def test_the_page_says_what_is_certified_and_shows_pictures(evaluated: Path) -> None:
+    folder, content = results(evaluated)
     for name in ("precision_recall", "roc", "heat_map", "reliability", "decision_curve"):
         picture = imread(folder / f"{name}.png")
         assert picture.shape[0] > 400
         assert np.ptp(picture[..., :3]) > 0.5  # something is drawn
     page = (folder / "report.html").read_text()
-    assert page.count("data:image/png;base64,") == 5
-    assert "<td>average_precision</td>" in page
-    assert "http" not in page  # it needs nothing from elsewhere
-
-
-def test_the_page_says_what_is_certified(evaluated: Path) -> None:
-    folder, content = results(evaluated)
-    page = (folder / "report.html").read_text()
-    assert "Warns of &lt;failing&gt; machines." in page
-    assert not re.search(r"(?:src|href)=[\"'](?!data:)|url\(|https?:", page)  # nothing from elsewhere
     point = Bundle.load(evaluated).points["screening"]
-    assert point.certificate is not None
-    assert f"data <code>{point.certificate.data[:16]}</code>" in page
-    assert 'recall is at least</td><td class="n">0.85' in page
-    assert f"at least {rounded(point.at(0.01).precision)}" in page
-    assert re.search("<h2>In short</h2>.*nothing is certified for new cases; here it flags", page, re.DOTALL)
-    assert "Not certified." in page  # the default point
     referred = content["points"]["triage"]["figures"]["referred"]
-    assert "{} [{}, {}]".format(*(rounded(1000 * share, 1, 1000) for share in referred)) in page
+    for part in (
+        "<td>average_precision</td>",
+        "Warns of &lt;failing&gt; machines.",
+        f"data <code>{point.certificate.data[:16]}</code>",
+        'recall is at least</td><td class="n">0.85',
+        f"at least {rounded(point.at(0.01).precision)}",
+        "Not certified.",  # the default point
+        "{} [{}, {}]".format(*(rounded(1000 * share, 1, 1000) for share in referred)),
+        "screening by site",
+        "a threshold per case costs",
+        "the model&#x27;s own probability",
+    ):
+        assert part in page, part
+    assert page.count("data:image/png;base64,") == 5
+    assert not re.search(r"(?:src|href)=[\"'](?!data:)|url\(|https?:", page)  # nothing from elsewhere
+    assert re.search("<h2>In short</h2>.*nothing is certified for new cases; here it flags", page, re.DOTALL)
     assert re.search(r"Of [\d,]+ cases at a share of \S+ % there are [\d,]+ failing: about [\d,]+ are flagged", page)
-    assert "screening by site" in page
-    assert "a threshold per case costs" in page
-    assert "the model's own probability" in page.replace("&#x27;", "'")
     assert not re.search("patient|hospital", re.sub('base64,[^"]*', "", page))
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1366)])
-def test_a_page_fits_the_screen_and_follows_the_readers_theme(
-    browser: Any, evaluated: Path, scheme: str, width: int
-) -> None:
+def test_a_page_fits_the_screen_and_follows_the_readers_theme(browser, evaluated, scheme, width):
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
     page = context.new_page()
     page.goto(next(evaluated.rglob("report.html")).as_uri())
@@ -117,9 +111,7 @@ def test_a_page_fits_the_screen_and_follows_the_readers_theme(
     context.close()
 
 
-def test_samples_that_may_have_chosen_a_point_are_labelled_as_such(
-    evaluated: Path, tables: Path, tmp_path: Path, output
-) -> None:
+def test_samples_that_may_have_chosen_a_point_are_labelled_as_such(evaluated, tables, tmp_path, output):
     own = Path(shutil.copytree(evaluated, tmp_path / "run"))
     assert "may have been tuned on" in output("evaluate", own, "--out", tmp_path / "e")
     text = output("evaluate", own, "--data", tables / "val.csv")
@@ -127,30 +119,22 @@ def test_samples_that_may_have_chosen_a_point_are_labelled_as_such(
     assert "risk was chosen on these samples" not in text  # but on those held out in training
 
 
-def test_subgroups_count_groups(own: Path, tables: Path, tmp_path: Path, output) -> None:
-    words = ["evaluate", own, "--data", tables / "test.csv", "--by", "site", "--out", tmp_path / "e"]
-    assert "Exact 95 % intervals" in output(*words)
-    text = output(*words, "--group", "patient")
+def test_subgroups_count_groups_and_one_cost_is_for_all(own: Path, tables: Path, tmp_path: Path, output) -> None:
+    words = ["evaluate", own, "--data", tables / "test.csv", "--out", tmp_path / "e"]
+    assert "Exact 95 % intervals" in output(*words, "--by", "site")
+    text = output(*words, "--by", "site", "--group", "patient")
     assert "Shares are over rows; their 95 % intervals count groups" in text
     assert "positives in" in text
-
-
-def test_one_cost_for_all_cases(own: Path, tables: Path, tmp_path: Path, output) -> None:
-    words = ["evaluate", own, "--data", tables / "test.csv", "--out", tmp_path / "e", "--cost-fn", "500"]
     frame, loaded = pd.read_csv(tables / "test.csv"), LCTClassifier.load(own)
-    assert f"cost, at the λ of default: {loaded.dial(frame[INPUTS], frame.state).case_costs(500, 2)}." in output(
-        *words, "--cost-fp", "2"
-    )
+    expected = loaded.dial(frame[INPUTS], frame.state).case_costs(500, 2)
+    assert f"cost, at the λ of default: {expected}." in output(*words, "--cost-fn", "500", "--cost-fp", "2")
 
 
-def test_certify_on_fresh_data_and_not_on_data_that_chose(
-    own: Path, tables: Path, tmp_path: Path, output, refusal
-) -> None:
+def test_certify_on_fresh_data_and_not_on_data_that_chose(own, tables, tmp_path, output, refusal):
     output("tune", own, "--data", tables / "val.csv", "--maximize", "f1")
     assert "they cannot certify it" in refusal("certify", own, "--data", tables / "val.csv").line
     text = output("certify", own, "--data", tables / "test.csv", "--confidence", "0.9")
     certificate = Bundle.load(own).points["default"].certificate
-    assert certificate is not None
     assert certificate.n_positive == (pd.read_csv(tables / "test.csv").state == "failing").sum()
     assert certificate.confidence == 0.9
     assert f"default: {certificate}" in text
@@ -159,7 +143,6 @@ def test_certify_on_fresh_data_and_not_on_data_that_chose(
     pd.read_csv(tables / "test.csv").head(200).to_csv(tmp_path / "few.csv", index=False)
     text = output("certify", own, "--point", "default", "--data", tmp_path / "few.csv")
     certificate = Bundle.load(own).points["default"].certificate
-    assert certificate is not None
     assert f"default: {certificate} In place of: {before}" in text
     assert certificate.recall < 0.85  # so few certify less
     short = f"only recall >= {certificate.recall:.4g} is."

@@ -1,14 +1,14 @@
-import json
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 
 import pytest
 
 from lossdial.base.errors import InputError, warn
 from lossdial.cli import main
-from lossdial.cli.commands import Command, commands
+from lossdial.cli.commands import commands
 
 HEAVY = {"torch", "pandas", "sklearn", "scipy", "numpy", "matplotlib", "yaml", "rich"}
 
@@ -37,9 +37,7 @@ def test_help_speaks_of_every_command(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize("command", commands().values(), ids=lambda c: c.name)
-def test_every_option_is_explained_and_hyphenated(
-    command: Command, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_option_is_explained_and_hyphenated(command, capsys, monkeypatch):
     assert command.text.splitlines()[0] == command.summary  # the table says what the docstring says
     assert all(option.help for option in command.options.values())
     monkeypatch.setenv("COLUMNS", "80")
@@ -100,9 +98,7 @@ class OutOfMemoryError(RuntimeError):
         (RecursionError(), "the input is nested too deeply."),
     ],
 )
-def test_what_went_wrong_is_told_in_a_line(
-    error: Exception, message: str, failing: Callable[[BaseException], int], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_went_wrong_is_told_in_a_line(error, message, failing, capsys):
     assert failing(error) == 2
     err = capsys.readouterr().err
     assert message in err
@@ -136,19 +132,16 @@ def test_a_reader_that_leaves_is_no_mistake() -> None:
 
 
 def test_own_warnings_take_a_line_each(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    import warnings
-
     def run(*_: object, **__: object) -> None:
         for _ in range(2):
             warn("'a' is taken as positive. Give {pos_label} to choose.")
             warnings.warn("somebody else's", UserWarning, stacklevel=1)
-        print(json.dumps({}))
+        print("{}")
 
     monkeypatch.setattr("lossdial.cli.commands.Command.run", run)
     assert main(["train", "--data", "a.csv", "--out", "o"]) == 0
-    told = capsys.readouterr()
-    assert told.err == "note: 'a' is taken as positive. Give --positive to choose.\nnote: somebody else's\n"
-    assert told.out == "{}\n"
+    notes = "note: 'a' is taken as positive. Give --positive to choose.\nnote: somebody else's\n"
+    assert capsys.readouterr() == ("{}\n", notes)
 
 
 @pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}])

@@ -124,9 +124,7 @@ REFERRAL = "--precision 0.5 --prevalence 0.1"
         ("train --data {tables}/table.xlsx --target y", "", ".csv"),
     ],
 )
-def test_a_mistake_is_one_line_with_its_argument(
-    line: str, argument: str, fragment: str, places: dict[str, str], tmp_path: Path, refusal
-) -> None:
+def test_a_mistake_is_one_line_with_its_argument(line, argument, fragment, places, tmp_path, refusal):
     words = shlex.split(line.format(**places))
     if words[0] == "train":
         words += ["--out", str(tmp_path / "out")]
@@ -173,9 +171,7 @@ def places(run: Path, tables: Path, tmp_path_factory: pytest.TempPathFactory) ->
         ("--score p --maximize f1 --path-column x", "path_column", "goes with RUN"),
     ],
 )
-def test_mistakes_in_a_file_of_scores(
-    words: str, argument: str, fragment: str, tmp_path: Path, monkeypatch, refusal
-) -> None:
+def test_mistakes_in_a_file_of_scores(words, argument, fragment, tmp_path, monkeypatch, refusal):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     ill = rng.random(900) < 0.2

@@ -36,18 +36,24 @@ def test_each_point_is_listed(tuned: Path, capsys: pytest.CaptureFixture[str]) -
     assert "3 point(s)" in out
 
 
-def test_points_are_deleted_by_name(tuned: Path, tmp_path: Path, output, refusal) -> None:
+def test_points_are_deleted_by_name_and_what_fails_changes_nothing(
+    tuned: Path, tmp_path: Path, output, refusal
+) -> None:
     own = Path(shutil.copytree(tuned, tmp_path / "run"))
-    before = (own / "bundle.json").read_bytes()
+    before, point = (own / "bundle.json").read_bytes(), Bundle.load(own).points["default"].to_json()
     assert refusal("points", own, "--delete", "screening,default").argument == "delete"
+    for content, message in (
+        ([], "holds no point"),
+        ([{**point, "name": "near"}, {**point, "name": "far", "lam": {"weight": 1.0}}], "weight"),
+    ):
+        (tmp_path / "points.json").write_text(json.dumps({"format": FORMAT, "points": content}))
+        assert message in refusal("points", own, "--import", tmp_path / "points.json").line
     assert (own / "bundle.json").read_bytes() == before
     assert "Left: default" in output("points", own, "--delete", "screening", "--delete", "clinic")
     assert list(Bundle.load(own).points) == ["default"]
 
 
-def test_an_imported_point_is_not_certified_and_says_so(
-    own: Path, tables: Path, tmp_path: Path, output, refusal
-) -> None:
+def test_an_imported_point_is_not_certified_and_says_so(own, tables, tmp_path, output, refusal):
     floor = ["--maximize", "precision", "--subject-to", "recall=0.7", "--confidence", "0.95"]
     output("tune", own, "--data", tables / "val.csv", *floor, "--name", "sure")
     page = replace(Bundle.load(own).points["sure"], name="page", chosen_on="")
@@ -76,15 +82,3 @@ def test_points_of_a_page_come_back_as_they_are(tuned: Path, tmp_path: Path, out
     assert after["sure"].certificate == before["sure"].certificate is not None
     assert after["mine"].threshold == 1.5
     assert after["default"].threshold == 2.5
-
-
-def test_an_import_that_fails_changes_nothing(tuned: Path, tmp_path: Path, refusal) -> None:
-    own = Path(shutil.copytree(tuned, tmp_path / "run"))
-    before = (own / "bundle.json").read_bytes()
-    point = Bundle.load(own).points["default"].to_json()
-    saved = tmp_path / "points.json"
-    far = {**point, "name": "far", "lam": {"weight": 1.0}}
-    for content, message in (([], "holds no point"), ([{**point, "name": "near"}, far], "weight")):
-        saved.write_text(json.dumps({"format": FORMAT, "points": content}))
-        assert message in refusal("points", own, "--import", saved).line
-        assert (own / "bundle.json").read_bytes() == before

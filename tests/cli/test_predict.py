@@ -26,15 +26,17 @@ def val(tmp_path: Path) -> str:
     return str(tmp_path / "val.csv")
 
 
-def test_a_threshold_for_each_case(own: Path, tables: Path, tmp_path: Path, output) -> None:
-    out = tmp_path / "out.csv"
-    costs = ["--cost-fn", "amount", "--cost-fp", "5"]
-    assert "each by a threshold of its own" in output(
-        "predict", own, "--data", tables / "cases.csv", "--out", out, *costs
-    )
-    scored = pd.read_csv(out)
+def test_a_threshold_for_each_case(own: Path, tables: Path, tmp_path: Path, output, capsys) -> None:
+    words = ["predict", own, "--out", tmp_path / "out.csv", "--data"]
+    text = output(*words, tables / "cases.csv", "--cost-fn", "amount", "--cost-fp", "5")
+    assert "each by a threshold of its own" in text
+    scored = pd.read_csv(tmp_path / "out.csv")
     worth = scored.probability * scored.amount > (1 - scored.probability) * 5
     assert ((scored.prediction == "failing") == worth).all()
+    scored.assign(prediction="old").to_csv(tmp_path / "again.csv", index=False)
+    assert main([*map(str, words), str(tmp_path / "again.csv")]) == 0
+    assert "has a column probability and prediction already" in capsys.readouterr().err
+    assert set(pd.read_csv(tmp_path / "out.csv").prediction) == {"failing", "healthy"}
 
 
 def test_a_model_of_arrays_is_tuned_adapted_and_evaluated(val: str, tmp_path: Path, output, refusal) -> None:
@@ -56,14 +58,6 @@ def test_a_model_of_arrays_is_tuned_adapted_and_evaluated(val: str, tmp_path: Pa
     np.testing.assert_array_equal(pd.read_csv(tmp_path / "o.csv")["probability"], expected)
     frame.assign(d=1.0).to_csv(tmp_path / "wide.csv", index=False)
     assert "(n, 3)" in refusal("predict", run, "--data", tmp_path / "wide.csv", *out).line
-
-
-def test_a_model_of_a_frame_knows_its_target(val: str, tmp_path: Path, output) -> None:
-    X, y = rows(400)
-    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(state=y)
-    run = tmp_path / "model"
-    LCTClassifier(recipe=Recipe(3), random_state=0).fit(frame[["a", "b", "c"]], frame["state"]).save(run)
-    output("tune", run, "--data", val, "--maximize", "f1")
 
 
 def test_what_the_command_trained_is_loaded_with_its_parameters(val: str, tmp_path: Path, output) -> None:
@@ -114,11 +108,3 @@ def test_a_card_of_labels_that_are_numbers_reads_as_sentences(tmp_path: Path, ou
     assert "one of the positives scores above one of the others" in page
     assert "‘default’" in page
     assert "e+0" not in page.partition("Looked at more closely")[2].partition("<h2>")[0]
-
-
-def test_a_column_of_that_name_is_replaced(own: Path, tables: Path, tmp_path: Path, capsys) -> None:
-    pd.read_csv(tables / "cases.csv").assign(prediction="old").to_csv(tmp_path / "new.csv", index=False)
-    words = ["predict", str(own), "--data", str(tmp_path / "new.csv"), "--out", str(tmp_path / "o.csv")]
-    assert main(words) == 0
-    assert "has a column prediction already" in capsys.readouterr().err
-    assert set(pd.read_csv(tmp_path / "o.csv").prediction) == {"failing", "healthy"}

@@ -81,11 +81,15 @@ def test_another_run_s_checkpoint_is_refused(tables: Path, tmp_path: Path, monke
     assert "lr: '0.003' then, '0.5' now" in refusal(*train, "--learning-rate", "0.5").line
 
 
-def test_beta_leaves_out_positives(tables: Path, tmp_path: Path, output, refusal) -> None:
-    train = ["train", "--data", tables / "train.csv", *TRAIN, "--epochs", "1", "--out", tmp_path / "run"]
-    output(*train, "--beta", "30")
+def test_beta_leaves_out_positives_and_what_became_numbers_is_reported_once(tables, tmp_path, capsys, refusal) -> None:
+    pd.read_csv(tables / "train.csv").assign(price="1,5 €", id=0).to_csv(tmp_path / "train.csv", index=False)
+    words = ["train", "--data", str(tmp_path / "train.csv"), *TRAIN, "--epochs", "1", "--out", str(tmp_path / "run")]
+    assert main([*words, "--beta", "30"]) == 0
+    text = capsys.readouterr()
+    assert (text.out + text.err).count("text as numbers") == 1
+    assert "column price coerced: text as numbers" in text.out
     assert Bundle.load(tmp_path / "run").training.prevalence == pytest.approx(1 / 31, abs=0.003)
-    assert "other settings" in refusal(*train, "--beta", "20").line
+    assert "other settings" in refusal(*words, "--beta", "20").line
 
 
 def test_a_table_of_embeddings_is_solved(tables: Path, tmp_path: Path, output) -> None:
@@ -95,12 +99,3 @@ def test_a_table_of_embeddings_is_solved(tables: Path, tmp_path: Path, output) -
     output("tune", out, "--data", tables / "val.csv", "--maximize", "f1")
     output("predict", out, "--data", tables / "new.parquet", "--out", tmp_path / "o.csv")
     assert "trained " in output(*train, "--out", tmp_path / "trained", "--epochs", "2")
-
-
-def test_what_was_turned_into_numbers_is_reported_once(tables: Path, tmp_path: Path, capsys) -> None:
-    pd.read_csv(tables / "train.csv").assign(price="1,5 €", id=0).to_csv(tmp_path / "train.csv", index=False)
-    words = ["--data", str(tmp_path / "train.csv"), *TRAIN, "--epochs", "1", "--out", str(tmp_path / "run")]
-    assert main(["train", *words]) == 0
-    text = capsys.readouterr()
-    assert (text.out + text.err).count("text as numbers") == 1
-    assert "column price coerced: text as numbers" in text.out

@@ -33,23 +33,10 @@ def test_tune_keeps_a_named_point_and_predict_uses_it(own: Path, tables: Path, t
     assert len(flagged["screening"]) > len(flagged["default"])
 
 
-def test_tune_without_data_uses_the_rows_held_out(own: Path, output) -> None:
+def test_the_rows_that_tune_are_told(own: Path, tables: Path, output, capsys) -> None:
     evidence = Bundle.load(own).evidence
-    assert evidence is not None
     counts = f"{evidence.y.sum()} positives, {(1 - evidence.y).sum()} negatives"
-    assert counts in output("tune", own, "--minimize", "brier")
-
-
-def test_the_estimator_and_the_command_choose_the_same_point(own: Path, tables: Path, output) -> None:
-    output("tune", own, "--data", tables / "val.csv", "--maximize", "precision", "--subject-to", "recall=0.9")
-    stored = Bundle.load(own)
-    frame = pd.read_csv(tables / "val.csv")
-    classifier = LCTClassifier.from_bundle(stored)
-    again = classifier.tune(frame[INPUTS], frame["state"], maximize="precision", subject_to={"recall": 0.9})
-    assert again.to_json() == stored.points["default"].to_json()
-
-
-def test_tuning_on_the_training_table_is_noticed(own: Path, tables: Path, capsys) -> None:
+    assert counts in output("tune", own, "--minimize", "brier")  # those held out
     assert main(["tune", str(own), "--data", str(tables / "train.csv"), "--maximize", "f1"]) == 0
     note = " ".join(capsys.readouterr().err.split())
     assert re.search(r"about 9\d\d of these 1,200 samples \((79|80|81)%\) were trained on", note)
@@ -66,25 +53,21 @@ def test_the_certificate_is_printed_wherever_the_point_is(own: Path, tables: Pat
     assert "not certified: nothing holds for sure" in listed  # of the default point
     jointly = output(*tune, "--confidence", "0.95", "--jointly", "5", "--name", "one of five")
     assert "5 such hold jointly at 95 %" in jointly
+    assert "recall in north >= 0.85" in output(*tune, "--by", "site", "--name", "each", "--confidence", "0.9")
     text = output(*tune, "--name", "hopeful")
     assert re.search(r"how sure: recall >= 0.85 holds on new data with probability 0\.\d\d at most", text)
     assert "(`lossdial tune --confidence 0.95` makes sure)" in text
 
 
-def test_a_floor_in_every_subgroup(own: Path, tables: Path, output) -> None:
-    words = ["tune", own, "--data", tables / "val.csv", *FLOOR, "--by", "site", "--name", "each"]
-    assert "recall in north >= 0.85" in output(*words, "--confidence", "0.9")
-
-
 def test_adapt_needs_no_data_and_moves_probabilities(own: Path, tables: Path, tmp_path: Path, output) -> None:
-    means = {}
+    means = []
     for name, prevalence in (("clinic", "0.002"), ("hospital", "0.4")):
         terms = ["--prevalence", prevalence, "--cost-fn", "500", "--cost-fp", "1", "--name", name]
         assert f"at prevalence {prevalence}" in output("adapt", own, *terms)
-        out = tmp_path / "scored.csv"
-        output("predict", own, "--data", tables / "new.parquet", "--out", out, "--point", name)
-        means[name] = pd.read_csv(out).probability.mean()
-    assert means["clinic"] < 0.02 < means["hospital"]
+        words = ["--data", tables / "new.parquet", "--out", tmp_path / "scored.csv", "--point", name]
+        output("predict", own, *words)
+        means.append(pd.read_csv(tmp_path / "scored.csv").probability.mean())
+    assert means[0] < 0.02 < means[1]
     bundle = Bundle.load(own)
     assert bundle.points["clinic"].prevalence == 0.002
     assert bundle.envelope is not None
@@ -110,7 +93,6 @@ def test_adapt_estimates_the_prevalence_or_declines(own: Path, tables: Path, tmp
     assert f": {estimate} [" in text
     output(*adapt, "--prevalence", "0.05", "--confidence", "0.9")
     certificate = Bundle.load(own).points["there"].certificate
-    assert certificate is not None
     assert certificate.confidence == 0.9
 
 

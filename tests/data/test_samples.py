@@ -32,20 +32,15 @@ def text_of(split: ImageSplit | TableSplit) -> str:
     return stream.getvalue()
 
 
-def test_counts_of_images() -> None:
+def test_counts() -> None:
     text = text_of(IMAGES)
     assert "toy: β = 100 (counts give 101)" in text
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]
     assert rows == [["train", "1,010", "10", "0.98%", "510"], ["test", "10", "10", "50.00%", "20"]]
-    assert IMAGES.ratio == 101
-
-
-def test_counts_of_tables() -> None:
-    frame = pd.DataFrame({"a": range(4)})
-    y = np.array([0, 0, 0, 1])
-    split = TableSplit("t", ("no", "yes"), 3.0, frame, y, frame, y)
-    assert "groups" not in text_of(split)
-    assert split.ratio == 3
+    frame, y = pd.DataFrame({"a": range(4)}), np.array([0, 0, 0, 1])
+    table = TableSplit("t", ("no", "yes"), 3.0, frame, y, frame, y)
+    assert "groups" not in text_of(table)
+    assert (IMAGES.ratio, table.ratio) == (101, 3)
 
 
 @pytest.mark.parametrize(
@@ -65,18 +60,15 @@ def test_inconsistent_splits_are_refused(changes: dict[str, np.ndarray], argumen
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_a_contact_sheet_has_a_row_for_each_class_of_training_and_test(tmp_path: Path, channels: int) -> None:
-    split = ImageSplit(
-        name="toy",
-        class_names=("dark", "bright"),
-        beta=4,
-        x_train=np.repeat(np.array([10] * 40 + [60] * 10, np.uint8), 4 * channels).reshape(50, channels, 2, 2),
-        y_train=np.array([0] * 40 + [1] * 10),
-        x_test=np.repeat(np.array([110, 160] * 20, np.uint8), 4 * channels).reshape(40, channels, 2, 2),
-        y_test=np.array([0, 1] * 20),
-    )
+    def images(levels: list[int]) -> np.ndarray:
+        return np.repeat(np.array(levels, np.uint8), 4 * channels).reshape(len(levels), channels, 2, 2)
+
+    train, test = np.repeat([0, 1], [40, 10]), np.array([0, 1] * 20)
+    x_train, x_test = images([10] * 40 + [60] * 10), images([110, 160] * 20)
+    split = ImageSplit("toy", ("dark", "bright"), 4, x_train, train, x_test, test)
     pixels = np.asarray(Image.open(save_contact_sheet(split, tmp_path / "sheet.png")))
     for row, level in enumerate((10, 60, 110, 160)):
-        top = 28 + 84 * row
-        assert (pixels[top : top + 80, 150 : 150 + 80] == level).all()
-        assert (pixels[top : top + 80, -84:-4] == (255 if row == 1 else level)).all()  # ten images, of twelve tiles
-        assert pixels[top : top + 80, :150].min() < 128  # there is text beside the row
+        tiles = pixels[28 + 84 * row : 108 + 84 * row]
+        assert (tiles[:, 150:230] == level).all()
+        assert (tiles[:, -84:-4] == (255 if row == 1 else level)).all()  # ten images, of twelve tiles
+        assert tiles[:, :150].min() < 128  # there is text beside the row

@@ -51,9 +51,6 @@ def test_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert data_root() == Path.home() / ".cache" / "lossdial" / "data"
 
 
-# To train on
-
-
 def size_of(images: TrainingImages) -> int:
     return images.split.x_train.shape[-1]
 
@@ -79,22 +76,15 @@ def table(tmp_path: Path) -> str:
 
 
 def test_a_table(table: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         rows = training_rows(table, target="state", drop=["id"])
     assert list(rows.frame.columns) == ["age", "town", "patient"]
-    assert (rows.positive, rows.target) == ("ill", "state")
-    assert (rows.y == "ill").sum() == 20
+    assert (rows.positive, rows.target, (rows.y == "ill").sum()) == ("ill", "state", 20)
     assert rows.groups is rows.frame_val is rows.y_val is None
-
-
-def test_groups_leave_the_features(table: str) -> None:
-    rows = training_rows(table, target="state", drop=["id"], group="patient")
+    rows = training_rows(table, target="state", drop=["id"], group="patient")  # groups leave the features
     assert list(rows.frame.columns) == ["age", "town"]
-    assert rows.groups is not None
     assert rows.groups[:4].tolist() == ["p0", "p0", "p1", "p1"]
     kept = training_rows(table, target="state", group="patient", beta=18)
-    assert kept.groups is not None
     assert len(kept.groups) == len(kept.y) == len(kept.frame) == 190
     assert (kept.frame.index == np.arange(190)).all()
     make_table(200, 0).assign(patient=None).to_csv(table, index=False)
@@ -103,26 +93,19 @@ def test_groups_leave_the_features(table: str) -> None:
 
 
 def test_validation_rows(table: str, tmp_path: Path) -> None:
-    validation = tmp_path / "val.csv"
+    validation = str(tmp_path / "val.csv")
     make_table(50, 1).drop(columns="id").assign(extra=1).to_csv(validation, index=False)
-    rows = training_rows(table, target="state", drop=["id"], validation=str(validation))
-    assert rows.frame_val is not None
-    assert rows.y_val is not None
+    rows = training_rows(table, target="state", drop=["id"], validation=validation)
     assert (rows.y_val == "ill").sum() == 5
     with pytest.warns(UserWarning, match=r"25 of 25 groups of the validation rows are in the training rows too"):
-        training_rows(table, target="state", drop=["id"], group="patient", validation=str(validation))
-
-
-def test_validation_rows_that_repeat_training_rows(table: str, tmp_path: Path) -> None:
+        training_rows(table, target="state", drop=["id"], group="patient", validation=validation)
     mixed = pd.concat([make_table(200, 0).iloc[:30], make_table(20, 1)])
-    mixed.to_csv(tmp_path / "val.csv", index=False)
+    mixed.to_csv(validation, index=False)
     with pytest.warns(UserWarning, match="30 of 50 validation rows are exact copies of training rows"):
-        training_rows(table, target="state", validation=str(tmp_path / "val.csv"))
-    mixed.assign(state="dead").to_csv(tmp_path / "val.csv", index=False)
-    with pytest.raises(
-        ValueError, match=r"target column 'state' of .*val\.csv holds 'dead'; the model knows 'ill', 'well'"
-    ):
-        training_rows(table, target="state", validation=str(tmp_path / "val.csv"))
+        training_rows(table, target="state", validation=validation)
+    mixed.assign(state="dead").to_csv(validation, index=False)
+    with pytest.raises(ValueError, match=r"column 'state' of .*val\.csv holds 'dead'; the model knows 'ill', 'well'"):
+        training_rows(table, target="state", validation=validation)
 
 
 @pytest.mark.parametrize(
@@ -148,141 +131,109 @@ def test_a_table_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("LOSSDIAL_DATA", str(tmp_path))
     np.savez(tmp_path / "wilt.npz", X=np.random.default_rng(0).normal(size=(100, 2)), y=np.arange(100) % 10 == 0)
     rows = training_rows("wilt")
-    assert (len(rows.frame), len(rows.y), rows.positive, rows.target) == (80, 80, 1, "y")
+    assert (len(rows.frame), len(rows.y), len(rows.frame_val), rows.positive, rows.target) == (80, 80, 20, 1, "y")
     assert rows.split is not None
-    assert rows.frame_val is not None
-    assert len(rows.frame_val) == 20
-    with pytest.raises(ValueError, match="target is for tables of your own; the data set wilt brings its own; got 'x'"):
-        training_rows("wilt", target="x")
-    with pytest.raises(ValueError, match="positive of the data set wilt is 'positive'; got 'negative'"):
-        training_rows("wilt", positive="negative")
-    with pytest.raises(ValueError, match="wilt is a table"):
-        training_images("wilt")
-    with pytest.raises(ValueError, match="aptos is a data set of images"):
-        training_rows("aptos")
+    rows = read_rows("wilt", "another column")
+    assert (len(rows.frame), rows.labels((0, 1)).sum()) == (20, 2)
+    for ask, message in (
+        (
+            lambda: training_rows("wilt", target="x"),
+            "target is for tables of your own; .* wilt brings its own; got 'x'",
+        ),
+        (lambda: training_rows("wilt", positive="negative"), "positive of the data set wilt is 'positive'; got"),
+        (lambda: training_images("wilt"), "wilt is a table"),
+        (lambda: training_rows("aptos"), "aptos is a data set of images"),
+        (lambda: read_images("wilt", 8), "wilt is a table, and this model was trained on images"),
+        (lambda: read_rows("aptos"), "aptos is a data set of images, and this model was trained on a table"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ask()
 
 
 @pytest.fixture
 def photos(tmp_path: Path, save_image: SaveImage) -> Path:
-    for i in range(60):
-        save_image(tmp_path / "photos" / ("spot" if i % 3 == 0 else "plain") / f"{i}.png", i)
-    return tmp_path / "photos"
-
-
-def test_the_size_is_the_callers_the_presets_or_64(photos: Path) -> None:
-    assert size_of(training_images(str(photos))) == 64
-    assert size_of(training_images(str(photos), preset_size=24)) == 24
-    assert size_of(training_images(str(photos), image_size=12, preset_size=24)) == 12
-    with pytest.raises(ValueError, match="image_size must be at least 1 pixel; got 0"):
-        training_images(str(photos), image_size=0)
-
-
-@pytest.mark.parametrize("argument", ["target", "group"])
-def test_columns_are_of_a_table_of_paths(photos: Path, argument: str) -> None:
-    with pytest.raises(InputError) as raised:
-        training_images(str(photos), **{argument: "x"})  # type: ignore[arg-type]
-    assert (raised.value.argument, raised.value.got) == (argument, "'x'")
-
-
-# To ask a trained model about
-
-
-def test_rows_with_and_without_labels(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    pd.DataFrame({"a": [1, 2], "who": ["x", "y"], "state": [1, 0]}).to_csv(path, index=False)
-    rows = read_rows(str(path), "state", "who")
-    assert list(rows.frame.columns) == ["a", "who", "state"]
-    assert rows.labels((0, 1)).tolist() == [1, 0]
-    assert rows.labels(("0", "1")).tolist() == ["1", "0"]
-    assert rows.groups is not None
-    assert rows.groups.tolist() == ["x", "y"]
-    with pytest.raises(ValueError, match="holds 0, 1; the model knows 'ill', 'well'"):
-        rows.labels(("ill", "well"))
-    with pytest.raises(ValueError, match=r"t\.csv has no labels: there is no column 'stat'; did you mean 'state'"):
-        read_rows(str(path), "stat").labels()
-    with pytest.raises(ValueError, match="target is needed"):
-        read_rows(str(path)).labels()
-    with pytest.raises(ValueError, match="group column 'whom' is not in"):
-        read_rows(str(path), "state", "whom")
-    path.write_text("a,state\n1,1\n2,\n")
-    assert len(read_rows(str(path), "state").frame) == 2  # nobody asked for labels
-    with pytest.raises(ValueError, match="lacks a label in 1 of 2 rows"):
-        read_rows(str(path), "state").labels()
-    with pytest.raises(ValueError, match="is a folder, and this model was trained on a table"):
-        read_rows(str(tmp_path))
-
-
-def test_rows_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOSSDIAL_DATA", str(tmp_path))
-    np.savez(tmp_path / "wilt.npz", X=np.random.default_rng(0).normal(size=(100, 2)), y=np.arange(100) % 10 == 0)
-    rows = read_rows("wilt", "another column")
-    assert len(rows.frame) == 20
-    assert rows.labels((0, 1)).sum() == 2
-    with pytest.raises(ValueError, match="wilt is a table, and this model was trained on images"):
-        read_images("wilt", 8)
-    with pytest.raises(ValueError, match="aptos is a data set of images, and this model was trained on a table"):
-        read_rows("aptos")
-
-
-@pytest.fixture
-def few_photos(tmp_path: Path, save_image: SaveImage) -> Path:
     for i in range(12):
         save_image(tmp_path / "photos" / ("spot" if i % 3 == 0 else "plain") / f"{i:02d}.png", i)
     return tmp_path / "photos"
 
 
-def test_a_folder_per_class_is_labelled(few_photos: Path) -> None:
-    images = read_images(str(few_photos), 16, CLASSES)
+def test_the_size_is_the_callers_the_presets_or_64(photos: Path) -> None:
+    for options, size in (({}, 64), ({"preset_size": 24}, 24), ({"image_size": 12, "preset_size": 24}, 12)):
+        assert size_of(training_images(str(photos), share=0.3, **options)) == size
+    for options, got in (({"image_size": 0}, "0"), ({"target": "x"}, "'x'"), ({"group": "x"}, "'x'")):
+        with pytest.raises(InputError) as raised:  # columns are of a table of paths
+            training_images(str(photos), **options)
+        assert (raised.value.argument, raised.value.got) == (*options, got)
+
+
+def test_rows_with_and_without_labels(tmp_path: Path) -> None:
+    path = str(tmp_path / "t.csv")
+    pd.DataFrame({"a": [1, 2], "who": ["x", "y"], "state": [1, 0]}).to_csv(path, index=False)
+    rows = read_rows(path, "state", "who")
+    assert list(rows.frame.columns) == ["a", "who", "state"]
+    assert rows.labels((0, 1)).tolist() == [1, 0]
+    assert rows.labels(("0", "1")).tolist() == ["1", "0"]
+    assert rows.groups.tolist() == ["x", "y"]
+    (tmp_path / "gap.csv").write_text("a,state\n1,1\n2,\n")
+    gap = read_rows(str(tmp_path / "gap.csv"), "state")  # nobody asked for labels
+    for ask, message in (
+        (lambda: rows.labels(("ill", "well")), "holds 0, 1; the model knows 'ill', 'well'"),
+        (lambda: read_rows(path, "stat").labels(), "has no labels: there is no column 'stat'; did you mean 'state'"),
+        (lambda: read_rows(path).labels(), "target is needed"),
+        (lambda: read_rows(path, "state", "whom"), "group column 'whom' is not in"),
+        (gap.labels, "lacks a label in 1 of 2 rows"),
+        (lambda: read_rows(str(tmp_path)), "is a folder, and this model was trained on a table"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ask()
+
+
+def test_a_folder_per_class_is_labelled_and_a_flat_one_is_not(photos: Path) -> None:
+    images = read_images(str(photos), 16, CLASSES)
     assert images.x.shape == (12, 3, 16, 16)
     assert images.labels(CLASSES).sum() == 4
     assert [Path(p).parent.name for p in images.table["path"]] == ["plain"] * 8 + ["spot"] * 4
     np.testing.assert_array_equal(images.x[0], read_pixels(images.table["path"][0], 16)[0])
-    assert read_images(str(few_photos), 16, ("other", "spot")).labels(("other", "spot")).sum() == 4
-    with pytest.raises(ValueError, match="holds 'plain'; the model knows 'well', 'spot'"):
-        read_images(str(few_photos), 16, ("well", "spot")).labels(("well", "spot"))
-
-
-def test_a_flat_folder_and_one_file_have_no_labels(few_photos: Path) -> None:
-    flat = read_images(str(few_photos / "spot"), 8, CLASSES)
+    assert read_images(str(photos), 16, ("other", "spot")).labels(("other", "spot")).sum() == 4
+    assert read_images(str(photos), 8, ("a", "b")).names is None  # folders that are no classes
+    assert read_images(str(photos / "spot" / "00.png"), 8).x.shape == (1, 3, 8, 8)
+    flat, well = read_images(str(photos / "spot"), 8, CLASSES), ("well", "spot")
     assert len(flat.x) == 4
-    with pytest.raises(ValueError, match="has no labels: a folder for each of 'plain' and 'spot', or a table of paths"):
-        flat.labels(CLASSES)
-    assert read_images(str(few_photos / "spot" / "00.png"), 8).x.shape == (1, 3, 8, 8)
-    assert read_images(str(few_photos), 8, ("a", "b")).names is None  # folders that are no classes
-    with pytest.raises(ValueError, match="group names a column of a table of paths"):
-        read_images(str(few_photos), 8, group="who")
-    with pytest.raises(ValueError, match="no file or folder 'phtos'"):
-        read_images("phtos", 8)
+    for ask, message in (
+        (lambda: read_images(str(photos), 16, well).labels(well), "holds 'plain'; the model knows 'well', 'spot'"),
+        (lambda: flat.labels(CLASSES), "has no labels: a folder for each of 'plain' and 'spot', or a table of paths"),
+        (lambda: read_images(str(photos), 8, group="who"), "group names a column of a table of paths"),
+        (lambda: read_images("phtos", 8), "no file or folder 'phtos'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ask()
 
 
-def test_a_table_of_paths_to_ask_about(few_photos: Path) -> None:
-    files = sorted(few_photos.rglob("*.png"))
+def test_a_table_of_paths_to_ask_about(photos: Path) -> None:
+    files, path = sorted(photos.rglob("*.png")), str(photos.parent / "list.csv")
     frame = pd.DataFrame({"file": files, "what": [f.parent.name for f in files], "who": range(12), "age": 30})
-    path = few_photos.parent / "list.csv"
     frame.to_csv(path, index=False)
-    images = read_images(str(path), 8, CLASSES, path_column="file", label_column="what", group="who")
+    images = read_images(path, 8, CLASSES, path_column="file", label_column="what", group="who")
     assert images.labels(CLASSES).sum() == 4
     assert list(images.table.columns) == ["file", "what", "who", "age"]
-    assert images.groups is not None
     assert images.groups.tolist() == [str(i) for i in range(12)]
-    unlabelled = read_images(str(path), 8, CLASSES, path_column="file")
-    assert unlabelled.names is None
+    assert read_images(path, 8, CLASSES, path_column="file").names is None
     with pytest.raises(ValueError, match=r"list\.csv has no column 'path'"):
-        read_images(str(path), 8)
+        read_images(path, 8)
 
 
-def test_unreadable_and_absent_files_keep_their_rows(few_photos: Path) -> None:
-    files = [*sorted(few_photos.rglob("*.png"))[:3], few_photos / "gone.png"]
+def test_unreadable_and_absent_files_keep_their_rows(photos: Path) -> None:
+    files = [*sorted(photos.rglob("*.png"))[:3], photos / "gone.png"]
     files[1].write_bytes(b"no image")
-    pd.DataFrame({"path": files, "label": ["plain"] * 4}).to_csv(few_photos / "list.csv", index=False)
+    pd.DataFrame({"path": files, "label": ["plain"] * 4}).to_csv(photos / "list.csv", index=False)
     with pytest.warns(UserWarning, match="2 of 4 image files cannot be read"):
-        images = read_images(str(few_photos / "list.csv"), 8, CLASSES)
+        images = read_images(str(photos / "list.csv"), 8, CLASSES)
     assert len(images.table) == 4
     assert images.kept.tolist() == [0, 2]
     assert [path.name for path, _ in images.corrupt] == [files[1].name, "gone.png"]
     assert images.labels(CLASSES).tolist() == [0, 0]
     with pytest.raises(ValueError, match="2 of 4 image files cannot be read"):
-        read_images(str(few_photos / "list.csv"), 8, CLASSES, max_corrupt=0.01)
+        read_images(str(photos / "list.csv"), 8, CLASSES, max_corrupt=0.01)
 
 
 def test_one_image_is_scaled_as_the_training_set_was(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Counts, nesting and splits by groups, on random data and on the real sets."""
 
+import re
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -46,16 +47,16 @@ def test_every_minority_sample_is_equally_likely() -> None:
 @pytest.mark.parametrize(
     ("beta", "problem", "remedy"),
     [
-        (0, "must be greater than 0, negatives per positive", ""),
-        (float("nan"), "must be greater than 0, negatives per positive", ""),
+        (0, "must be greater than 0", ""),
+        (float("nan"), "must be greater than 0", ""),
         (101, "leaves no minority sample beside 100 of the majority", "The largest possible is 100 (one sample)."),
         (2, "needs 50 minority samples, and the data have 20", "The smallest possible is 5."),
     ],
 )
 def test_impossible_ratios(beta: float, problem: str, remedy: str) -> None:
-    with pytest.raises(InputError) as raised:
+    with pytest.raises(InputError, match=re.escape(problem)) as raised:
         subsample_minority(np.r_[np.zeros(100, int), np.ones(20, int)], beta, seed=0)
-    assert (raised.value.argument, raised.value.problem, raised.value.remedy) == ("beta", problem, remedy)
+    assert (raised.value.argument, raised.value.remedy) == ("beta", remedy)
 
 
 @given(st.integers(150, 2000), st.integers(60, 400), st.integers(1, 4), st.integers(0, 2**31))
@@ -85,14 +86,10 @@ def test_share_per_stratum_and_exact_fractions() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:33.3% of 1")
-def test_coarse_groups_come_as_near_as_they_can_with_a_warning() -> None:
+def test_coarse_groups_come_near_with_a_warning_or_stop() -> None:
     strata, groups = np.tile([0, 1], 150), np.repeat([0, 1, 2], 100)
     with pytest.warns(UserWarning, match=r"33\.3% of 0 went to test where 20\.0% was asked for"):
-        test = grouped_split(strata, groups, 0.2, seed=0)
-    assert test.sum() == 100
-
-
-def test_what_cannot_be_split() -> None:
+        assert grouped_split(strata, groups, 0.2, seed=0).sum() == 100
     strata = np.repeat([0, 1], 50)
     with pytest.raises(CoarseGroups, match="too coarse to split 0: its 50 samples would all be on one side"):
         grouped_split(strata, strata, 0.2, seed=0)

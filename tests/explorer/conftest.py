@@ -60,6 +60,10 @@ class Opened:
         self.page.wait_for_timeout(40)
         self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
+    def click(self, selector: str) -> None:
+        self.page.click(selector)
+        self.settle()
+
     def go(self, address: str) -> None:
         """Another view of the same page, by its address."""
         self.page.evaluate("address => { location.hash = address }", address)
@@ -129,8 +133,8 @@ class Opened:
 
 @pytest.fixture
 def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
-    """Write a page, open it from the disk with the network blocked."""
-    contexts = []
+    """Write a page, open it from the disk with the network blocked; nothing goes wrong on it to the end."""
+    contexts, pages = [], []
 
     def open_it(
         dial: Dial | Unlabelled, address: str = "", width: int = 1280, scheme: str = "light", **options: Any
@@ -143,6 +147,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
         contexts.append(context)
         page = context.new_page()
         found = Opened(page, path)
+        pages.append(found)
         page.on("request", lambda request: found.requests.append(request.url))
         page.on("pageerror", lambda error: found.errors.append(str(error)))
         page.on("console", lambda message: found.errors.append(message.text) if message.type == "error" else None)
@@ -154,6 +159,7 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
     yield open_it
     for context in contexts:
         context.close()
+    assert [error for each in pages for error in each.errors] == []
 
 
 @pytest.fixture

@@ -25,21 +25,14 @@ def test_the_rows_that_choose_are_those_of_a_certified_tune(n: int) -> None:
     np.testing.assert_array_equal(alone.counted, samples(n).labels)
 
 
-def test_with_too_few_for_that_halves_certify_less() -> None:
-    found = split(samples(100), 9)
-    assert np.count_nonzero(found.counted) == 13
-    assert not found.refusal
-
-
-def test_of_a_group_one_positive_counts() -> None:
+def test_groups_few_rows_and_refusals() -> None:
+    few = split(samples(100), 9)  # halves certify less
+    assert (np.count_nonzero(few.counted), few.refusal) == (13, "")
     groups = np.arange(1000) // 8
-    found = split(samples(groups=groups), 9)
-    counted = groups[found.counted]
-    assert np.unique(counted).size == counted.size > 50
-    assert not set(groups[found.certifying]) & set(groups[found.choosing])
-
-
-def test_refusals_say_why() -> None:
+    grouped = split(samples(groups=groups), 9)
+    counted = groups[grouped.counted]
+    assert np.unique(counted).size == counted.size > 50  # of a group one positive counts
+    assert not set(groups[grouped.certifying]) & set(groups[grouped.choosing])
     assert "weights" in split(samples(sample_weight=np.linspace(1, 2, 1000)), 1).refusal
     assert split(samples(1000), 1, spent="they trained it").refusal == "These rows cannot certify: they trained it."
     assert "10 positives each" in split(Samples.of([1, 0, 0, 0])[0], 4).refusal

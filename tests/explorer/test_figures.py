@@ -22,9 +22,7 @@ def test_wilson_is_scipys(hits: int, n: int) -> None:
 
 
 @given(st.integers(0, 60), st.integers(0, 340), st.floats(0.001, 0.9), st.floats(0.1, 100), st.floats(0.1, 100))
-def test_figures_are_those_of_the_dial_and_lie_in_their_intervals(
-    tp: int, fp: int, prevalence: float, cost_fn: float, cost_fp: float
-) -> None:
+def test_figures_are_those_of_the_dial_and_lie_in_their_intervals(tp, fp, prevalence, cost_fn, cost_fp):
     found = figures(tp, fp, SIZES, Setting(prevalence, cost_fn, cost_fp))
     counts = Counts(np.float64(tp), np.float64(fp), 60, 340)
     for name in ("recall", "precision", "specificity", "f1", "accuracy", "balanced_accuracy"):

@@ -26,16 +26,8 @@ def test_pictures_of_every_kind_become_small_jpegs(tmp_path: Path) -> None:
     grey = np.full((300, 200), 128, dtype=np.uint8)
     Image.fromarray(grey).save(tmp_path / "a.png")
     (tmp_path / "broken.png").write_bytes(b"no picture")
-    pictures = [
-        grey,
-        np.stack([grey] * 3, axis=-1),
-        Image.fromarray(grey),
-        tmp_path / "a.png",
-        str(tmp_path / "a.png"),
-        tmp_path / "broken.png",
-        tmp_path / "gone.png",
-        grey[..., None],
-    ]
+    pictures = [grey, np.stack([grey] * 3, axis=-1), Image.fromarray(grey), str(tmp_path / "a.png")]
+    pictures += [*(tmp_path / f"{name}.png" for name in ("a", "broken", "gone")), grey[..., None]]
     found = dict(thumbnails(pictures, range(len(pictures))))
     assert sorted(found) == [0, 1, 2, 3, 4, 7]
     for address in found.values():

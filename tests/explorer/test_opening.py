@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lossdial.dial import Dial, Objective
+from lossdial.dial import Objective
 from lossdial.dial.calibration import Beta, Isotonic, Platt, Temperature, calibration_to_json
 from lossdial.explorer import Unlabelled
 from tests.explorer.conftest import Open, dial_of
@@ -34,20 +34,8 @@ def test_a_page_opens_at_the_models_own_point(opened: Open) -> None:
     assert not found.page.locator("#costs-note").is_visible()
     found.slide("#threshold", 3)
     assert found.state("origin") == ""
-    found.page.click("#reset")
-    found.settle()
+    found.click("#reset")
     assert found.shown() == (column, threshold, setting)
-
-
-def test_a_point_of_least_cost_brings_its_costs_and_its_prevalence(opened: Open) -> None:
-    dial = dial_of(decimals=4)
-    point = dial.tune(minimize="expected_cost", cost_fn=40, cost_fp=2, prevalence=0.02, name="clinic")
-    found = opened(dial)
-    column, threshold, setting = found.shown()
-    assert (dial.lams[column], threshold) == (point.lam, point.threshold)
-    assert (setting.prevalence, setting.cost_fn, setting.cost_fp) == (0.02, 40, 2)
-    assert not found.page.locator("#costs-note").is_visible()
-    found.check(dial)
 
 
 def test_without_a_point_it_opens_at_the_untuned_models_threshold(opened: Open) -> None:
@@ -62,13 +50,8 @@ def test_without_a_point_it_opens_at_the_untuned_models_threshold(opened: Open) 
 
 
 def test_calibrated_probabilities_are_pythons(javascript: Callable[..., Any]) -> None:
-    maps = [
-        None,
-        Temperature(1.7),
-        Platt(0.6, -1.1),
-        Beta(0.8, 1.3, -0.4),
-        Isotonic((-1.0, 0.0, 0.5, 2.0), (0.01, 0.2, 0.2, 0.9)),
-    ]
+    steps = Isotonic((-1.0, 0.0, 0.5, 2.0), (0.01, 0.2, 0.2, 0.9))
+    maps = [None, Temperature(1.7), Platt(0.6, -1.1), Beta(0.8, 1.3, -0.4), steps]
     scores = [-30.0, -1.0, -0.4, 0.0, 0.3, 0.5, 1.1, 2.0, 7.0]
     asked = [None if each is None else calibration_to_json(each) for each in maps]
     call = "given[0].map((map) => given[1].map((score) => calibrated(map, score)))"
@@ -77,23 +60,21 @@ def test_calibrated_probabilities_are_pythons(javascript: Callable[..., Any]) ->
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("share", [None, 0.01])
-def test_a_threshold_is_told_in_the_models_units_and_calibrated(opened: Open, share: float | None) -> None:
+@pytest.mark.parametrize("share", [None, 0.02])
+def test_a_point_of_least_cost_brings_its_setting_and_tells_its_threshold_in_two_units(opened, share):
     dial = dial_of(decimals=4)
     point = dial.tune(minimize="expected_cost", cost_fn=40, cost_fp=2, prevalence=share, name="clinic")
     assert abs(point.model_probability - point.threshold_probability) > 0.01
     found = opened(dial)
+    column, threshold, setting = found.shown()
+    assert (dial.lams[column], threshold) == (point.lam, point.threshold)
+    assert (setting.prevalence, setting.cost_fn, setting.cost_fp) == (share or dial.surface.prevalence, 40, 2)
+    assert not found.page.locator("#costs-note").is_visible()
+    found.check(dial)
     told = f"the model's own probability {point.model_probability:.3g}, calibrated {point.threshold_probability:.3g}; "
     assert found.page.locator("#threshold-note").text_content().startswith(told)
-    rows = {
-        row[0]: row[1:]
-        for row in (
-            text.split("|")
-            for text in found.page.locator("#compare tbody tr").evaluate_all(
-                "rows => rows.map(row => [...row.cells].map(cell => cell.textContent).join('|'))"
-            )
-        )
-    }
+    cells = "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+    rows = {name: row for name, *row in found.page.locator("#compare tbody tr").evaluate_all(cells)}
     assert rows["– as the model's own probability"] == [f"{point.model_probability:.3g}"] * 2
     assert rows["– as the calibrated probability"] == [f"{point.threshold_probability:.3g}"] * 2
 
@@ -118,15 +99,12 @@ def test_the_dot_of_the_decision_curve_is_the_point(opened: Open, address: str) 
     assert drawn == [pytest.approx(probability, abs=1e-6), pytest.approx(benefit, abs=1e-6)]
 
 
-def many_points(dial: Dial, count: int) -> Dial:
-    for k in range(count):
-        dial.tune(maximize="precision", subject_to={"recall": 0.5 + 0.05 * k}, name=f"at least {50 + 5 * k} % recall")
-    return dial
-
-
 @pytest.mark.parametrize(("width", "count", "more"), [(1366, 4, False), (1366, 9, True), (390, 2, True)])
 def test_a_table_that_is_wider_than_its_place_says_so(opened: Open, width: int, count: int, more: bool) -> None:
-    found = opened(many_points(dial_of(), count), width=width)
+    dial = dial_of()
+    for k in range(count):
+        dial.tune(maximize="precision", subject_to={"recall": 0.5 + 0.05 * k}, name=f"at least {50 + 5 * k} % recall")
+    found = opened(dial, width=width)
     place = found.page.locator("#points .scroll")
     assert place.evaluate("box => box.scrollWidth > box.clientWidth + 1") is more
     assert found.page.locator("#compare-more").is_visible() is more

@@ -68,18 +68,14 @@ def test_fewer_stops_are_as_exact() -> None:
     assert most_cuts(441) > 3000
 
 
-def test_scores_at_the_ends_of_their_range() -> None:
+def test_cuts_at_the_ends_of_the_range_and_at_quantiles() -> None:
     top = np.finfo(np.float64).max
-    found = cuts(np.array([True, False, True]), np.array([-top, 0.0, top]))
-    assert found["tp"].tolist() == [2, 1]
-    assert found["thresholds"][0] == -np.inf
-    assert 0 <= found["thresholds"][1] < top
-
-
-def test_quantile_cuts_count_alerts() -> None:
+    ends = cuts(np.array([True, False, True]), np.array([-top, 0.0, top]))
+    assert ends["tp"].tolist() == [2, 1]
+    assert ends["thresholds"][0] == -np.inf
+    assert 0 <= ends["thresholds"][1] < top
     score = np.round(np.random.default_rng(0).normal(size=3000), 2)
-    found = quantile_cuts(score, 100)
-    thresholds, counts = found["thresholds"], found["fp"]
+    thresholds, counts = (quantile_cuts(score, 100)[name] for name in ("thresholds", "fp"))
     assert thresholds.size <= 100
     assert counts.tolist() == [np.count_nonzero(score > t) for t in thresholds]
     assert counts[0] == 3000
@@ -87,36 +83,28 @@ def test_quantile_cuts_count_alerts() -> None:
 
 @pytest.mark.parametrize("weight", [None, WEIGHT])
 def test_every_sample_is_in_a_bin(weight: np.ndarray | None) -> None:
-    found = histogram(SCORE, LABELS, weight)
+    binned = histogram(SCORE, LABELS, weight)
     ones = np.ones(997) if weight is None else weight
-    assert found["histogram positive"].sum() == ones[LABELS].sum()
-    assert found["histogram negative"].sum() == ones[~LABELS].sum()
-    low, high = found["histogram ends"]
+    assert binned["histogram positive"].sum() == ones[LABELS].sum()
+    assert binned["histogram negative"].sum() == ones[~LABELS].sum()
+    low, high = binned["histogram ends"]
     assert low < np.median(SCORE) < high
-
-
-def test_equal_scores_have_a_histogram() -> None:
-    found = histogram(np.zeros(4), np.array([True, False, True, False]))
-    low, high = found["histogram ends"]
-    assert low < 0 < high
-    assert found["histogram positive"].sum() == 2
+    equal = histogram(np.zeros(4), np.array([True, False, True, False]))
+    assert equal["histogram ends"][0] < 0 < equal["histogram ends"][1]
+    assert equal["histogram positive"].sum() == 2
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT])
 def test_reliability_is_the_mean_of_each_tenth(weight: np.ndarray | None) -> None:
-    samples = Samples.of(LABELS, weight)[0]
     calibrated = SCORE.astype(float) / 2 - 1
-    found = reliability(SCORE, calibrated, samples)
+    tenths = reliability(SCORE, calibrated, Samples.of(LABELS, weight)[0])
     ones = np.ones(997) if weight is None else weight
     for k, part in enumerate(np.array_split(np.argsort(SCORE, kind="stable"), 10)):
-        assert found["reliability size"][k] == ones[part].sum()
-        assert found["reliability hits"][k] == ones[part] @ LABELS[part]
-        assert found["reliability raw"][k] == pytest.approx(
-            np.average(sigmoid(SCORE[part].astype(float)), weights=ones[part])
-        )
-        assert found["reliability calibrated"][k] == pytest.approx(
-            np.average(sigmoid(calibrated[part]), weights=ones[part])
-        )
+        assert tenths["reliability size"][k] == ones[part].sum()
+        assert tenths["reliability hits"][k] == ones[part] @ LABELS[part]
+        for name, score in (("raw", SCORE.astype(float)), ("calibrated", calibrated)):
+            mean = np.average(sigmoid(score[part]), weights=ones[part])
+            assert tenths[f"reliability {name}"][k] == pytest.approx(mean)
 
 
 def test_the_grid_counts_what_exceeds_it() -> None:
@@ -131,18 +119,13 @@ def test_witnesses_stand_for_all(weighted: bool) -> None:
     rng = np.random.default_rng(0)
     labels = rng.random(20_000) < 0.1
     weight = rng.integers(1, 4, 20_000).astype(float) if weighted else None
-    samples = Samples.of(labels, weight)[0]
     score = rng.normal(size=20_000) + labels
-    drawn = witnesses(samples, score, 400)
+    drawn = witnesses(Samples.of(labels, weight)[0], score, 400)
     for (index, share), side in zip(drawn.values(), (labels, ~labels), strict=True):
         assert index.size == 400
         assert side[index].all()
         assert share.sum() == pytest.approx(1)
         true = np.average(score[side] > 0.5, weights=None if weight is None else weight[side])
         assert np.sum(share * (score[index] > 0.5)) == pytest.approx(true, abs=0.05)
-
-
-def test_few_are_all_witnesses() -> None:
-    samples = Samples.of(np.arange(50) < 10)[0]
-    drawn = witnesses(samples, np.arange(50.0), 4)
-    assert [index.size for index, _ in drawn.values()] == [10, 40]
+    few = witnesses(Samples.of(np.arange(50) < 10)[0], np.arange(50.0), 4)
+    assert [index.size for index, _ in few.values()] == [10, 40]  # few are all witnesses

@@ -1,7 +1,5 @@
 """A table with text, booleans, dates and gaps, and a model of it with several operating points."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 
@@ -77,10 +75,7 @@ def exported(table: LCTClassifier, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def bundle_of(
-    backbone: nn.Module,
-    head: Head | HeadConfig | str | None = None,
-    schema: Schema | None = None,
-    space: Space = SPACE,
+    backbone: nn.Module, head: Head | HeadConfig | str | None = None, schema: Schema | None = None, space: Space = SPACE
 ) -> Bundle:
     """A bundle around a network that nobody trained, with a point for each kind of calibration."""
     torch.manual_seed(0)

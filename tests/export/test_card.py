@@ -18,29 +18,27 @@ def parts(card: str) -> tuple[dict[str, object], str]:
     return yaml.safe_load(front), text
 
 
-def test_figures_are_those_of_the_points(table: LCTClassifier) -> None:
-    front, text = parts(model_card(table.bundle_, "patients", "model.onnx"))
-    assert front["library_name"] == "lossdial"
-    assert front["license"] == "unknown"
-    assert front["pipeline_tag"] == "tabular-classification"
+def test_a_card_says_what_is_known(table: LCTClassifier) -> None:
+    bundle = table.bundle_
+    front, text = parts(model_card(bundle, "patients", "model.onnx"))
+    told = [front[name] for name in ("library_name", "license", "pipeline_tag")]
+    assert told == ["lossdial", "unknown", "tabular-classification"]
     assert "onnx" in front["tags"]
     measured = {name: point for name, point in table.points.items() if point.crossfit}
     assert {"default", "steps", "clinic"} <= set(measured)
     for point in measured.values():
         for metric, estimate in point.metrics.items():
             assert f"| {metric} | {point.crossfit.get(metric, '')} | {estimate} |" in text
-
-
-def test_data_beta_lambda_certificates_and_limits(table: LCTClassifier) -> None:
-    bundle = table.bundle_
     _, text = parts(model_card(bundle))
-    assert str(table.points["sure"].certificate) in text
-    assert f"β = {bundle.training.loss['beta']:.6g}" in text
-    assert "- λ: tau from 0 to 3" in text
-    assert "| price | coerced | text as numbers (the unit '$')" in text
-    for digest in bundle.digests().values():
-        assert f"`{digest}`" in text
-    assert "nothing holds for sure on new data: default, steps, clinic." in text
+    for part in (
+        str(table.points["sure"].certificate),
+        f"β = {bundle.training.loss['beta']:.6g}",
+        "- λ: tau from 0 to 3",
+        "| price | coerced | text as numbers (the unit '$')",
+        *(f"`{digest}`" for digest in bundle.digests().values()),
+        "nothing holds for sure on new data: default, steps, clinic.",
+    ):
+        assert part in text
     assert "as ONNX" not in text
 
 

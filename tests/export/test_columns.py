@@ -1,7 +1,5 @@
 """The encoder as operators writes the matrix that the encoder itself writes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -65,18 +63,14 @@ def test_one_column(name: str) -> None:
         assert_array_equal(by_graph(encoder, frame)[0], encoder.transform(frame))
 
 
-def test_categories_that_are_numbers() -> None:
+def test_categories_and_numbers_that_are_none() -> None:
     frame = pd.DataFrame({"code": pd.Categorical([1, 2, 1, None]), "text": ["x", "y", "x", "y"]})
     encoder = TableCoder().fit(frame)
-    assert_array_equal(by_graph(encoder, frame)[0], encoder.transform(frame))
-    later = pd.DataFrame({"code": [1.0, np.nan, 3.0], "text": ["y", "z", None]})
-    assert_array_equal(by_graph(encoder, later)[0], encoder.transform(later))
-
-
-def test_a_number_that_is_none_marks_its_row() -> None:
+    for rows in (frame, pd.DataFrame({"code": [1.0, np.nan, 3.0], "text": ["y", "z", None]})):
+        assert_array_equal(by_graph(encoder, rows)[0], encoder.transform(rows))
     encoder = TableCoder().fit(pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 3.0]}))
-    rows = {"a": np.array([1.0, np.inf, 1e300]), "b": np.array([1.0, 2.0, 3.0])}
-    assert by_graph(encoder, rows)[1].tolist() == [False, True, True]
+    numbers = {"a": np.array([1.0, np.inf, 1e300]), "b": np.array([1.0, 2.0, 3.0])}
+    assert by_graph(encoder, numbers)[1].tolist() == [False, True, True]  # such a number marks its row
 
 
 @pytest.mark.parametrize("names", [["point", "column.point"], ["", "lam.gamma"], ["dial.0", "network.x"]])

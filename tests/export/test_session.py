@@ -15,15 +15,17 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
 def test_points_and_ranges_are_those_of_the_model(table: LCTClassifier, exported: Path) -> None:
-    model = OnnxModel(exported)
+    model, X = OnnxModel(exported), patients(60, 4).drop(columns="state")
     assert {name: p.to_json() for name, p in model.points.items()} == {n: p.to_json() for n, p in table.points.items()}
     assert model.ranges == {"gamma": (0.0, 0.3), "tau": (0.0, 3.0)}
     assert OnnxModel(exported.read_bytes()).default == "default"
-
-
-def test_an_array_in_the_order_of_the_columns(table: LCTClassifier, exported: Path) -> None:
-    X = patients(60, 4).drop(columns="state")
-    assert_array_equal(OnnxModel(exported).decide(X.to_numpy(object)).label, table.predict(X))
+    assert_array_equal(model.decide(X.to_numpy(object)).label, table.predict(X))  # an array, in the columns' order
+    for rows, message in (
+        (X.drop(columns="age"), "the data lack 1 column"),
+        (X.assign(age=np.inf), "'age' is infinite"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.decide(rows)
 
 
 @pytest.mark.parametrize(
@@ -42,14 +44,6 @@ def test_a_mistake_names_its_argument(options: dict[str, Any], argument: str, go
     with pytest.raises(InputError) as raised:
         OnnxModel(exported).decide(patients(5, 1), **options)
     assert (raised.value.argument, raised.value.got) == (argument, got)
-
-
-def test_rows_that_python_refuses_are_refused(exported: Path) -> None:
-    X = patients(5, 1)
-    with pytest.raises(ValueError, match="the data lack 1 column"):
-        OnnxModel(exported).decide(X.drop(columns="age"))
-    with pytest.raises(ValueError, match="column 'age' is infinite"):
-        OnnxModel(exported).decide(X.assign(age=np.inf))
 
 
 def test_other_files_are_told_apart(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """A small model with text, gaps, dates and HTML in its names, served by a real server on loopback."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable, Iterator
@@ -47,6 +45,11 @@ def as_json(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{k: None if pd.isna(v) else v for k, v in row.items()} for row in frame.to_dict("records")]
 
 
+def probability(clf: LCTClassifier, frame: pd.DataFrame, point: str) -> np.ndarray:
+    """Of 'ill & <b>', the positive class."""
+    return clf.predict_proba(frame, point=point)[:, list(clf.classes_).index("ill & <b>")]
+
+
 @pytest.fixture(scope="session")
 def fitted() -> LCTClassifier:
     frame = make_rows(2000, 0)
@@ -82,26 +85,27 @@ class Answer:
         return str(self.json["error"])
 
 
+def ask(port: int, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    headers = {"Content-Type": "application/json"} | {name.replace("_", "-"): text for name, text in headers.items()}
+    data = body if body is None or isinstance(body, (bytes, str)) else json.dumps(body)
+    try:
+        connection.request(method, path, data, headers)
+        answer = connection.getresponse()
+        return Answer(answer.status, answer.read(), {k.lower(): v for k, v in answer.getheaders()})
+    finally:
+        connection.close()
+
+
 @dataclass(frozen=True)
 class Client:
     server: Server
 
-    def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
-        connection = HTTPConnection("127.0.0.1", self.server.port, timeout=60)
-        given = {"Content-Type": "application/json", **(headers or {})}
-        data = body if body is None or isinstance(body, (bytes, str)) else json.dumps(body)
-        try:
-            connection.request(method, path, data, given)
-            answer = connection.getresponse()
-            return Answer(answer.status, answer.read(), {k.lower(): v for k, v in answer.getheaders()})
-        finally:
-            connection.close()
-
     def post(self, path: str, body: Any, **headers: str) -> Answer:
-        return self.ask("POST", path, body, {k.replace("_", "-"): v for k, v in headers.items()})
+        return ask(self.server.port, "POST", path, body, **headers)
 
     def get(self, path: str, **headers: str) -> Answer:
-        return self.ask("GET", path, None, headers)
+        return ask(self.server.port, "GET", path, **headers)
 
 
 Serving = Callable[..., Client]

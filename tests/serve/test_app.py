@@ -1,7 +1,5 @@
 """Every address: the right answer, and the same as Python's."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,10 +10,11 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from lossdial import Bundle, LCTClassifier
+from lossdial.cli import main
 from lossdial.dial import OperatingPoint
 from lossdial.dial.metrics.registry import sigmoid
 from lossdial.serve import Limits
-from tests.serve.conftest import HTML, Client, Serving, as_json, inputs, make_rows
+from tests.serve.conftest import HTML, Client, Serving, as_json, inputs, make_rows, probability
 
 ROWS = inputs(40, 7)
 
@@ -24,12 +23,10 @@ def test_json_csv_and_python_agree_to_the_last_bit(client: Client, fitted: LCTCl
     for point in ("default", "sure", "tuned"):
         posted = client.post(f"/predict?point={point}", {"rows": as_json(ROWS)}).json
         csv = client.post(f"/predict?point={point}", ROWS.to_csv(index=False), Content_Type="text/csv").json
-        side = list(fitted.classes_).index("ill & <b>")
-        for found in (posted, csv):
-            assert found["prediction"] == fitted.predict(ROWS, point=point).tolist()
-            assert_array_equal(found["probability"], fitted.predict_proba(ROWS, point=point)[:, side])
-        assert posted["point"] == point
-        assert posted["lam"] == dict(fitted.points[point].lam)
+        for answer in (posted, csv):
+            assert answer["prediction"] == fitted.predict(ROWS, point=point).tolist()
+            assert_array_equal(answer["probability"], probability(fitted, ROWS, point))
+        assert (posted["point"], posted["lam"]) == (point, dict(fitted.points[point].lam))
 
 
 def test_a_referral_band_says_what_python_s_says(client: Client, fitted: LCTClassifier) -> None:
@@ -37,8 +34,7 @@ def test_a_referral_band_says_what_python_s_says(client: Client, fitted: LCTClas
     found = client.post("/predict?point=triage", {"rows": rows}).json
     assert found["prediction"] == fitted.predict(ROWS, point="triage").tolist()
     assert len(set(found["prediction"])) > 1
-    side = list(fitted.classes_).index("ill & <b>")
-    assert_array_equal(found["probability"], fitted.predict_proba(ROWS, point="triage")[:, side])
+    assert_array_equal(found["probability"], probability(fitted, ROWS, "triage"))
     assert found["certified"]
     decided = client.post("/decide", {"scores": found["score"], "point": "triage"}).json
     assert decided["decision"] == found["prediction"]
@@ -107,18 +103,15 @@ def test_what_is_odd_about_a_row_is_noted(client: Client) -> None:
     assert client.post("/predict", csv, Content_Type="text/csv").json["notes"] == ["not used: 'id'"]
 
 
-def test_adapt_is_the_bundle_s(client: Client, fitted: LCTClassifier) -> None:
-    found = client.post("/adapt", {"prevalence": 0.01, "cost_fn": 50, "cost_fp": 1, "name": "clinic"}).json
+def test_adapt_and_points_are_the_bundle_s(client: Client, fitted: LCTClassifier) -> None:
+    adapted = client.post("/adapt", {"prevalence": 0.01, "cost_fn": 50, "cost_fp": 1, "name": "clinic"}).json
     expected = fitted.bundle_.adapt(prevalence=0.01, cost_fn=50, cost_fp=1, name="clinic")
-    assert found["point"] == json.loads(json.dumps(expected.to_json()))
-    assert (found["saved"], found["certified"]) == (False, False)
-
-
-def test_points_are_listed(client: Client, fitted: LCTClassifier) -> None:
-    found = {entry["name"]: entry for entry in client.get("/points").json["points"]}
-    assert found.keys() == fitted.points.keys()
-    assert [found[name]["certified"] for name in ("default", "sure", "tuned")] == [False, True, False]
-    entry = {k: v for k, v in found["sure"].items() if k not in ("certified", "said")}
+    assert adapted["point"] == json.loads(json.dumps(expected.to_json()))
+    assert (adapted["saved"], adapted["certified"]) == (False, False)
+    listed = {entry["name"]: entry for entry in client.get("/points").json["points"]}
+    assert listed.keys() == fitted.points.keys()
+    assert [listed[name]["certified"] for name in ("default", "sure", "tuned")] == [False, True, False]
+    entry = {k: v for k, v in listed["sure"].items() if k not in ("certified", "said")}
     assert OperatingPoint.from_json(entry) == OperatingPoint.from_json(fitted.points["sure"].to_json())
 
 
@@ -136,46 +129,36 @@ def test_nothing_is_written_unless_it_may_be(client: Client, fitted: LCTClassifi
 def test_saved_points_are_served_and_certified_by_nobody(serving: Serving, fitted: LCTClassifier) -> None:
     client = serving(allow_save=True)
     assert client.post("/points", client.get("/points").json).json["there_already"] == list(fitted.points)
-    page = {"format": "lossdial points 1", "title": "a page", "evidence": None}
-    page["points"] = [fitted.points["sure"].to_json() | {"name": "mine"}]
-    saved = {"saved": ["mine"], "there_already": [], "certified": False}
+    sure = fitted.points["sure"].to_json()
+    there = sure | {"certificate": None}  # as a page saves it; a point that is there just so keeps its certificate
+    page = {
+        "format": "lossdial points 1",
+        "title": "a page",
+        "evidence": None,
+        "points": [sure | {"name": "mine"}, there],
+    }
+    saved = {"saved": ["mine"], "there_already": ["sure"], "certified": False}
     assert client.post("/points", page).json == saved
-    found = client.post("/predict?point=mine", {"rows": as_json(ROWS)}).json
-    assert not found["certified"]
-    assert found["prediction"] == fitted.predict(ROWS, point="sure").tolist()
-    assert Bundle.load(client.server.run).points["mine"].certificate is None
+    answer = client.post("/predict?point=mine", {"rows": as_json(ROWS)}).json
+    assert not answer["certified"]
+    assert answer["prediction"] == fitted.predict(ROWS, point="sure").tolist()
     page["points"][0]["threshold"] = 0.25
     again = client.post("/points", page)
     assert (again.status, "choose another name, or say replace=true" in again.error) == (409, True)
     assert client.post("/points?replace=true", page).json == saved
+    points = Bundle.load(client.server.run).points
+    assert points["mine"].certificate is None
+    assert points["sure"].certificate == fitted.points["sure"].certificate is not None
+    assert client.post("/predict?point=sure", {"rows": as_json(ROWS)}).json["certified"]
     assert client.post("/adapt", {"prevalence": 0.01, "name": "clinic", "save": True}).json["saved"]
     assert client.post("/predict?point=clinic", {"rows": as_json(ROWS)}).status == 200
 
 
-@pytest.mark.parametrize("where", ["/points", "/points?replace=true"])
-def test_a_point_that_is_there_just_so_keeps_its_certificate(
-    serving: Serving, fitted: LCTClassifier, where: str
-) -> None:
-    client = serving(allow_save=True)
-    entries = [fitted.points["sure"].to_json(), fitted.points["tuned"].to_json() | {"name": "mine"}]
-    entries[0]["certificate"] = None  # as a page saves it
-    found = client.post(where, {"format": "lossdial points 1", "points": entries}).json
-    assert found == {"saved": ["mine"], "there_already": ["sure"], "certified": False}
-    assert Bundle.load(client.server.run).points["sure"].certificate == fitted.points["sure"].certificate is not None
-    assert client.post("/predict?point=sure", {"rows": as_json(ROWS)}).json["certified"]
-
-
-def test_the_page_is_the_command_s(client: Client, tmp_path_factory: pytest.TempPathFactory) -> None:
-    from lossdial.cli import main
-
-    out = tmp_path_factory.mktemp("page") / "page.html"
-    assert main(["explore", str(client.server.run), "--out", str(out)]) == 0
+def test_the_page_is_the_command_s_and_docs_escape_names(client: Client, tmp_path: Path) -> None:
+    assert main(["explore", str(client.server.run), "--out", str(tmp_path / "page.html")]) == 0
     answer = client.get("/")
     assert answer.headers["content-type"].startswith("text/html")
-    assert answer.body == out.read_bytes()
-
-
-def test_docs_describe_the_model_and_escape_its_names(client: Client) -> None:
+    assert answer.body == (tmp_path / "page.html").read_bytes()
     described = client.get("/openapi.json").json
     row = described["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert row["properties"]["rows"]["items"]["required"] == list(inputs(1, 0))

@@ -1,7 +1,5 @@
 """Scores are read in the units of the point that decides."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -69,5 +67,5 @@ def test_a_point_without_a_name_is_called_as_its_file(run: Path, capsys: pytest.
 
 def test_probabilities_do_not_tell_another_model_s_margins(serving: Serving, fitted: LCTClassifier) -> None:
     client = serving(others={"trees": fitted.points["sure"]}, score_is={"trees": "margin"})
-    told = client.post("/decide", {"scores": [0.5], "scores_are": "probabilities", "point": "trees"})
-    assert "was tuned on margins, which probabilities do not tell" in told.error
+    refused = client.post("/decide", {"scores": [0.5], "scores_are": "probabilities", "point": "trees"})
+    assert "was tuned on margins, which probabilities do not tell" in refused.error

@@ -1,18 +1,14 @@
 """Who may ask, how much may be sent, and how long it may take."""
 
-from __future__ import annotations
-
 import base64
 import json
 import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 
-from lossdial import LCTClassifier
 from lossdial.base.errors import InputError
 from lossdial.serve import Limits
 from tests.serve.conftest import Client, Serving, as_json, inputs
@@ -93,13 +89,11 @@ def test_a_full_queue_is_said(serving: Serving) -> None:
     assert client.post("/predict", {"rows": rows}).status == 200
 
 
-def test_a_slow_body_is_refused(serving: Serving) -> None:
-    found = raw(serving(limits=Limits(seconds=1.0)).server.port, POST + b"Content-Length: 90\r\n\r\n{")
-    assert found.startswith(b"HTTP/1.1 408")
-    assert b"the body did not arrive within 1 s." in found
-
-
-def test_too_many_connections_are_refused(serving: Serving) -> None:
+def test_slow_bodies_and_too_many_connections_are_refused(serving: Serving) -> None:
+    client = serving(limits=Limits(seconds=1.0))
+    answer = raw(client.server.port, POST + b"Content-Length: 90\r\n\r\n{")
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert b"the body did not arrive within 1 s." in answer
     client = serving(limits=Limits(connections=2))
     held = [socket.create_connection(("127.0.0.1", client.server.port)) for _ in range(2)]
     time.sleep(0.3)
@@ -166,9 +160,7 @@ ASK = "async ([path, options]) => { const r = await fetch(path, options); return
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1.attacker.example", "localhost.attacker.example", "127.attacker.example"])
-def test_a_name_that_was_made_to_point_here_reads_and_writes_nothing(
-    browser: Any, serving: Serving, fitted: LCTClassifier, name: str
-) -> None:
+def test_a_name_that_was_made_to_point_here_reads_and_writes_nothing(browser, serving, fitted, name):
     client = serving(allow_save=True)
     before = client.get("/points").body
     point = fitted.points["tuned"].to_json() | {"name": "default"}

@@ -1,7 +1,5 @@
 """Bad input: one plain message for each mistake, and never an error of the server."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Images: as a form, or one as the body."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +11,9 @@ from numpy.testing import assert_array_equal
 from PIL import Image
 
 from lossdial import LCTClassifier, Recipe
-from lossdial.explorer import explore
 from lossdial.models import CifarResNet
-from lossdial.serve import Limits, Server
+from lossdial.serve import Limits
+from tests.serve.conftest import running
 
 
 def png(seed: int, bright: bool) -> bytes:
@@ -26,37 +24,32 @@ def png(seed: int, bright: bool) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, LCTClassifier, Path]]:
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, LCTClassifier, list[Path]]]:
+    """Where images are scored, by which model, and some of them."""
     folder = tmp_path_factory.mktemp("images")
-    paths = []
-    for i in range(90):
-        paths.append(folder / f"{i:03d}.png")
-        paths[-1].write_bytes(png(i, i % 5 == 0))
+    paths = [folder / f"{i:03d}.png" for i in range(90)]
+    for i, path in enumerate(paths):
+        path.write_bytes(png(i, i % 5 == 0))
     network = CifarResNet(8, 4)
     network.image_size = 16
     labels = np.array(["ill" if i % 5 == 0 else "well" for i in range(90)])
     clf = LCTClassifier(network=network, recipe=Recipe(1, batch_size=32), random_state=0).fit(paths, labels)
     clf.save(folder / "run")
-    found = Server(folder / "run", lambda b: explore(b.held_out()), port=0, limits=Limits(rows=20))
-    thread = found.in_background()
-    yield found, clf, folder
-    found.stop()
-    thread.join()
+    with running(folder / "run", limits=Limits(rows=20)) as client:
+        yield f"{client.server.address}/predict", clf, paths[:6]
 
 
-def test_two_ways_to_send_the_same_images(server: tuple[Server, LCTClassifier, Path]) -> None:
-    served, clf, folder = server
-    paths = [folder / f"{i:03d}.png" for i in range(6)]
+def test_two_ways_to_send_the_same_images(client: tuple[str, LCTClassifier, list[Path]]) -> None:
+    url, clf, paths = client
     files = [path.read_bytes() for path in paths]
-    form = httpx.post(f"{served.address}/predict", files=[("file", f) for f in files], timeout=60).json()
+    form = httpx.post(url, files=[("file", f) for f in files], timeout=60).json()
     assert form["prediction"] == clf.predict(paths).tolist()
     assert_array_equal(form["probability"], clf.predict_proba(paths)[:, 0])
-    one = httpx.post(f"{served.address}/predict", content=files[0], headers={"Content-Type": "image/png"}, timeout=60)
+    one = httpx.post(url, content=files[0], headers={"Content-Type": "image/png"}, timeout=60)
     assert one.json()["probability"] == clf.predict_proba(paths[:1])[:, 0].tolist()
 
 
-def test_what_is_no_image_is_told(server: tuple[Server, LCTClassifier, Path]) -> None:
-    url = f"{server[0].address}/predict"
+def test_what_is_no_image_is_told(client: tuple[str, LCTClassifier, list[Path]]) -> None:
     good = png(0, True)
     wide = io.BytesIO()
     Image.new("1", (9000, 9000)).save(wide, "PNG")  # ten kilobytes that would be a quarter of a gigabyte
@@ -71,5 +64,5 @@ def test_what_is_no_image_is_told(server: tuple[Server, LCTClassifier, Path]) ->
         ({"files": [("file", good)] * 21}, 413, "At most 20 files"),
     ]
     for body, status, message in asked:
-        answer = httpx.post(url, timeout=60, **body)  # type: ignore[arg-type]
+        answer = httpx.post(client[0], timeout=60, **body)
         assert (answer.status_code, message in answer.json()["error"]) == (status, True), answer.text

@@ -1,8 +1,5 @@
 """The command: where it answers, what it refuses, and how it ends."""
 
-from __future__ import annotations
-
-import json
 import os
 import re
 import signal
@@ -13,17 +10,16 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from lossdial import LCTClassifier
 from lossdial.base.errors import InputError
 from lossdial.cli import main
 from lossdial.explorer import explore
 from lossdial.serve import Server
-from tests.serve.conftest import as_json, inputs
+from tests.serve.conftest import as_json, ask, inputs
 
 ROWS = as_json(inputs(300, 3))
 
@@ -39,7 +35,6 @@ def command(*words: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
     try:
-        assert process.stdout is not None
         line = process.stdout.readline()
         found = re.search(r"http://\S+:(\d+) answers", line)
         assert found, line + process.stdout.read()
@@ -49,28 +44,16 @@ def command(*words: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
         process.communicate()
 
 
-def ask(port: int, n: int = 1) -> list[str]:
-    connection = HTTPConnection("127.0.0.1", port, timeout=30)
-    try:
-        connection.request("POST", "/predict", json.dumps({"rows": ROWS[:n]}), {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        body = json.loads(answer.read())
-        assert answer.status == 200, body
-        return body["prediction"]
-    finally:
-        connection.close()
-
-
-def test_the_command_answers_and_finishes_what_it_took(run: Path, fitted) -> None:  # type: ignore[no-untyped-def]
+def test_the_command_answers_and_finishes_what_it_took(run: Path, fitted) -> None:
     with command(str(run)) as (process, port):
         expected = fitted.predict(inputs(300, 3)).tolist()
-        assert ask(port, 300) == expected
+        assert ask(port, "POST", "/predict", {"rows": ROWS}).json["prediction"] == expected
         done: list[object] = []
 
         def many() -> None:
             try:
                 while True:
-                    done.append(ask(port, 300) == expected)
+                    done.append(ask(port, "POST", "/predict", {"rows": ROWS}).json["prediction"] == expected)
             except OSError as error:  # refused or closed, once it is going down
                 done.append(error)
 
@@ -92,7 +75,7 @@ def test_the_command_answers_and_finishes_what_it_took(run: Path, fitted) -> Non
 
 def test_ctrl_c_ends_it_in_a_line(run: Path) -> None:
     with command(str(run)) as (process, port):
-        ask(port)
+        ask(port, "POST", "/predict", {"rows": ROWS[:1]})
         process.send_signal(signal.SIGINT)
         output, _ = process.communicate(timeout=30)
         assert "Traceback" not in output
@@ -111,21 +94,15 @@ def test_a_port_in_use_and_a_folder_without_a_model_are_told(run: Path, capsys: 
     assert "holds no bundle.json" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("options", "argument", "got"),
-    [
+def test_what_cannot_be_served_is_refused(run: Path, fitted: LCTClassifier) -> None:
+    for options, argument, got in (
         ({"host": "0.0.0.0"}, "host", "'0.0.0.0'"),
         ({"host": "::"}, "host", "'::'"),
         ({"port": 70_000}, "port", "70000"),
         ({"host": "0.0.0.0", "token": "short"}, "token", None),
-    ],
-)
-def test_what_cannot_be_served_is_refused(run: Path, options: dict[str, Any], argument: str, got: str | None) -> None:
-    with pytest.raises(InputError) as raised:
-        Server(run, lambda bundle: explore(bundle.held_out()), **options)
-    assert (raised.value.argument, raised.value.got) == (argument, got)
-
-
-def test_a_name_of_both_models_is_refused(run: Path, fitted) -> None:  # type: ignore[no-untyped-def]
+    ):
+        with pytest.raises(InputError) as raised:
+            Server(run, lambda bundle: explore(bundle.held_out()), **options)
+        assert (raised.value.argument, raised.value.got) == (argument, got)
     with pytest.raises(ValueError, match="the point 'tuned' is both of"):
-        Server(run, lambda _: None, port=0, others={"tuned": fitted.points["tuned"]})  # type: ignore[arg-type,return-value]
+        Server(run, lambda _: None, port=0, others={"tuned": fitted.points["tuned"]})

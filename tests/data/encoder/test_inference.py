@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import average_precision_score, roc_auc_score
 
 from lossdial.data import TableEncoder
 from lossdial.data.encoder.cells import days_since
@@ -35,10 +34,7 @@ def comma(value: float) -> str:
         ([f"{v:.2f} %" for v in VALUES], r"the unit '%'\)"),
         ([f"{v:,.2f}" for v in 1000 * VALUES], r"commas in thousands\)"),
         (["unknown", *(str(v) for v in VALUES[1:])], r"1 cell such as 'unknown' taken as missing"),
-        (
-            ["-", "?", "n/a!"[:3], *(comma(v) for v in VALUES[3:])],
-            r"decimal commas.*3 cells such as '-', '\?', 'n/a' taken",
-        ),
+        (["-", "?", "n/a", *map(comma, VALUES[3:])], r"decimal commas.*3 cells such as '-', '\?', 'n/a' taken"),
     ],
 )
 def test_numbers_written_as_text_do_not_vanish(texts: list[str], note: str) -> None:
@@ -68,49 +64,22 @@ def test_a_semicolon_file_with_decimal_commas_and_dots_in_thousands(tmp_path: Pa
     np.testing.assert_array_equal(encoder.transform(read_table(path)), [[7, 1234]])
 
 
-def test_whole_numbers_beside_decimal_commas_may_have_decimals_later() -> None:
-    with pytest.warns(UserWarning, match="turned into numbers"):
-        encoder = TableEncoder().fit(pd.DataFrame({"dose": [1, 2, 3], "a": ["1,5", "2,5", "3"]}))
-    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"dose": ["1,5"], "a": ["2"]})), [[1.5, 2]])
-
-
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (
-            [*(str(v) for v in VALUES[2:]), "abc", "<5"],
-            r"'a' is a number in 598 of 600 cells, but not 'abc', '<5'\. .*leave",
-        ),
-        (
-            [f"{v} kg" if i % 3 else f"{v} g" for i, v in enumerate(VALUES)],
-            r"600 of 600 cells, but .* different units, as .* g', .* kg'",
-        ),
+        ([*map(str, VALUES[2:]), "abc", "<5"], r"'a' is a number in 598 of 600 cells, but not 'abc', '<5'\. .*leave"),
+        ([f"{v} kg" if i % 3 else f"{v} g" for i, v in enumerate(VALUES)], r"600 of 600 cells, but .* different units"),
         ([f"${v}" if i % 3 else f"{v}" for i, v in enumerate(VALUES)], r"600 of 600 cells, but .* different units"),
         ([str(v) if i % 3 else comma(v) for i, v in enumerate(VALUES)], r"600 of 600 cells, but .* different ways"),
-        (
-            [str(v) if i % 3 else "word" for i, v in enumerate(VALUES)],
-            r"'a' is a number in 400 of 600 cells, but not 'word'",
-        ),
-        (
-            [f"2020-01-{i % 28 + 1:02d}" if i > 5 else f"soon {i}" for i in range(N)],
-            r"'a' is a date in 594 of 600 cells, but",
-        ),
+        ([str(v) if i % 3 else "word" for i, v in enumerate(VALUES)], r"number in 400 of 600 cells, but not 'word'"),
+        ([f"{i % 40:03d}" if i % 40 else "V58" for i in range(N)], "'a' is a number in 585 of 600 cells"),
+        ([f"2020-01-{i % 28 + 1:02d}" if i > 5 else f"soon {i}" for i in range(N)], "a date in 594 of 600 cells, but"),
     ],
 )
 def test_what_is_nearly_all_numbers_stops(texts: list[str], message: str) -> None:
-    with pytest.raises(ValueError, match=message) as caught:
+    with pytest.raises(ValueError, match=message):
         fitted(texts)
-    assert "--" not in str(caught.value)
     assert fitted(pd.Series(texts, dtype="category").iloc[:15]).report_[0].role == "used"  # the remedy for codes
-
-
-def test_codes_may_be_named_as_text() -> None:
-    codes = [f"{i % 40:03d}" if i % 40 else "V58" for i in range(N)]
-    with pytest.raises(ValueError, match="'a' is a number in 585 of 600 cells"):
-        fitted(codes)
-    encoder = fitted(pd.Series(codes, dtype="category"))
-    assert encoder.report_[0].note == "text, 40 categories"
-    assert encoder.get_feature_names_out()[1] == "a=002"
 
 
 @pytest.mark.parametrize(
@@ -170,18 +139,6 @@ def test_the_parts_of_a_date_that_say_what_its_days_do_not() -> None:
     assert mondays.calendar == ("month",)  # type: ignore[union-attr]
 
 
-def test_the_hour_of_a_fraud_is_learned() -> None:
-    """Seven in ten come at three at night: the days alone say nothing of it."""
-    rng = np.random.default_rng(0)
-    n, fraud = 4000, np.arange(4000) % 50 == 0
-    hours = np.where(fraud & (rng.random(n) < 0.7), 3 + rng.random(n), rng.uniform(0, 24, n))
-    times = pd.Timestamp("2024-01-01") + pd.to_timedelta(24 * rng.integers(0, 300, n) + hours, "h")
-    matrix = fitted(times).transform(pd.DataFrame({"a": times}))
-    at_three = np.abs(matrix - 3.5)
-    assert average_precision_score(fraud, -at_three[:, 1]) > 0.15  # ten times the prevalence, nearly
-    assert roc_auc_score(fraud, matrix[:, 0]) == pytest.approx(0.5, abs=0.1)
-
-
 WORDS = ["refund", "order", "late", "parcel", "broken", "help", "thanks", "price", "wrong", "Größe", "return", "please"]
 
 
@@ -216,87 +173,69 @@ def test_what_names_a_row_is_no_free_text(texts: list[str]) -> None:
 
 
 def test_dates_keep_gaps_and_odd_ones_are_counted() -> None:
-    with pytest.warns(
-        UserWarning, match=r"dates such as '01\.02\.2021'; 1 cell such as 'unknown' .* as days since 2021-02-01"
-    ):
+    with pytest.warns(UserWarning, match="1 cell such as 'unknown' .* as days since 2021-02-01"):
         encoder = fitted(["01.02.2021", "unknown", "13.02.2021", None])
     assert encoder.get_feature_names_out().tolist() == ["a", "a=<missing>", "a=<weekday>"]
-    with pytest.warns(
-        UserWarning, match=r"'a': 2 of 4 cells cannot be understood .* '02/13/2021', 5 \(in training: dates"
-    ):
+    with pytest.warns(UserWarning, match="'a': 2 of 4 cells cannot be understood .* '02/13/2021', 5 "):
         matrix = encoder.transform(pd.DataFrame({"a": ["02/13/2021", 5, "n/a", "03.02.2021"]}))
     np.testing.assert_array_equal(matrix, [[6, 1, 6], [6, 1, 6], [6, 1, 6], [2, 0, 2]])
 
 
 def test_day_and_month_that_cannot_be_told_apart_stop() -> None:
-    with pytest.raises(ValueError, match=r"'a' holds dates whose day and month .*'01/02/2021'.*%d/%m/%Y or %m/%d/%Y"):
+    with pytest.raises(ValueError, match=r"'a' holds dates whose day and month .*%d/%m/%Y or %m/%d/%Y"):
         fitted(["01/02/2021", "03/04/2021"])
 
 
-def test_durations_are_days_and_nothing_else() -> None:
-    encoder = fitted(pd.to_timedelta(["1 day", "36 hours"]))
-    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"a": pd.to_timedelta(["12 hours"])})), [[0.5]])
-    with pytest.warns(UserWarning, match="1 of 1 cells cannot be understood"):
-        encoder.transform(pd.DataFrame({"a": [3.0]}))
-    with pytest.warns(UserWarning, match="1 of 1 cells cannot be understood"):
-        fitted([1.0, 2.0]).transform(pd.DataFrame({"a": pd.to_timedelta(["12 hours"])}))
+def test_durations_are_no_numbers() -> None:
+    durations = pd.to_timedelta(["1 day", "36 hours"])
+    for train, new in ((durations, [3.0]), ([1.0, 2.0], durations[:1])):
+        with pytest.warns(UserWarning, match="1 of 1 cells cannot be understood"):
+            fitted(train).transform(pd.DataFrame({"a": new}))
 
 
-def test_booleans_as_text_and_decimals() -> None:
-    with pytest.warns(UserWarning, match="text as booleans: 'True' is 1"):
-        encoder = fitted(["True", "unknown", "False"])
-    np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"a": [True, False]})), [[1, 0], [0, 0]])
-    boolean = fitted([True, False])
-    np.testing.assert_array_equal(boolean.transform(pd.DataFrame({"a": ["True", "n/a"]})), [[1], [0.5]])
-    with pytest.warns(UserWarning, match="turned into numbers"):
-        mixed = fitted(pd.Series([1, 2.5, "unknown", "3"], dtype=object))
-    np.testing.assert_array_equal(mixed.transform(pd.DataFrame({"a": [4]})), [[4, 0]])
-    decimals = fitted([Decimal("1.50"), None, Decimal("2.50")])
-    assert decimals.report_[0].role == "used"
-    np.testing.assert_array_equal(decimals.transform(pd.DataFrame({"a": [Decimal("3")]})), [[3, 0]])
+@pytest.mark.filterwarnings("ignore:1 column.s. were turned")
+@pytest.mark.parametrize(
+    ("train", "new", "expected"),
+    [
+        (["True", "unknown", "False"], [True, False], [[1, 0], [0, 0]]),
+        ([True, False], ["True", "n/a"], [[1], [0.5]]),
+        (pd.Series([1, 2.5, "unknown", "3"], dtype=object), [4], [[4, 0]]),
+        ([Decimal("1.50"), None, Decimal("2.50")], [Decimal("3")], [[3, 0]]),
+        (pd.to_timedelta(["1 day", "36 hours"]), pd.to_timedelta(["12 hours"]), [[0.5]]),
+    ],
+)
+def test_booleans_decimals_and_durations(train: Any, new: Any, expected: list[list[float]]) -> None:
+    np.testing.assert_array_equal(fitted(train).transform(pd.DataFrame({"a": new})), expected)
 
 
 def test_transform_reads_the_format_of_training_and_no_other() -> None:
     with pytest.warns(UserWarning, match="turned into numbers"):
         encoder = fitted(["$12.50", "$3.00", "$1.50"])
-    with pytest.warns(
-        UserWarning, match=r"'a': 3 of 5 cells cannot be understood .*for example '12\.50', '€3', 'cheap' "
-    ):
+    with pytest.warns(UserWarning, match=r"'a': 3 of 5 cells cannot be understood .*'12\.50', '€3', 'cheap' "):
         matrix = encoder.transform(pd.DataFrame({"a": ["$7", "12.50", "€3", "cheap", "n/a"]}))
     np.testing.assert_array_equal(matrix[:, 0], [7, 3, 3, 3, 3])  # the median
     for cells in ([1.0, 2.0], pd.Series(["$1", 2.0], dtype=object)):  # a number is a number
         np.testing.assert_array_equal(encoder.transform(pd.DataFrame({"a": cells}))[:, 0], [1, 2])
     plain = fitted([1.0, 2.0])
-    with pytest.warns(
-        UserWarning, match=r"'a': 2 of 4 cells cannot be understood .*'1,5', 'n/a!' \(in training: number\)"
-    ):
+    with pytest.warns(UserWarning, match="'a': 2 of 4 cells cannot be understood .*'1,5', 'n/a!' "):
         matrix = plain.transform(pd.DataFrame({"a": ["1,5", "2.5", "n/a!", "?"]}))
     np.testing.assert_array_equal(matrix[:, 0], [1.5, 2.5, 1.5, 1.5])
 
 
 def test_every_column_is_reported() -> None:
-    frame = pd.DataFrame(
-        {
-            "n": np.arange(50.0),
-            "s": [f"{i},5" for i in range(50)],
-            "t": ["x", "y"] * 25,
-            "id": [f"u{i}" for i in range(50)],
-            "e": [None] * 50,
-            "b": [True, False] * 25,
-            "d": pd.date_range("2020-01-01", periods=50),
-        }
-    )
+    expected = {
+        "n": (np.arange(50.0), "used", "number"),
+        "s": ([f"{i},5" for i in range(50)], "coerced", "text as numbers (decimal commas): '10,5' is 10.5"),
+        "t": (["x", "y"] * 25, "used", "text, 2 categories"),
+        "id": ([f"u{i}" for i in range(50)], "left out", "50 distinct values in 50 rows: an identifier"),
+        "e": ([None] * 50, "left out", "it is empty in training"),
+        "b": ([True, False] * 25, "used", "boolean"),
+        "d": (pd.date_range("2020-01-01", periods=50), "used", "dates, as days since 2020-01-01, weekday"),
+    }
+    frame = pd.DataFrame({name: column for name, (column, *_) in expected.items()})
     with pytest.warns(UserWarning, match="turned into numbers") as caught:
         encoder = TableEncoder().fit(frame)
     assert len(caught) == 3  # the identifier, the empty column, what was coerced
-    assert {r.name: (r.role, r.note) for r in encoder.report_} == {
-        "n": ("used", "number"),
-        "s": ("coerced", "text as numbers (decimal commas): '10,5' is 10.5"),
-        "t": ("used", "text, 2 categories"),
-        "id": ("left out", "50 distinct values in 50 rows: an identifier"),
-        "e": ("left out", "it is empty in training"),
-        "b": ("used", "boolean"),
-        "d": ("used", "dates, as days since 2020-01-01, weekday"),
-    }
+    assert [(r.name, r.role, r.note) for r in encoder.report_] == [(n, *rest) for n, (_, *rest) in expected.items()]
     assert encoder.dropped_ == ("id", "e")
     assert encoder.transform(frame.drop(columns=["id", "e"])).shape == (50, 7)  # which are not asked for again

@@ -33,15 +33,11 @@ def everything(images: TrainingImages) -> np.ndarray:
 
 def test_folder_per_class(folder: Path) -> None:
     files = list_image_folder(folder)
-    assert len(files.paths) == 50
-    assert files.labels is not None
-    assert files.labels.count("Broken part") == 10
+    assert (len(files.paths), files.labels.count("Broken part")) == (50, 10)
     split = training_images(str(folder), image_size=16, beta=8).at_beta()
     assert split.x_train.shape == (36, 3, 16, 16)
-    assert split.class_names == ("fine", "Broken part")  # the rarer class is positive
-    assert np.bincount(split.y_train).tolist() == [32, 4]
-    assert np.bincount(split.y_test).tolist() == [8, 2]
-    assert split.name == "parts"
+    assert (split.class_names, split.name) == (("fine", "Broken part"), "parts")  # the rarer class is positive
+    assert [np.bincount(y).tolist() for y in (split.y_train, split.y_test)] == [[32, 4], [8, 2]]
     assert training_images(str(folder), image_size=8).split.ratio == 4
 
 
@@ -90,23 +86,26 @@ def table(folder: Path) -> Path:
 def test_table_of_paths_labels_and_groups(table: Path) -> None:
     split = training_images(str(table), path_column="path", image_size=16).split
     assert split.class_names == ("0", "1")
-    assert split.groups_train is not None
-    assert split.groups_test is not None
     assert not set(split.groups_train) & set(split.groups_test)
     assert np.bincount(split.y_test).tolist() == [8, 2]
+    pd.read_csv(table).assign(label="a").to_csv(table, index=False)
+    with pytest.raises(InputError, match="all 50 images are of class 'a'"):
+        training_images(str(table), path_column="path", positive="a")
 
 
-@pytest.mark.parametrize("column", ["label", "group"])
-def test_a_column_with_gaps_is_refused(table: Path, column: str) -> None:
-    frame = pd.read_csv(table)
-    frame.assign(**{column: None}).to_csv(table, index=False)
-    with pytest.raises(InputError, match=f"column '{column}' of .* is empty in 50 of 50 rows"):
-        training_images(str(table), path_column="path")
-    frame.drop(columns="label").to_csv(table, index=False)
-    with pytest.raises(InputError, match="no column 'label'; there are 'path', 'group'"):
-        training_images(str(table), path_column="path")
-    frame.replace({"path": {frame["path"][3]: "gone.jpg"}}).to_csv(table, index=False)
-    with pytest.raises(FileNotFoundError, match=r"1 of 50 files named in .*parts\.csv do not exist: .*gone\.jpg"):
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda frame: frame.assign(label=None), InputError, "column 'label' of .* is empty in 50 of 50 rows"),
+        (lambda frame: frame.assign(group=None), InputError, "column 'group' of .* is empty in 50 of 50 rows"),
+        (lambda frame: frame.drop(columns="label"), InputError, "no column 'label'; there are 'path', 'group'"),
+        (lambda frame: frame.assign(label="a"), InputError, r"there is 1 class \(a\)"),
+        (lambda frame: frame.assign(path="gone.jpg"), FileNotFoundError, r"50 of 50 files named in .*: .*gone\.jpg"),
+    ],
+)
+def test_tables_that_are_refused(table: Path, change: Callable[..., pd.DataFrame], error: type, message: str) -> None:
+    change(pd.read_csv(table)).to_csv(table, index=False)
+    with pytest.raises(error, match=message):
         training_images(str(table), path_column="path")
 
 
@@ -142,19 +141,9 @@ def test_copies_stay_together_with_groups_and_without(folder: Path, save_image: 
         assert 1 <= split.y_test.sum() <= 3
 
 
-@pytest.mark.parametrize(
-    ("positive", "problem"), [(None, r"there is 1 class \(a\)"), ("a", "all 50 images are of class 'a'")]
-)
-def test_one_class_alone(table: Path, positive: str | None, problem: str) -> None:
-    pd.read_csv(table).assign(label="a").to_csv(table, index=False)
-    with pytest.raises(InputError, match=problem):
-        training_images(str(table), path_column="path", positive=positive)
-
-
 def test_images_without_labels(folder: Path) -> None:
     flat = list_images(folder / "Broken part")
-    assert len(flat.paths) == 10
-    assert flat.labels is None
+    assert (len(flat.paths), flat.labels) == (10, None)
     assert list_images(flat.paths[3]).paths == (flat.paths[3],)
     with pytest.raises(FileNotFoundError, match="no folder of images"):
         list_images(folder / "nowhere")
