@@ -128,7 +128,6 @@ def spell(name: str) -> str:
         "f1": "F1",
         "max_f1": "max F1",
         "fpr": "FPR",
-        "partial_auc": "partial AUC",
     }
     text = words.get(metric, metric.replace("_", " "))
     return f"{text} ({parameter})" if parameter else text
