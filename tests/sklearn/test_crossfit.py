@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 from sklearn.metrics import log_loss, roc_auc_score
 
 from lossdial import Bundle, Dial, DialedClassifier, LCTClassifier, Objective, Recipe, Run
+from lossdial.base.errors import InputError
 from lossdial.cli import main
 from lossdial.dial import Declined, NotCertified
 
@@ -217,3 +218,29 @@ def test_the_command(tmp_path, capsys):
     held = [*train[:-1], str(tmp_path / "held"), "--validation-fraction", "0.2"]
     assert main(held) == 0
     assert "on data that training has not seen; model in" in capsys.readouterr().out
+
+
+def test_spent_scores_have_no_certifying_positives(crossed):
+    assert crossed.dial().sample_size(recall=0.9).n_positive == 0
+    assert crossed.dial(*law(seed=9)).sample_size(recall=0.9).n_positive > 0
+
+
+def test_no_rows_give_no_answers(crossed):
+    X, y = law()
+    frame = pd.DataFrame(X, columns=list("abc"))
+    clf = LCTClassifier(**crossed.get_params(deep=False)).fit(frame, y)
+    none = frame.iloc[:0]
+    assert clf.predict(none).shape == (0,)
+    assert clf.predict_proba(none).shape == (0, 2)
+    assert len(clf.explain(none)) == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "weight", "argument"),
+    [({}, -1.0, "sample_weight"), ({"validation_fraction": ".2"}, 1.0, "validation_fraction")],
+)
+def test_what_fit_refuses(settings, weight, argument):
+    X, y = law()
+    with pytest.raises(InputError) as raised:
+        features(**settings).fit(X, y, sample_weight=np.full(len(y), weight))
+    assert raised.value.argument == argument

@@ -205,7 +205,7 @@ class Bundle:
         """
         labels = self.predictor.labels(y)
         rows = self.predictor.schema.numbers(X)
-        spent = self.trained_on(X, rows)
+        spent = self.trained_on(X, rows, labels)
         if spent:
             warn(f"{spent}: figures will be too good, and choices wrong. Give samples that training has not seen.")
         scores = self.predictor.scores(self.predictor.features(X) if features is None else features, lams)
@@ -241,14 +241,16 @@ class Bundle:
             return adapt(self.envelope, float(prevalence), cost_fn, cost_fp, name)
         return self.held_out().adapt(prevalence=prevalence, cost_fn=cost_fn, cost_fp=cost_fp, name=name)
 
-    def trained_on(self, X: Any, numbers: NDArray[np.float64] | None = None) -> str:
+    def trained_on(
+        self, X: Any, numbers: NDArray[np.float64] | None = None, labels: NDArray[np.int64] | None = None
+    ) -> str:
         """Why raw rows are no evidence, where training has seen them; else empty. ``numbers`` are the schema's."""
         if self.seen is None:
             return ""
         schema = self.predictor.schema
         if not self.seen.width:
-            return trained_on(self.seen, schema.fingerprints(X))
-        return trained_on(self.seen, schema.numbers(X) if numbers is None else numbers)
+            return trained_on(self.seen, schema.fingerprints(X), labels)
+        return trained_on(self.seen, schema.numbers(X) if numbers is None else numbers, labels)
 
     def save(self, path: str | os.PathLike[str], replace: bool = False) -> None:
         """Write the bundle into a folder.

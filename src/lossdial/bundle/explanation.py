@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from lossdial.base.errors import InputError
 from lossdial.base.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Explanation:
         return len(self.margin)
 
     def __getitem__(self, rows: Any) -> Explanation:
+        if rows is None or isinstance(rows, bool):
+            raise InputError("rows", "must be the number of a row, a slice, or an array of numbers", got=rows)
         rows = np.atleast_1d(np.arange(len(self))[rows])
         return Explanation(self.columns, self.contributions[rows], self.base, self.margin[rows])
 

@@ -457,7 +457,7 @@ class Dial:
         >>> Dial([1, 0] * 40, np.arange(80.0)).sample_size(recall=0.95).needed
         59
         """
-        return sample_size_on(self._surface, recall, confidence, prevalence, self._evidence)
+        return sample_size_on(self._surface, recall, confidence, prevalence, self._evidence, bool(self.spent))
 
     def monitor(
         self,

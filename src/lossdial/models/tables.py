@@ -152,7 +152,7 @@ class TableFeatures(nn.Module):
     def _leaf_values(self, x: Tensor) -> Tensor:
         """The value of the leaf that each row of x reaches in each tree, (n, trees)."""
         place = deque(self._places(x), maxlen=1).pop()
-        return self.value.index_select(0, place).view(x.shape[0], -1)
+        return self.value.index_select(0, place).view(x.shape[0], self.root.shape[0])
 
     def _places(self, x: Tensor) -> Iterator[Tensor]:
         """The node at which each row of x is in each tree, (n · trees,), step by step from the roots to the leaves."""
@@ -202,8 +202,8 @@ class TableFeatures(nn.Module):
         rest = rest + scaled[STAGES] * torch.logit(first / (forest + 1)).sum()
         for before, after in pairwise(self._places(x)):
             step = self.value.index_select(0, after).double() - self.value.index_select(0, before).double()
-            asked = self.feature.index_select(0, before).view(len(x), -1).long()
-            out.scatter_add_(1, asked, step.view(len(x), -1) * coefficient)
+            asked = self.feature.index_select(0, before).view(len(x), len(self.root)).long()
+            out.scatter_add_(1, asked, step.view(len(x), len(self.root)) * coefficient)
         return out, rest
 
     def recipe(self) -> dict[str, object]:

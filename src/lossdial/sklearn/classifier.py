@@ -6,6 +6,7 @@ import dataclasses
 import os
 from collections.abc import Mapping
 from contextlib import nullcontext
+from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -221,7 +222,8 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
         return self
 
     def _check_settings(self) -> None:
-        if self.validation_fraction is not None and not 0 <= self.validation_fraction < 1:
+        share = self.validation_fraction
+        if share is not None and not (isinstance(share, Real) and 0 <= share < 1):
             raise InputError("validation_fraction", "must be None or lie in [0, 1)", got=self.validation_fraction)
         for name, kinds, legal in (
             ("recipe", (Recipe, Exact), "'exact', an Exact(…) or a Recipe(…)"),
@@ -259,6 +261,8 @@ class LCTClassifier(PointsMixin, ClassifierMixin, NestedParameters):
             check_consistent_length(X_val, y_val, groups_val)
             held_out = rows_of(X_val, y_val, groups_val)
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, np.empty((len(y), 1)))
+        if weight is not None and weight.min() < 0:
+            raise InputError("sample_weight", "must not be negative", got=float(weight.min()))
         return TrainingData(rows_of(X, y, groups, weight), held_out, classes, None if target is None else str(target))
 
     def _identity(self, seed: int, checksum: int) -> dict[str, Any]:

@@ -317,14 +317,14 @@ class DialedClassifier(PointsMixin, ClassifierMixin, MetaEstimatorMixin, BaseEst
             return self.dial_
         X = as_pandas(X)
         rows = row_numbers(X)
-        spent = "" if model.seen is None else trained_on(model.seen, rows)
+        y = self._inner(flat(as_pandas(y), DataConversionWarning))
+        positive = self._inner(self.pos_label_)
+        spent = "" if model.seen is None else trained_on(model.seen, rows, np.asarray(y) == positive)
         if spent:
             warn(
                 f"{spent}: figures will be too good, and what is chosen by them wrong. Pass other data, or none to use "
                 "the cross-fitted scores of fit."
             )
-        y = self._inner(flat(as_pandas(y), DataConversionWarning))
-        positive = self._inner(self.pos_label_)
         dial = Dial.of(self.estimator_, X, y, groups=groups, sample_weight=sample_weight, pos_label=positive)
         dial.spent, dial.rows, dial.model = spent, rows, model
         return dial

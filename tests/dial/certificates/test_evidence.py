@@ -14,6 +14,7 @@ from lossdial.dial.certificates.evidence import (
     digest_of,
     one_of_each,
     sketches,
+    trained_on,
 )
 
 
@@ -171,3 +172,13 @@ def test_copies_without_groups_are_warned_of_and_ties_are_not(law):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         certifying_scores(twice, score, groups=np.repeat(np.arange(600), 2))
+
+
+def test_forty_training_rows_are_known_alone_and_among_fresh_rows_of_the_other_class():
+    rng = np.random.default_rng(0)
+    trained, fresh = rng.standard_normal(1500), rng.standard_normal(600)
+    seen = Sketch.of(trained)
+    assert trained_on(seen, trained[:40]).startswith("about 40 of these 40 samples")
+    mixed, labels = np.append(trained[:60], fresh), np.arange(660) < 60
+    assert trained_on(seen, mixed, labels).startswith("about 60 of these 660 samples")
+    assert trained_on(seen, fresh, np.arange(600) < 60) == ""

@@ -234,6 +234,8 @@ def _refuse_nearly_numeric(name: str, texts: _Texts) -> None:
         return
     if others:
         trouble = f"but not {', '.join(repr(text) for text in others[:3])}"
+    elif not texts.counts:
+        trouble = "but of a type that is not read"
     else:
         # Examples that differ in what is left of them without digits.
         alike = sorted(texts.counts, key=lambda text: ("".join(c for c in text if not c.isdigit()), text))

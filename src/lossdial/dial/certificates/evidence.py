@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import chdtr, chdtrc
+from scipy.special import bdtrc, chdtr, chdtrc
 
 from lossdial.base.errors import InputError, warn
 from lossdial.dial.checks import BoolArray, FloatArray, as_labels, require_both_classes, require_open_unit
@@ -75,11 +75,13 @@ class Sketch:
     def chance_of(self, values: ArrayLike) -> float:
         """A bound on the probability that independent values (m,) are as much like the sketched ones.
 
-        It holds for any two distributions, so neither ties nor frequent values count as copies.
+        It holds for any two distributions, so neither ties nor frequent values count as copies. Where nearly all
+        sketched values differ, it holds for values of which at most every other one lies in a sketched cell by nature.
         """
         mine, theirs = self._beside(values)
         rng = np.random.default_rng(0)
-        return min(1.0, 2 * min(_by_chance(_thinned(mine, rng), _thinned(theirs, rng)), _as_even(mine, theirs)))
+        chances = _by_chance(_thinned(mine, rng), _thinned(theirs, rng)), _as_even(mine, theirs), _by_hits(mine, theirs)
+        return min(1.0, 3 * min(chances))
 
     def share_of(self, values: ArrayLike) -> float:
         """An estimate of the share of values (m,) that are copies of the sketched ones; 0 where chance explains it."""
@@ -151,6 +153,17 @@ def _by_chance(mine: NDArray[np.int64], theirs: NDArray[np.int64]) -> float:
     return float(law[np.count_nonzero((mine > 0)[several] & (theirs > 0)[several]) :].sum())
 
 
+def _by_hits(mine: NDArray[np.int64], theirs: NDArray[np.int64]) -> float:
+    """The probability that so many values of a small sample lie in cells of a large one, if one in two does.
+
+    The share of the large sample that lies in cells of several values is about how often a fresh value does (Good and
+    Turing). Where that is more than a quarter, values are too frequent to tell anything.
+    """
+    if mine[mine > 1].sum() > 0.25 * mine.sum():
+        return 1.0
+    return float(bdtrc(np.count_nonzero((mine > 0) & (theirs > 0)) - 1, np.count_nonzero(theirs), 0.5))
+
+
 def _as_even(mine: NDArray[np.int64], theirs: NDArray[np.int64]) -> float:
     """The probability that two independent samples fill the well-filled cells as evenly: chi-square's lower tail."""
     total, ratio = mine + theirs, math.sqrt(max(theirs.sum(), 1) / max(mine.sum(), 1))
@@ -167,12 +180,18 @@ def digest_of(labels: BoolArray, score: FloatArray) -> str:
     return hashlib.sha256(packed).hexdigest()
 
 
-def trained_on(seen: Sketch, numbers: NDArray[Any]) -> str:
-    """Why rows (n,), each as a number, cannot test a model trained on the sketched rows; empty where they can."""
-    share = seen.share_of(numbers)
-    if share <= NOTABLE:
+def trained_on(seen: Sketch, numbers: NDArray[Any], labels: NDArray[Any] | None = None) -> str:
+    """Why rows (n,), each as a number, cannot test a model trained on the sketched rows; empty where they can.
+
+    With labels (n,) those of each class are looked at by themselves too: positives of the training among fresh
+    negatives.
+    """
+    of_class = [] if labels is None else [numbers[labels == 1], numbers[labels == 0]]
+    copies = max(seen.share_of(numbers) * numbers.size, sum(seen.share_of(part) * part.size for part in of_class))
+    if copies <= NOTABLE * numbers.size:
         return ""
-    return f"about {round(share * numbers.size):,} of these {numbers.size:,} samples ({share:.0%}) were trained on"
+    share = copies / numbers.size
+    return f"about {round(copies):,} of these {numbers.size:,} samples ({share:.0%}) were trained on"
 
 
 def sketches(labels: ArrayLike | None, score: ArrayLike) -> str:

@@ -226,8 +226,9 @@ def sample_size_on(
     confidence: float,
     prevalence: float | None = None,
     evidence: Surface | None = None,
+    spent: bool = False,
 ) -> SampleSize:
-    """The sample size that certifying a recall takes, and what these rows can certify.
+    """The sample size that certifying a recall takes, and what these rows can certify: nothing where they are spent.
 
     Where there are several λ, it is for the λ that tuning for precision takes. The precision is that of the rows that
     did not choose it.
@@ -235,6 +236,9 @@ def sample_size_on(
     n, objective = surface.samples.units[0], Objective(maximize="precision", subject_to={"recall": recall})
     require_floor(recall, "recall")
     share = surface.prevalence if prevalence is None else prevalence
+    if spent:
+        index = select(surface, Objective(maximize="auc")).index
+        return sample_size(recall, confidence, 0, False, precision_curve(surface.labels, surface.score(index), share))
     try:
         choice = certified_choice(surface, objective, confidence, evidence=evidence)
     except NotCertified:
