@@ -134,12 +134,12 @@ class Field:
 def field(rows: Iterable[Row], kind: Kind) -> Field:
     """What can be compared: the splits that every rival has which plays.
 
-    A rival that has less than half of what the most complete one has does not play yet.
+    A rival that has less than nine tenths of what the most complete one has does not play yet.
     """
     current = [r for r in rows if r.kind == kind and r.rival in RIVALS and r.version == RIVALS[r.rival].version(kind)]
     done = {name: {(r.set, r.split) for r in current if r.status == "done" and r.rival == name} for name in RIVALS}
     most = max(map(len, done.values()))
-    rivals = tuple(name for name in RIVALS if 2 * len(done[name]) >= most > 0)
+    rivals = tuple(name for name in RIVALS if 10 * len(done[name]) >= 9 * most > 0)
     common = set.intersection(*(done[name] for name in rivals)) if rivals else set()
     records = [
         {"set": r.set, "split": r.split, "rival": r.rival, "seconds": r.seconds, "trainings": r.trainings, **r.figures}
