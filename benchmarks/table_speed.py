@@ -45,7 +45,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=200_000, help="of the large table")
     rows = parser.parse_args().rows
     warnings.simplefilter("ignore")
-    LCTClassifier(random_state=0).fit(*data(200, 4, 0.2))  # imports
+    LCTClassifier(random_state=0).fit(*data(200, 10, 0.2))  # imports
     lines: list[tuple[str, float, float]] = []
 
     X, y = data(rows, 10, 0.02)
